@@ -1,5 +1,5 @@
-//! How fast studies run here: `cargo run --release -p hostftl-sim --example pace [WORKLOAD DRIVE
-//! WARM]`.
+//! Prints the speed of a study on this machine: `cargo run --release -p hostftl-sim --example pace
+//! [WORKLOAD DRIVE WARM]`.
 
 use std::time::Instant;
 

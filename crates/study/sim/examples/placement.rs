@@ -1,10 +1,10 @@
-//! What placement and collection do to write amplification, beside what theory allows.
-//! `cargo run --release -p hostftl-sim --example placement [SEEDS [RULE…]]`;
-//! docs/STUDIES.md has the tables.
+//! Compares the write amplification of placement rules and victim policies with theory. `cargo run
+//! --release -p hostftl-sim --example placement [SEEDS [RULE…]]`; docs/STUDIES.md has the tables.
 //!
-//! A log of 1,024 segments and its spare is filled and then overwritten twelve times, of which the
-//! last six count. The optimum of rates is the least that separate FIFO pools reach, one for each
-//! rate ([`theory::separated`]), at the pages that are not kept free. It exists where rates stay.
+//! A log of 1,024 segments plus spare segments is filled and then overwritten twelve times. The
+//! last six overwrites count. The optimum is the lowest write amplification of separate FIFO pools,
+//! one for each rate ([`theory::separated`]). It is computed without the pages that are kept free,
+//! and only for loads whose rates do not change.
 
 #[path = "../../../ftl/layers/examples/dice/mod.rs"]
 mod dice;
@@ -17,27 +17,28 @@ use hostftl_sim::theory::{self, Class};
 
 const BLOCKS: u32 = 1 << 17;
 const SEGMENT: u32 = 128;
-/// Overwrites, of which the second half counts.
+/// Number of overwrites. The second half is measured.
 const ROUNDS: u32 = 12;
-/// Each rule has as many segments as one of so many classes: what its own classes hold open beyond
-/// what is written is its loss, and no rule has more because it has more classes.
+/// Number of classes of every rule. All rules get the same number of segments, sized for this many
+/// classes. A rule with fewer classes gains nothing, and its open segments are its own loss.
 const CLASSES: u8 = 12;
 const SPARES: [u32; 3] = [70, 150, 250];
-/// Ranks of one class have rates that differ by this factor at most.
+/// Largest ratio between the rates of two ranks in one class.
 const STEP: f64 = 1.05;
 
-/// Which block is written next.
+/// Distribution of the writes over the blocks.
 #[derive(Clone, Copy)]
 enum Load {
-    /// Such a share of the writes goes to such a share of the blocks.
+    /// The first number is the share of the writes that goes to the share of the blocks in the
+    /// second.
     Skewed(f64, f64),
-    /// By rank, to the power of this.
+    /// Zipf distribution with this exponent.
     Zipf(f64),
-    /// 90/10, with another hot tenth after every second overwrite.
+    /// 90/10; the hot tenth is replaced by another after every second overwrite.
     Moving,
-    /// 90/10, with two hot tenths by turns, each for half an overwrite.
+    /// 90/10 with two alternating hot tenths, each hot for half an overwrite.
     Turns,
-    /// 90/10, and before each half overwrite an eighth of the blocks in their order.
+    /// 90/10; each half overwrite is preceded by a sequential scan of an eighth of the blocks.
     Scans,
 }
 
@@ -52,8 +53,8 @@ const LOADS: [(&str, Load); 8] = [
     ("90/10 and scans", Load::Scans),
 ];
 
-/// Each with its name, its victims, and how it is made from all that is written. With a star the
-/// ages of blocks are those of their segments, which is what `log` knows.
+/// A rule: its name, its victim policy, and its constructor, which receives all writes. A star in
+/// the name means that blocks take their age from their segment, as in `log`.
 type Rule = (&'static str, &'static str, fn(&[u32]) -> Box<dyn Placement>);
 
 const RULES: [Rule; 11] = [
@@ -97,7 +98,7 @@ fn main() {
     }
 }
 
-/// The write amplification of each rule.
+/// Returns the write amplification of each rule.
 fn played(rules: &[Rule], load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
     let writes = writes(load, seed);
     let waf = |(name, gc, of): &Rule| {
@@ -117,7 +118,7 @@ fn played(rules: &[Rule], load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
     rules.iter().map(waf).collect()
 }
 
-/// Rates and sizes of classes; none where they do not stay.
+/// Returns the rates and sizes of the classes, or `None` for a load whose rates change.
 fn rates(load: Load) -> Option<Vec<Class>> {
     match load {
         Load::Skewed(rate, fraction) => {
@@ -142,7 +143,7 @@ fn rates(load: Load) -> Option<Vec<Class>> {
     }
 }
 
-/// Sums of `1 / rank^power`.
+/// Returns the partial sums of `1 / rank^power`.
 fn sums(power: f64) -> Vec<f64> {
     let add = |sum: &mut f64, rank: u32| {
         *sum += f64::from(rank).powf(-power);
@@ -151,7 +152,8 @@ fn sums(power: f64) -> Vec<f64> {
     (1..=BLOCKS).scan(0.0, add).collect()
 }
 
-/// Every block once, and then what the load writes; which blocks are hot is drawn.
+/// Returns the writes of a load, after one write of every block. The hot blocks are chosen at
+/// random.
 fn writes(load: Load, seed: u64) -> Vec<u32> {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d));
     let mut order: Vec<u32> = (0..BLOCKS).collect();

@@ -1,9 +1,10 @@
-//! How fast studies are here: `cargo run --release -p hostftl-sim --example sim_speed [RUNS]`.
+//! Measures the speed of studies on this machine: `cargo run --release -p hostftl-sim --example
+//! sim_speed [RUNS]`.
 //!
-//! The drive is `mlc-32g` at utilisation 0.742 with greedy collection under `passthrough`, on one
-//! core: aged by the clock that counts, then under uniform random writes of 8 KiB with 64 under
-//! way. Each figure is a median with its spread, by processor time of the one thread that works, so
-//! that what else the machine does counts less.
+//! The drive is `mlc-32g` at utilisation 0.742 with greedy garbage collection under `passthrough`,
+//! on one core. It is aged in logical time (without modelled durations), then receives uniform
+//! random writes of 8 KiB at queue depth 64. Each figure is a median with its spread. Times are
+//! processor times of the working thread, which reduces the influence of other load on the machine.
 
 use std::sync::Mutex;
 
@@ -19,14 +20,14 @@ const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
 const SECTORS_PER_PAGE: u64 = 16;
 const REQUESTS: u64 = 4_000_000;
 
-/// Seconds that this thread has had a processor.
+/// Returns the processor time of this thread in seconds.
 fn seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
     let nanos = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
     nanos.expect("it begins with ns on a processor") / 1e9
 }
 
-/// Bytes of memory that this process has.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -34,7 +35,7 @@ fn resident() -> f64 {
     kib.expect("it is in kB") * 1024.0
 }
 
-/// When a study played its first and its latest request, and which that was.
+/// Times of the first and the latest request of a study, and the number of the latest.
 #[derive(Default)]
 struct Clock(Mutex<Option<(f64, f64, u64)>>);
 
@@ -55,7 +56,7 @@ impl Watch for Clock {
 }
 
 impl Clock {
-    /// Requests a second.
+    /// Returns the rate in requests per second.
     fn rate(&self) -> f64 {
         let (first, last, done) = self.0.lock().expect("one thread").expect("it ran");
         done as f64 / (last - first)
@@ -80,13 +81,13 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
     }
 }
 
-/// A new drive that was aged.
+/// The result of ageing a new drive.
 struct Aged {
     seconds: f64,
     warmed: Warmed,
     /// Pages programmed.
     programmed: u64,
-    /// Bytes that the process took meanwhile.
+    /// Growth of the resident memory, in bytes.
     memory: f64,
 }
 
@@ -110,7 +111,7 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
     Aged { seconds, warmed, programmed, memory: resident() - before }
 }
 
-/// The median, the least and the greatest, with their unit.
+/// Formats the median, the minimum and the maximum with their unit.
 fn spread(mut values: Vec<f64>, unit: &str) -> String {
     values.sort_by(f64::total_cmp);
     let last = values.len() - 1;

@@ -1,75 +1,75 @@
-//! Which of several layers to take: the cheapest that keeps the limits, or none.
+//! Selects one of several layers: the cheapest that meets the limits, or none.
 //!
-//! What costs money is flash: the measure is the bytes programmed for each byte of the host's.
-//! Layers within [`EQUAL`] of the least count as equal, and of those the one with the least memory
-//! is taken. That is no layer at all where none is among them: a layer must pay to be run.
+//! Flash is the cost, so the measure is the bytes programmed per byte written by the host. Layers
+//! within [`EQUAL`] of the minimum count as equal, and the one with the least memory is taken among
+//! them. If running without a layer is among them, it wins: a layer must pay for itself.
 
 use serde::Serialize;
 
-/// Layers that program so little more than the least count as equal to it.
+/// Layers that program at most this factor more than the minimum count as equal to it.
 const EQUAL: f64 = 1.03;
 
-/// What a layer, or none, comes to.
+/// The costs of one layer, or of no layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Offer {
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// Whether it stands for no layer at all.
+    /// Whether this offer is the drive without a layer.
     pub is_none: bool,
-    /// Bytes programmed for each byte that the host wrote.
+    /// Bytes programmed per byte written by the host.
     pub waf: f64,
-    /// Host memory that it takes, in bytes.
+    /// Host memory in bytes.
     pub memory_bytes: u64,
-    /// The longer of the 99th percentiles of reads and writes, in ns.
+    /// Larger of the 99th percentiles of reads and writes, in ns.
     pub p99_ns: Option<u64>,
-    /// Years until the flash is worn out at the load; `None` when that is never.
+    /// Years until the flash is worn out at the load; `None` if it never is.
     pub years: Option<f64>,
-    /// The same with the uneven wear of the run; `None` if the run was too short to tell.
+    /// The same with the uneven wear of the run; `None` if the run was too short to measure it.
     pub years_uneven: Option<f64>,
-    /// Why it can't work on the drive that is meant.
+    /// Reason why the layer can't run on the intended drive.
     pub impossible: Option<String>,
 }
 
-/// What an offer must keep.
+/// Limits that an offer must meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
-    /// The most memory, in bytes.
+    /// Maximum host memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// The longest 99th percentile, in ns.
+    /// Maximum 99th percentile in ns.
     pub p99_ns: Option<u64>,
-    /// The fewest years.
+    /// Minimum life in years.
     pub years: Option<f64>,
 }
 
-/// A limit of [`Limits`].
+/// A kind of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
-    /// Of memory.
+    /// Host memory.
     Ram,
-    /// Of latency.
+    /// Latency.
     P99,
-    /// Of life.
+    /// Life of the flash.
     Life,
-    /// The layer can't work on a drive of this size.
+    /// The layer can't run on a drive of this size.
     Size,
 }
 
-/// The decision: indices of the offers.
+/// The decision, as indices into the offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// What to take; nothing when no offer keeps the limits.
+    /// The recommended offer; `None` if no offer meets the limits.
     pub verdict: Option<usize>,
-    /// The next best that keeps the limits.
+    /// The second best offer that meets the limits.
     pub runner_up: Option<usize>,
-    /// Which limits each offer breaks.
+    /// For each offer, the limits that it exceeds.
     pub broken: Vec<Vec<Limit>>,
-    /// What would be taken without a limit, where that is another offer.
+    /// For each limit, the offer that would be recommended without it, if that is a different one.
     pub without: Vec<(Limit, usize)>,
 }
 
 impl Limits {
-    /// The limits that `offer` breaks.
+    /// Returns the limits that `offer` exceeds.
     pub fn broken(&self, offer: &Offer) -> Vec<Limit> {
         let over = |limit: Option<u64>, found: Option<u64>| {
             limit.zip(found).is_some_and(|(limit, found)| found > limit)
@@ -85,7 +85,7 @@ impl Limits {
         all.into_iter().filter(|(_, is_broken)| *is_broken).map(|(limit, _)| limit).collect()
     }
 
-    /// The same without `limit`.
+    /// Returns these limits without `limit`.
     fn without(self, limit: Limit) -> Self {
         match limit {
             Limit::Ram => Limits { memory_bytes: None, ..self },
@@ -114,12 +114,12 @@ pub fn advise(offers: &[Offer], limits: &Limits) -> Advice {
     Advice { verdict, runner_up: least(offers, &others), broken, without }
 }
 
-/// The offer of `among` that programs least.
+/// Returns the offer of `among` that programs the fewest bytes.
 fn least(offers: &[Offer], among: &[usize]) -> Option<usize> {
     among.iter().copied().min_by(|&one, &other| offers[one].waf.total_cmp(&offers[other].waf))
 }
 
-/// The offer of `among` to take.
+/// Returns the best offer of `among`.
 fn best(offers: &[Offer], among: &[usize]) -> Option<usize> {
     let least = offers[least(offers, among)?].waf;
     let equal = among.iter().copied().filter(|&index| offers[index].waf <= EQUAL * least);

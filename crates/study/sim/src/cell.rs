@@ -1,4 +1,4 @@
-//! A combination that can be made: its plan, its memory, and its aged world.
+//! A combination that can run: its plan, its memory, and its preconditioned world.
 
 use hostftl_drives::Device;
 use hostftl_layers::{AnyLayer, Mode, Plan};
@@ -15,18 +15,18 @@ use crate::study::Watch;
 use crate::warm::{Ageing, Records, Warmed, warm};
 use crate::world::World;
 
-/// A world with what it was aged with.
+/// A world with the record of its preconditioning.
 pub(crate) type Aged = (World<AnyLayer, Device>, Warmed);
 
-/// Bytes that every row takes besides drive and map: queues, histograms, the series.
+/// Bytes of each row besides drive and map: queues, histograms and the time series.
 const OWN_MEMORY: u64 = 8 << 20;
 
-/// What a row is about.
+/// A combination with its plan.
 pub(crate) struct Cell<'a> {
     pub place: Place<'a>,
     pub index: usize,
     pub plan: Plan,
-    /// Sectors that the host may use.
+    /// Sectors exported to the host.
     pub exported: u64,
 }
 
@@ -39,10 +39,10 @@ impl<'a> std::ops::Deref for Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Bytes of memory that the row takes, at most.
+    /// Returns an upper bound of the memory of the row, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        // A world that is saved or loaded keeps the metadata: the map, and its log and roots. So
-        // does one whose layer finds in its segments what they hold.
+        // A world that is saved or loaded keeps its metadata: the map, the log and the roots. On
+        // raw drives the layer reads the lists of its segments back, so that metadata is kept too.
         let kept = match self.study.cache {
             None if !self.stack.is_raw() => 0,
             _ => 2 * self.plan.map_bytes + OWN_MEMORY,
@@ -52,34 +52,35 @@ impl Cell<'_> {
         OWN_MEMORY + drives.iter().map(|it| it.memory()).sum::<u64>() + layer + kept
     }
 
-    /// Whether the others are told relative to it.
+    /// Returns whether other rows are compared with this one.
     pub(crate) fn is_baseline(&self) -> bool {
         self.layer.base().is_some()
     }
 
-    /// Dies of all drives.
+    /// Returns the number of dies of all drives.
     pub(crate) fn dies(&self) -> u32 {
         self.layer.devices(self.stack).iter().map(|it| it.dies()).sum()
     }
 
-    /// That the row takes `needed` bytes where there are `limit`.
+    /// Returns the error for a row that needs `needed` bytes where only `limit` bytes are
+    /// available.
     pub(crate) fn too_large(&self, needed: u64, limit: u64) -> StudyError {
         let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
         let (needed, limit) = (needed.div_ceil(1 << 20), limit >> 20);
         StudyError::Memory { layer, drive, needed, limit }
     }
 
-    /// Adds the names of the layer and the drive to a broken law.
+    /// Adds the names of the layer and the drive to a violated law.
     pub(crate) fn broken(&self, violation: Violation) -> StudyError {
         PlayError::from(violation).named(&self.layer.name, &self.stack.name)
     }
 
-    /// Adds the names of the layer and the drive to a failed play.
+    /// Adds the names of the layer and the drive to a failed replay.
     pub(crate) fn failed(&self, error: PlayError) -> StudyError {
         error.named(&self.layer.name, &self.stack.name)
     }
 
-    /// The layer on an empty drive, or on one that was a volume of it before.
+    /// Returns the layer, on an empty drive or on one that holds its volume, according to `mode`.
     fn layer(&self, mode: Mode) -> Result<AnyLayer, StudyError> {
         self.suited().make(self.stack, &self.plan, mode).map_err(|why| {
             let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
@@ -87,7 +88,8 @@ impl Cell<'_> {
         })
     }
 
-    /// Returns the aged world, from the cache if possible; `None` when `stop` asked to stop first.
+    /// Returns the preconditioned world, from the cache if possible; `None` if `stop` requested an
+    /// end first.
     pub(crate) fn world(
         &self,
         watch: &dyn Watch,
@@ -112,7 +114,7 @@ impl Cell<'_> {
         Ok(Some((world.map_err(|violation| self.broken(violation))?, warmed)))
     }
 
-    /// A new world, aged as the study says.
+    /// Preconditions a new world as the study specifies.
     fn aged(
         &self,
         media: Option<Media>,
@@ -144,7 +146,7 @@ impl Cell<'_> {
         Ok((!warmed.cancelled).then_some((world, warmed)))
     }
 
-    /// What a snapshot of the stack must have been made from.
+    /// Returns a text with everything that determines a snapshot of the stack.
     fn about(&self) -> String {
         let drives = self.layer.devices(self.stack);
         let (layer, seed) = (self.suited().about(self.stack), self.study.seed);
@@ -156,7 +158,7 @@ impl Cell<'_> {
         )
     }
 
-    /// Checks that the run kept the conservation laws.
+    /// Checks the conservation laws of the run.
     pub(crate) fn check(
         &self,
         world: &World<AnyLayer, Device>,

@@ -1,4 +1,4 @@
-//! A layer as the user names it, and how it is configured on a stack of devices.
+//! A layer as the user names it, and its configuration on a stack of devices.
 
 use hostftl_core::{DeviceInfo, Payload};
 use hostftl_drives::DeviceSpec;
@@ -6,32 +6,33 @@ use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, Plan
 
 use crate::stack::Stack;
 
-/// The least unit in which a layer writes, in sectors, unless the user says otherwise: 64 KiB.
+/// Minimum superpage in sectors unless the user sets it: 64 KiB.
 const LEAST_SUPERPAGE: u32 = 128;
-/// The array that others are compared with.
+/// Name of the array that serves as a baseline.
 const RAID5: &str = "raid5";
-/// Its chunk in sectors unless the user says otherwise, and the operations that it has under way.
+/// Default chunk of RAID 5 in sectors.
 const CHUNK: u32 = 128;
+/// Operations of RAID 5 that can be in progress.
 const OPERATIONS: u16 = 256;
 
-/// What the array that others are compared with is, for who lists what there is.
+/// Description of the baseline array, for lists of layers.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    /// What it is called.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does.
+    /// Function, in one line.
     pub does: &'static str,
-    /// When it is of use.
+    /// Purpose.
     pub pays: &'static str,
-    /// The devices that it takes.
+    /// Supported devices.
     pub devices: &'static str,
-    /// What it can't do.
+    /// Limitations.
     pub limits: &'static str,
-    /// Its parameter: the key, its values, the default, and what it means.
+    /// The parameter: key, values, default, and meaning.
     pub parameter: (&'static str, &'static str, &'static str, &'static str),
 }
 
-/// See [`Array`].
+/// The RAID 5 array, which exists only in studies.
 pub const ARRAY: Array = Array {
     name: RAID5,
     does: "parity in place: a small write reads what it replaces and the parity",
@@ -44,14 +45,14 @@ pub const ARRAY: Array = Array {
 /// A layer with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerChoice {
-    /// What rows call it.
+    /// Name in rows.
     pub name: String,
     config: LayerConfig,
-    /// Sectors of a chunk, when it is RAID 5 and `config` means nothing.
+    /// Chunk of RAID 5 in sectors. If set, `config` is unused.
     chunk: Option<u32>,
-    /// The drive of the layer's journal.
+    /// Drive of the layer's journal.
     journal: Option<DeviceSpec>,
-    /// Whether the user chose its superpage.
+    /// Whether the user set the superpage.
     sized: bool,
 }
 
@@ -63,12 +64,12 @@ impl From<LayerKind> for LayerChoice {
 }
 
 impl LayerChoice {
-    /// Reads `NAME[:KEY=VALUE]…`, as in `hard:spare=10`. The journal of a log is the name of a
-    /// drive model or its file, as in `log:journal=slc-1g`. `raid5` and `raid5:chunk=SIZE` are the
-    /// array that others are compared with.
+    /// Parses `NAME[:KEY=VALUE]…`, as in `hard:spare=10`. The journal of `log` is the name of a
+    /// drive model or a file with one, as in `log:journal=slc-1g`. `raid5` and `raid5:chunk=SIZE`
+    /// are the array that serves as a baseline.
     ///
     /// # Errors
-    /// What is wrong and what would be right, in words.
+    /// The reason and the accepted form, as text for the user.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.split(':').next() == Some(RAID5) {
             return raid5(text);
@@ -85,9 +86,8 @@ impl LayerChoice {
         Ok(LayerChoice { name, config, chunk: None, journal, sized })
     }
 
-    /// A layer's text in which `journal` says only whether there is one, and the name of the device
-    /// where it named one. What follows that name and is no parameter of the layer is the device's,
-    /// as in `log:journal=slc-1g:capacity=64m:gc=greedy`.
+    /// Returns a copy in which parameters that depend on the requests are chosen: writes are
+    /// multiples of `grain` sectors, and the devices have indirection units of `map_unit` sectors.
     pub fn journal_apart(text: &str) -> (String, Option<String>) {
         let kind = text.split(':').next().and_then(|name| name.parse::<LayerKind>().ok());
         let is_own = |word: &str| {
@@ -112,16 +112,16 @@ impl LayerChoice {
         (plain.join(":"), journal)
     }
 
-    /// The same where what is left to the requests is chosen, for writes in whole multiples of
-    /// `grain` sectors, on devices that map in such units.
+    /// Returns a copy in which parameters that depend on the requests are chosen: writes are
+    /// multiples of `grain` sectors, and the devices map in units of `map_unit` sectors.
     pub fn suited(&self, grain: u32, map_unit: u32) -> Self {
         let mut suited = self.clone();
         suited.config.suit(grain, map_unit);
         suited
     }
 
-    /// The same where the spare that is left to the devices is chosen, for `infos`; at least so
-    /// many sectors stay for the host, if that is given.
+    /// Returns a copy in which an automatic spare is chosen for `infos`. If `exported` is given, at
+    /// least this number of sectors remains for the host.
     pub fn spared(&self, infos: &[DeviceInfo], map_unit: u32, exported: Option<u64>) -> Self {
         let mut spared = self.clone();
         let mut config = self.on(map_unit);
@@ -131,12 +131,13 @@ impl LayerChoice {
         spared
     }
 
-    /// Which layer; of RAID 5, which is none of them, nothing.
+    /// Returns the kind of layer; `None` for RAID 5, which is not one.
     pub fn kind(&self) -> Option<LayerKind> {
         self.chunk.is_none().then_some(self.config.kind)
     }
 
-    /// Whether others may be told relative to it, the lower the rather: no layer at all, or RAID 5.
+    /// Returns the rank of this choice as a baseline (lower is preferred): no layer, then RAID 5.
+    /// `None` for all others.
     pub fn base(&self) -> Option<u8> {
         match self.kind() {
             Some(LayerKind::Passthrough) => Some(0),
@@ -145,17 +146,19 @@ impl LayerChoice {
         }
     }
 
-    /// Whether it reads back the metadata that it wrote.
+    /// Returns whether the layer reads back metadata that it wrote.
     pub fn reads_metadata(&self) -> bool {
         self.kind().is_some_and(LayerKind::reads_metadata)
     }
 
-    /// The devices on `stack`: its own, and behind them the journal's.
+    /// Returns the devices of the layer on `stack`: those of the stack, then the journal.
     pub fn devices(&self, stack: &Stack) -> Vec<DeviceSpec> {
         stack.devices.iter().chain(&self.journal).cloned().collect()
     }
 
-    /// What device `index` of `all` of the stack is for.
+    /// Returns the configuration on devices with indirection units (IU) of `map_unit` sectors.
+    /// Unless the user set it, the superpage is the smallest multiple of the IU that has at least
+    /// 64 KiB.
     pub fn role(&self, index: usize, all: usize) -> &'static str {
         match (self.kind(), index) {
             (_, index) if index >= all => "journal",
@@ -165,8 +168,11 @@ impl LayerChoice {
         }
     }
 
-    /// The configuration on devices that map in units of so many sectors: it writes in whole ones
-    /// of 64 KiB or more.
+    /// Plans the layer over `infos`, devices with indirection units of `map_unit` sectors. The
+    /// journal is added after them.
+    ///
+    /// # Errors
+    /// The reason why the layer can't run on them.
     pub fn on(&self, map_unit: u32) -> LayerConfig {
         let mut config = self.config.clone();
         if !self.sized {
@@ -175,11 +181,11 @@ impl LayerChoice {
         config
     }
 
-    /// What it needs and gives over `infos`, devices that map in such units; the journal's comes
-    /// behind them.
+    /// Plans the layer over `infos`, which map in units of `map_unit` sectors. The journal is added
+    /// after them.
     ///
     /// # Errors
-    /// Why it can't work on them.
+    /// The reason why the layer can't run on them.
     pub fn plan(&self, infos: &[DeviceInfo], map_unit: u32) -> Result<Plan, PlanError> {
         let infos = self.all(infos);
         if let Some(chunk) = self.chunk {
@@ -195,10 +201,10 @@ impl LayerChoice {
         }
     }
 
-    /// The layer, of which `plan` was made.
+    /// Creates the layer from its `plan`.
     ///
     /// # Errors
-    /// As [`LayerChoice::plan`].
+    /// The errors of [`LayerChoice::plan`].
     pub fn make(&self, stack: &Stack, plan: &Plan, mode: Mode) -> Result<AnyLayer, PlanError> {
         let infos = self.all(&stack.infos());
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
@@ -208,13 +214,13 @@ impl LayerChoice {
         }
     }
 
-    /// All devices that the layer is told of.
+    /// Returns all devices of the layer: `infos`, then the journal.
     fn all(&self, infos: &[DeviceInfo]) -> Vec<DeviceInfo> {
         let journal = self.journal.iter().map(|it| it.device_info());
         infos.iter().cloned().chain(journal).collect()
     }
 
-    /// What it can be told, with the words that it has on `stack`, and which kind it is.
+    /// Returns the kind and all parameters of the layer, each with its value on `stack`.
     pub fn words(&self, stack: &Stack) -> Vec<(&'static str, String)> {
         if let Some(chunk) = self.chunk {
             return vec![("kind", RAID5.to_owned()), ("chunk", format!("{}k", chunk / 2))];
@@ -231,7 +237,7 @@ impl LayerChoice {
         words
     }
 
-    /// What it is made of on `stack`, for who must know it again.
+    /// Returns a text that identifies the layer and its configuration on `stack`.
     pub fn about(&self, stack: &Stack) -> String {
         match self.chunk {
             Some(chunk) => format!("raid5 in chunks of {chunk} sectors"),
@@ -240,7 +246,7 @@ impl LayerChoice {
     }
 }
 
-/// Reads `raid5` and `raid5:chunk=SIZE`.
+/// Parses `raid5` and `raid5:chunk=SIZE`.
 fn raid5(text: &str) -> Result<LayerChoice, String> {
     let wrong =
         || format!("{text}: raid5 has the parameter chunk, from 4k to 1m, as in raid5:chunk=64k");

@@ -1,11 +1,11 @@
-//! Buckets for durations: sixteen to an octave, so that each is at most 6 % wide.
+//! Buckets for durations: sixteen per octave, so each is at most 6 % wide.
 
-/// Bits of a value that choose a bucket below its highest bit.
+/// Bits below the highest set bit that select the bucket within an octave.
 const BITS: u32 = 4;
-/// How many buckets there are.
+/// Number of buckets.
 pub(crate) const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 
-/// The bucket of `value`.
+/// Returns the bucket of `value`.
 #[inline]
 pub(crate) fn bucket(value: u64) -> usize {
     let octave = u64::BITS - (value >> BITS).leading_zeros();
@@ -18,7 +18,7 @@ pub(crate) fn bucket(value: u64) -> usize {
     }
 }
 
-/// The greatest value of a bucket.
+/// Returns the greatest value of a bucket.
 pub(crate) fn top(bucket: usize) -> u64 {
     let (octave, below) = (bucket >> BITS, (bucket & ((1 << BITS) - 1)) as u64);
     match octave {

@@ -1,10 +1,11 @@
-//! A comparison: workloads × drives × states of the drive × layers, a row for each.
+//! A comparison: workloads × drives × drive states × layers, with one row for each combination.
 //!
 //! Invariants
-//! - Rows are in the order of workloads, then drives, then states, then layers, whatever the number
-//!   of threads, and no row depends on another but for `busy_ratio`.
-//! - All layers on one drive export the same, which does not depend on the layers.
-//! - A combination that can't be is a hole with its reason, and the others are made all the same.
+//! - Rows are ordered by workload, then drive, then state, then layer, whatever the number of
+//!   threads. No row depends on another, except for `busy_ratio`.
+//! - All layers on one drive export the same number of sectors, which does not depend on the
+//!   layers.
+//! - A combination that can't run is a hole with its reason. The other combinations still run.
 
 use crate::cell::Cell;
 use crate::choice::LayerChoice;
@@ -19,12 +20,12 @@ use crate::run;
 use crate::schedule;
 use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
-/// Runs a study. When it is cancelled, what is not made by then is a hole, and rows that were under
-/// way are marked `partial`.
+/// Runs a study. If it is cancelled, combinations that have not finished become holes, and rows in
+/// progress are marked `partial`.
 ///
 /// # Errors
-/// A workload that can't be read, or a loop that is not possible. What is wrong with one
-/// combination is in its hole.
+/// A workload that can't be read, or an invalid queue depth. Errors of a single combination are
+/// recorded in its hole.
 pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> {
     if let Some(depth) = study.closed_loop
         && !(1..=MOST_UNDER_WAY).contains(&depth)
@@ -39,7 +40,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
     }
     let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
     let mut results: Vec<_> = places.iter().enumerate().map(|(at, it)| it.cell(at, left)).collect();
-    // The baseline first: all others are told relative to it.
+    // Baselines run first: all other rows are compared with them.
     let ready = results.iter().flatten();
     let jobs = ready.map(|cell| schedule::Job { cost: cell.memory(), first: cell.is_baseline() });
     let jobs = jobs.collect::<Vec<_>>();
@@ -57,7 +58,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
     Ok(gathered(&places, related(results, &study.layers)))
 }
 
-/// Rows and holes, each in their order.
+/// Collects rows and holes, each in order.
 fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
     let (mut rows, mut holes) = (Vec::with_capacity(results.len()), Vec::new());
     for (index, (place, result)) in places.iter().zip(results).enumerate() {
@@ -69,7 +70,7 @@ fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
     Outcome { rows, holes }
 }
 
-/// Reads the workloads, each once.
+/// Reads each workload once.
 fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
     let free = vec![schedule::Job::default(); study.workloads.len()];
@@ -85,8 +86,8 @@ fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
     Ok(loads)
 }
 
-/// The rows that there are, with busy times relative to those of passthrough in each group of
-/// `layers`, or of RAID 5 where passthrough can't be.
+/// Sets the busy times relative to the baseline in each group of `layers`. The baseline is
+/// passthrough, or RAID 5 if passthrough can't run.
 fn related(mut rows: Vec<Result<Row, Why>>, layers: &[LayerChoice]) -> Vec<Result<Row, Why>> {
     for group in rows.chunks_mut(layers.len().max(1)) {
         let bases = group.iter().zip(layers).filter_map(|(row, layer)| {

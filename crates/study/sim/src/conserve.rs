@@ -1,5 +1,5 @@
-//! The laws that every run must keep. They are checked over the world's whole life, warm-up
-//! included.
+//! Conservation laws of a run. They are checked over the whole life of the world, including
+//! preconditioning.
 
 use hostftl_core::{CAUSES, Cause, Layer};
 use hostftl_drives::{DriveWork, Model};
@@ -9,10 +9,10 @@ use crate::front::Totals;
 use crate::work::Work;
 use crate::world::World;
 
-/// Checks all laws on a world that was stopped. `asked` is everything that was asked of it.
+/// Checks all laws on a stopped world. `asked` is the total of the requests.
 ///
 /// # Errors
-/// The first law that is broken.
+/// The first violated law.
 pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<(), Violation> {
     if !world.is_stopped() || world.is_busy() || !world.layer().idle() {
         return Err(Violation::Check("the layer", "something is under way after the stop"));
@@ -45,7 +45,7 @@ pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<
         causes(&work, index, drive.row_sectors())?;
     }
     let (split, busy) = (work.busy().total(), work.drives.iter().map(DriveWork::busy).sum());
-    // Each cause of each drive may lose less than a nanosecond by rounding.
+    // Rounding may lose less than a nanosecond per cause and drive.
     let slack = (CAUSES * work.drives.len()) as u64;
     if u64::abs_diff(busy, split) > slack {
         equal("busy time by cause, in ns, and that of the flash", split, busy)?;
@@ -53,9 +53,9 @@ pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<
     Ok(())
 }
 
-/// Every sector that device `index` programmed has one cause, and what the layer sent to it arrives
-/// with the cause it had, unless it still waits in the device's buffer or never left it. A program
-/// is `row` sectors, if it has a length at all.
+/// Checks that every sector programmed on device `index` has one cause. Sectors that the layer sent
+/// must arrive with their cause, unless they are still in the device's buffer or were overwritten
+/// there. `row` is the fixed length of a program in sectors, if it has one.
 fn causes(work: &Work, index: usize, row: Option<u32>) -> Result<(), Violation> {
     let (drive, sent) = (&work.drives[index], &work.sent_to[index]);
     let place = match work.drives.len() {
@@ -90,7 +90,7 @@ mod tests {
     /// Sectors of a superpage.
     const ROW: Option<u32> = Some(128);
 
-    /// One program of a superpage: 8 sectors of the host's and the rest read and written again.
+    /// One program of a superpage: 8 sectors of the host, and the rest from a read-modify-write.
     fn work() -> Work {
         let mut drive = DriveWork::default();
         drive.flash.programs = 1;
@@ -133,7 +133,7 @@ mod tests {
         two.worn.push(Vec::new());
         two.sent_to.push(two.sent_to[0]);
         assert_eq!((causes(&two, 0, ROW), causes(&two, 1, ROW)), (Ok(()), Ok(())));
-        // The sums of both stay what they were.
+        // The sums over both devices do not change.
         two.sent_to[0][Cause::Host as usize] = 0;
         two.sent_to[1][Cause::Host as usize] = 16;
         let broken = causes(&two, 1, ROW).expect_err("a law is broken").to_string();

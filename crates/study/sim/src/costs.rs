@@ -1,17 +1,17 @@
-//! What the host's own work costs in modelled time.
+//! The modelled time of work on the host's processors.
 
 use hostftl_core::{ALL_ZEROS, Codec, Command, Nanos, Verdict, View};
 
-/// Times of the commands that need no device. Each has a processor to itself.
+/// Durations of the commands that need no device. Each has a processor to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCosts {
-    /// For any of them, in ns.
+    /// Fixed cost of each command, in ns.
     pub command_ns: Nanos,
-    /// Copying, XOR and checksums, in bytes per microsecond (10,000 = 10 GB/s).
+    /// Rate of copying, XOR and checksums, in bytes per microsecond (10,000 = 10 GB/s).
     pub copy_rate: u64,
-    /// Compressing, in bytes per microsecond.
+    /// Rate of compression, in bytes per microsecond.
     pub pack_rate: u64,
-    /// Expanding, in bytes per microsecond.
+    /// Rate of decompression, in bytes per microsecond.
     pub unpack_rate: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for HostCosts {
 }
 
 impl HostCosts {
-    /// How long `command` takes and what it finds.
+    /// Returns the duration and the result of `command`.
     pub fn of(&self, command: &Command) -> (Nanos, Verdict) {
         let (rate, bytes, made) = match command {
             Command::Place { into, .. } => (self.copy_rate, into.bytes(), 0),
@@ -49,19 +49,20 @@ impl HostCosts {
     }
 }
 
-/// Set in the name of a payload that the host sent.
+/// Bit in the name of a payload that marks it as the host's.
 const OF_HOST: u32 = 1 << 31;
-/// Where in such a name it says how much of a hundred bytes compression saves.
+/// Position of the percentage saved by compression in such a name.
 const SAVED: u32 = 24;
 
-/// The name of a host's payload: there are no bytes, but this much is known of them. `number` keeps
-/// those under way apart.
+/// Returns the name of a host's payload. The payload has no bytes; its name holds the percentage
+/// saved by compression. `number` distinguishes the payloads in progress.
 pub(crate) fn payload_name(number: u64, saved: Option<u8>) -> u32 {
     let number = number as u32 & ((1 << SAVED) - 1);
     OF_HOST | u32::from(saved.unwrap_or(0).min(100)) << SAVED | number
 }
 
-/// The length that compressing gives. What the layer mixed itself is taken for incompressible.
+/// Returns the length after compression. Payloads that the layer assembled itself count as
+/// incompressible.
 fn packed(from: &View, room: u32) -> u32 {
     let name = from.id();
     let saved = if name & OF_HOST != 0 { name >> SAVED & 0x7f } else { 0 };
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
     use hostftl_core::Payload;
 
-    /// What packing a block that saves so much gives.
+    /// Returns the packed length of a block with this saving.
     fn pack(saved: Option<u8>, room: u32) -> u32 {
         let mut from = Payload::issue(payload_name(7, saved), 8);
         let mut into = Payload::issue(1, 8);

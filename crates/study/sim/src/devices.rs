@@ -1,4 +1,4 @@
-//! What each device of a stack did in a row.
+//! Results of each device of a stack.
 
 use std::iter::zip;
 
@@ -11,36 +11,36 @@ use crate::ratio::ratio;
 use crate::wear::{Erases, Life};
 use crate::work::Work;
 
-/// What one device did. Ratios are `None` when there is nothing to divide by.
+/// Results of one device. Ratios are `None` if the divisor is zero.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceRow {
-    /// The drive.
+    /// Name of the drive.
     pub drive: String,
-    /// What it is for: `data`, `fast`, `slow` or `journal`.
+    /// Role: `data`, `fast`, `slow` or `journal`.
     pub role: &'static str,
-    /// What the layer sent to it.
+    /// Bytes that the layer sent to the device.
     pub sent_bytes: u64,
-    /// What was programmed in it.
+    /// Bytes programmed in the device.
     pub programmed_bytes: u64,
-    /// Bytes programmed for each that was sent to it.
+    /// Bytes programmed per byte sent to it.
     pub waf: Option<f64>,
-    /// How long its dies were busy, in ns.
+    /// Sum of the busy times of its dies, in ns.
     pub busy_ns: Nanos,
-    /// Erases of a segment in the mean; of a memory, writes of a sector.
+    /// Mean number of erases of a segment; for memories, of writes of a sector.
     pub worn_mean: f64,
-    /// Those of the one that has most.
+    /// Maximum of the same.
     pub worn_max: u32,
-    /// How many of them it survives.
+    /// Rated number of cycles.
     pub cycles: u32,
-    /// What the host of the whole stack can write until this device is worn out, with even wear, in
-    /// 10^12 bytes.
+    /// Bytes that the host of the whole stack can write until this device is worn out at even wear,
+    /// in 10^12 bytes.
     pub host_tb: Option<f64>,
-    /// The same until its most worn segment or sector is.
+    /// The same until its most worn segment or sector is worn out.
     pub host_tb_by_most_worn: Option<f64>,
 }
 
-/// A row for each device of `specs`, of which the first `data` are the stack's own; the host wrote
-/// so many sectors.
+/// Returns a row for each device of `specs`, of which the first `data` belong to the stack. The
+/// host wrote `written` sectors.
 pub(crate) fn rows(
     specs: &[DeviceSpec],
     (layer, data): (&LayerChoice, usize),
@@ -69,8 +69,8 @@ pub(crate) fn rows(
     specs.iter().enumerate().map(row).collect()
 }
 
-/// The wear of the stack's own devices, of flash where there is any: of all their segments. And the
-/// life of the device that is worn out first.
+/// Returns the wear of the stack's own devices, and the life of the device that wears out first. If
+/// the stack has flash, the wear covers the segments of its flash devices only.
 pub(crate) fn wear(specs: &[DeviceSpec], work: &Work, written: u64) -> (Erases, Life) {
     let flash = specs.iter().any(DeviceSpec::is_flash);
     let counted = zip(specs, &work.worn).filter(|(spec, _)| spec.is_flash() == flash);

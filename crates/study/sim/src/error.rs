@@ -1,4 +1,4 @@
-//! Why a study has no result, in words for the user.
+//! Errors of a study, as text for the user.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use hostftl_core::HostError;
 use hostftl_trace::TraceError;
 use thiserror::Error;
 
-/// Why [`crate::compare`] failed.
+/// Error of a study or of one of its rows.
 #[derive(Debug, Error)]
 pub enum StudyError {
     /// The workload can't be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The workload touches more than every row of the drive exports.
+    /// The workload reaches beyond the exported capacity of the drive.
     #[error(
         "{workload} reaches sector {end}, but every row on {drive} exports {exported} sectors \
          ({mib} MiB): use a larger drive, or --compact to pack what it touches"
@@ -20,16 +20,16 @@ pub enum StudyError {
     Beyond {
         /// The workload.
         workload: String,
-        /// The first sector behind it.
+        /// End of its last request, in sectors.
         end: u64,
         /// The drive.
         drive: String,
-        /// What all rows export.
+        /// Sectors that every row on the drive exports.
         exported: u64,
         /// The same in MiB.
         mib: u64,
     },
-    /// Even packed, the workload touches more than the drive exports.
+    /// The workload touches more than the drive exports, even when its addresses are packed.
     #[error(
         "{workload} touches {needed} MiB when packed, but every row on {drive} exports \
          {mib} MiB: use a larger drive, or a larger --export"
@@ -37,23 +37,23 @@ pub enum StudyError {
     TooLarge {
         /// The workload.
         workload: String,
-        /// What it needs, in MiB.
+        /// Size of the packed addresses in MiB.
         needed: u64,
         /// The drive.
         drive: String,
-        /// What all rows export, in MiB.
+        /// Capacity that every row on the drive exports, in MiB.
         mib: u64,
     },
-    /// A trace of several devices was not packed.
+    /// A trace has requests for several devices and was not packed.
     #[error("{workload} has requests for several devices: use --compact to lay them side by side")]
     Devices {
         /// The workload.
         workload: String,
     },
-    /// A closed loop keeps from 1 to 256 requests under way.
+    /// The queue depth of the closed loop is not from 1 to 256.
     #[error("a closed loop of {0} is not possible: use a queue depth from 1 to 256")]
     QueueDepth(u32),
-    /// A layer can't export what every row does.
+    /// A layer can't export as much as every row must.
     #[error(
         "{layer} on {drive} can export {most} MiB, and every row exports {wanted} MiB: use a \
          smaller --export, or less spare"
@@ -63,22 +63,22 @@ pub enum StudyError {
         layer: String,
         /// The drive.
         drive: String,
-        /// What it can export, in MiB.
+        /// Largest capacity that the layer can export, in MiB.
         most: u64,
-        /// What every row exports, in MiB.
+        /// Capacity that every row on the drive exports, in MiB.
         wanted: u64,
     },
-    /// A layer can't work on this drive.
+    /// A layer can't run on this drive.
     #[error("{layer} on {drive}: {why}")]
     Plan {
         /// The layer.
         layer: String,
         /// The drive.
         drive: String,
-        /// What it needs.
+        /// The unmet requirement.
         why: String,
     },
-    /// One row takes more memory than there is for all.
+    /// One row needs more memory than the limit for all rows.
     #[error(
         "{layer} on {drive} takes {needed} MiB of memory, and there are {limit} MiB: use a smaller \
          capacity, or a larger --memory"
@@ -88,12 +88,12 @@ pub enum StudyError {
         layer: String,
         /// The drive.
         drive: String,
-        /// What the row takes, in MiB.
+        /// Memory of the row in MiB.
         needed: u64,
-        /// What there is, in MiB.
+        /// Memory limit in MiB.
         limit: u64,
     },
-    /// A panic while a row was made.
+    /// A row panicked.
     #[error(
         "{layer} on {drive}: a fault of HostFTL itself, told on standard error; please report this"
     )]
@@ -103,102 +103,103 @@ pub enum StudyError {
         /// The drive.
         drive: String,
     },
-    /// A snapshot of a warm stack can't be written or used.
+    /// A file with a preconditioned stack can't be written or used.
     #[error("{}: {why}", path.display())]
     Snapshot {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A law was broken: the numbers of this run mean nothing.
+    /// A law was violated, so the figures of this run are invalid.
     #[error("{layer} on {drive}: {violation}; this is a bug, and the row is not shown")]
     Violation {
         /// The layer.
         layer: String,
         /// The drive.
         drive: String,
-        /// Which law.
+        /// The violated law.
         violation: Violation,
     },
 }
 
 impl StudyError {
-    /// A panic while a row of `layer` on `drive` was made.
+    /// Returns the error for a panic in the row of `layer` on `drive`.
     pub fn fault(layer: &str, drive: &str) -> Self {
         StudyError::Fault { layer: layer.to_owned(), drive: drive.to_owned() }
     }
 
-    /// Whether another machine, or this one at another time, might well have made the row.
+    /// Returns whether the cause is this machine at this moment: the same row may succeed on
+    /// another machine, or later.
     pub fn is_of_machine(&self) -> bool {
         use StudyError::{Fault, Memory, Snapshot, Trace};
         matches!(self, Trace(_) | Memory { .. } | Snapshot { .. } | Fault { .. })
     }
 }
 
-/// A law that a run must keep, broken.
+/// A violated law of a run.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Violation {
-    /// Requests wait and nothing will ever happen.
+    /// Requests are pending, but no event is scheduled.
     #[error("stalled at {now} ns with {outstanding} requests unanswered")]
     Stall {
-        /// When.
+        /// Time in ns.
         now: u64,
-        /// How many wait.
+        /// Number of pending requests.
         outstanding: u64,
     },
-    /// The layer works on and answers nobody.
+    /// The layer keeps working but completes no request.
     #[error("no answer from {since} ns to {now} ns while {outstanding} requests waited")]
     Silence {
-        /// When the last answer came, or the first request that waited.
+        /// Time of the last completion, or of the first pending request, in ns.
         since: u64,
-        /// When the run was given up.
+        /// Time at which the run was aborted, in ns.
         now: u64,
-        /// How many wait.
+        /// Number of pending requests.
         outstanding: u64,
     },
-    /// Timer after timer with nothing done.
+    /// Timers fire repeatedly without progress.
     #[error("{0} asked for its timer a million times at the same moment")]
     Livelock(&'static str),
     /// A request failed.
     #[error("a request at sector {lba} failed: {error:?}")]
     Request {
-        /// Where.
+        /// First sector of the request.
         lba: u64,
-        /// Why.
+        /// Error of the request.
         error: HostError,
     },
-    /// There can be no such drive.
+    /// The drive is invalid.
     #[error("{0}")]
     Drive(String),
-    /// A volume that was just made can't be opened.
+    /// A volume that was just created can't be opened.
     #[error("the volume can't be opened: {0}")]
     Unrecoverable(&'static str),
-    /// A layer reads metadata back in a world that keeps none.
+    /// A layer reads back metadata in a world that does not keep it.
     #[error("the layer reads metadata, which this world does not keep")]
     Metadata,
-    /// A sum that must be equal to another is not.
+    /// Two sums that must be equal differ.
     #[error("{what}: {one} is not {other}")]
     Sum {
-        /// What should be equal.
+        /// Names of both sums.
         what: String,
-        /// One side.
+        /// First sum.
         one: u64,
-        /// The other.
+        /// Second sum.
         other: u64,
     },
-    /// A layer's or a drive's own check.
+    /// A consistency check of a layer or a drive failed.
     #[error("the check of {0} failed: {1}")]
     Check(&'static str, &'static str),
-    /// Little's law, which holds for any queue.
+    /// Little's law does not hold, although it holds for any queue.
     #[error("Little's law: {l:.4} requests under way on average, but λW is {lw:.4}")]
     Little {
-        /// The average number under way.
+        /// Average number of requests in progress.
         l: f64,
-        /// Rate times mean time.
+        /// Arrival rate times mean latency.
         lw: f64,
     },
-    /// A figure that is not a number.
+    /// A figure is not a number.
     #[error("{0} is not a number")]
     NotANumber(&'static str),
 }

@@ -1,17 +1,17 @@
-//! What will happen, in the order of time; what happens at one moment keeps the order of its
-//! making.
+//! The queue of future events in order of time. Events at the same time keep the order of their
+//! creation.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use hostftl_core::Nanos;
 
-/// Something that will happen.
+/// An event of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A command of the host's own is over.
+    /// A command on the host's processors completes.
     Host(u32),
-    /// The layer wanted to be woken.
+    /// The layer's timer fires.
     Timer,
 }
 
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest, as the heap wants it.
+    /// Orders the earliest event as the greatest, because the heap pops the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.seq).cmp(&(self.at, self.seq))
     }
@@ -35,7 +35,7 @@ impl PartialOrd for Entry {
     }
 }
 
-/// The events to come.
+/// The future events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     heap: BinaryHeap<Entry>,
@@ -49,12 +49,12 @@ impl Events {
         self.heap.push(Entry { at, seq: self.seq, event });
     }
 
-    /// When the next one happens.
+    /// Returns the time of the next event.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// Takes the next one.
+    /// Removes and returns the next event.
     pub(crate) fn pop(&mut self) -> Option<(Nanos, Event)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }

@@ -1,33 +1,35 @@
-//! What the host can address in every row of a drive: chosen for the drive, whatever the layers.
+//! The capacity that every row on a drive exports to the host. It depends on the drive, not on the
+//! layers.
 
 use std::fmt;
 
 use crate::stack::Stack;
 use hostftl_core::{SECTOR, SECTORS_PER_BLOCK};
 
-/// What is exported of a drive unless the user says otherwise, in thousandths of what it exports by
-/// itself: the rest is what layers with their default spare need for themselves on 2 GiB and more.
+/// Default share of the drive's own exported capacity, in thousandths. The rest suffices for layers
+/// with their default over-provisioning on drives of 2 GiB and more.
 const USUAL: u64 = 800;
-/// The same of a raw drive, which has no spare of its own: of all its flash.
+/// Default share for raw drives, in thousandths of all flash: a raw drive has no over-provisioning
+/// of its own.
 const USUAL_RAW: u64 = 650;
 
-/// What the host can address on a drive.
+/// The capacity that is exported to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Export {
-    /// Four fifths of what the drive exports by itself; 65 % of a raw drive's flash.
+    /// The default: 80 % of the drive's exported capacity, or 65 % of a raw drive's flash.
     #[default]
     Usual,
-    /// So many thousandths of that.
+    /// A share in thousandths of the same.
     Share(u32),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// In each row what its layer can export: such rows are not to be compared with each other.
+    /// In each row as much as its layer can export. Such rows can't be compared with each other.
     Most,
 }
 
 impl Export {
-    /// Sectors of `stack` that the host can address, whole blocks, under a layer that could export
-    /// `most`.
+    /// Returns the exported sectors on `stack`, rounded down to whole blocks. `most` is the largest
+    /// number that the layer can export.
     pub fn sectors(self, stack: &Stack, most: u64) -> u64 {
         let share =
             |permille: u64| (u128::from(stack.sectors()) * u128::from(permille) / 1000) as u64;
@@ -41,7 +43,7 @@ impl Export {
         sectors / u64::from(SECTORS_PER_BLOCK) * u64::from(SECTORS_PER_BLOCK)
     }
 
-    /// The word that stands for it on `stack`: a share, bytes, or `most`.
+    /// Returns the value as a parameter of rows on `stack`: a share, a number of bytes, or `most`.
     pub fn word(self, stack: &Stack) -> String {
         let share = |permille: u64| format!("{}%", permille as f64 / 10.0);
         match self {

@@ -1,7 +1,9 @@
-//! The front end: splits long requests, joins their answers, and times them.
+//! The front end: splits long requests, joins the completions of their parts, and measures
+//! latencies.
 //!
 //! Invariants
-//! - A request is in `requests` from its issue to its last answer; its ticket is its place there.
+//! - A request is in `requests` from its issue to its last completion. Its ticket is its index
+//!   there.
 //! - Parts are sent in the order of issue, and only within the layer's credits.
 
 use std::collections::VecDeque;
@@ -22,23 +24,23 @@ use crate::world::World;
 struct Pending {
     op: Op,
     lba: u64,
-    /// The first sector that was not sent yet.
+    /// First sector that has not been sent.
     cursor: u64,
     end: u64,
     parts: u32,
     since: Nanos,
-    /// What compression saves, in per cent.
+    /// Percentage saved by compression.
     saved: Option<u8>,
 }
 
-/// What the host asked for. Lengths are in sectors.
+/// Totals of the host's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Requests.
+    /// Number of requests.
     pub issued: u64,
-    /// Reads and writes among them.
+    /// Number of reads and writes among them.
     pub transfers: u64,
-    /// Flushes among them.
+    /// Number of flushes among them.
     pub flushes: u64,
     /// Sectors read.
     pub read_sectors: u64,
@@ -56,7 +58,7 @@ impl AddAssign for Totals {
     }
 }
 
-/// Requests on their way through a layer.
+/// The requests in progress in a layer, and their statistics.
 #[derive(Debug)]
 pub struct Front {
     limits: Limits,
@@ -66,16 +68,16 @@ pub struct Front {
     totals: Totals,
     answered: u64,
     sent: u64,
-    /// When the last answer came.
+    /// Time of the last completion.
     pub last_answer: Nanos,
-    /// How long requests took.
+    /// Latencies of the requests.
     pub latencies: Latencies,
     pub(crate) series: Series,
     little: Little,
 }
 
 impl Front {
-    /// A front end before `world`.
+    /// Creates a front end for `world`.
     pub fn new<L: Layer, D: Model>(world: &World<L, D>) -> Self {
         let (limits, now) = (world.layer().limits(), world.now());
         Front {
@@ -93,17 +95,17 @@ impl Front {
         }
     }
 
-    /// Requests that were answered.
+    /// Returns the number of completed requests.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// Requests that were issued and not answered.
+    /// Returns the number of requests in progress.
     pub fn outstanding(&self) -> u64 {
         self.totals.issued - self.answered
     }
 
-    /// Takes a request.
+    /// Accepts a request.
     pub fn issue(&mut self, now: Nanos, record: &Record) {
         let (lba, end, saved) = (record.lba, record.end(), record.saved);
         let pending = Pending { op: record.op, lba, cursor: lba, end, parts: 0, since: now, saved };
@@ -124,10 +126,10 @@ impl Front {
         self.totals.transfers += u64::from(matches!(record.op, Op::Read | Op::Write));
     }
 
-    /// Sends what the layer takes, and takes its answers.
+    /// Sends requests within the layer's credits and collects completions.
     ///
     /// # Errors
-    /// What the layer or a drive broke, or a request that failed.
+    /// A violation by the layer or a drive, or a failed request.
     pub fn pump<L: Layer, D: Model>(&mut self, world: &mut World<L, D>) -> Result<(), Violation> {
         self.collect(world)?;
         while let Some(&slot) = self.unsent.front() {
@@ -151,10 +153,10 @@ impl Front {
         Ok(())
     }
 
-    /// Takes the layer's answers.
+    /// Collects the layer's completions.
     ///
     /// # Errors
-    /// A request that failed.
+    /// A failed request.
     pub fn collect<L: Layer, D: Model>(
         &mut self,
         world: &mut World<L, D>,
@@ -189,23 +191,23 @@ impl Front {
         Ok(())
     }
 
-    /// Closes the series: nothing more will be answered.
+    /// Closes the time series after the last completion.
     pub fn finish<L: Layer, D: Model>(&mut self, world: &World<L, D>) {
         self.series.sample(world.now(), world.sample());
     }
 
-    /// Little's law for the requests so far.
+    /// Returns both sides of Little's law for the requests so far.
     pub fn little(&self) -> &Little {
         &self.little
     }
 
-    /// What the host has asked for.
+    /// Returns the totals of the host's requests.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 }
 
-/// The next range to send: long transfers are cut at multiples of `align`.
+/// Returns the next range to send. Long transfers are split at multiples of the layer's alignment.
 fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
     let cut = match pending.op {
         Op::Read | Op::Write => limits.next_cut(pending.cursor, pending.end),
@@ -214,7 +216,8 @@ fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
     (pending.cursor, cut - pending.cursor)
 }
 
-/// A request whose ticket is `slot`; its payload, of which `payload` is the name, is only a length.
+/// Creates a request with ticket `slot`. Its payload has a length and the name `payload`, but no
+/// bytes.
 #[inline]
 pub(crate) fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
     let ticket = Ticket::issue(slot.into());

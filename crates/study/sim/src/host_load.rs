@@ -1,14 +1,15 @@
-//! How much of a workload a drive gets, in the words of its owner.
+//! The load on a drive, in the units of its owner.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hostftl_core::Size;
 
-/// Seconds of a day.
+/// Seconds per day.
 pub(crate) const DAY: f64 = 86_400.0;
 
-/// The amount that a host writes to a drive. It does not depend on the capacity of the model.
+/// The amount of data that a host writes to a drive. It does not depend on the capacity of the
+/// model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HostLoad {
     /// Bytes per day: `12TB/day`, or `200MB/s`.
@@ -27,8 +28,8 @@ impl Default for HostLoad {
 
 impl HostLoad {
     /// Returns the bytes per day for a drive of `capacity` bytes and a workload that writes
-    /// `own_rate` bytes per second by its own clock. `None` if the workload has no clock, and the
-    /// load is relative to it.
+    /// `own_rate` bytes per second by its own clock. `None` if the load is relative to a workload
+    /// without a clock.
     pub fn bytes_per_day(self, capacity: f64, own_rate: Option<f64>) -> Option<f64> {
         match self {
             HostLoad::PerDay(bytes) => Some(bytes),
@@ -46,7 +47,7 @@ impl HostLoad {
 impl FromStr for HostLoad {
     type Err = String;
 
-    /// Reads `12TB/day`, `200MB/s`, `0.3dwpd` or `40x`.
+    /// Parses `12TB/day`, `200MB/s`, `0.3dwpd` or `40x`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a load; write 12TB/day, 200MB/s, 0.3dwpd or 40x");
         let number = |text: &str| {

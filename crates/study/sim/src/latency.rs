@@ -1,7 +1,8 @@
-//! How long requests took, and where that time went.
+//! Latencies of requests and their breakdown.
 //!
-//! The legs of a request are those of the command whose end let the layer answer it; what came
-//! before that command was sent is the layer's. They add up to the latency of every request.
+//! The legs of a request are those of the command whose completion let the layer complete it. The
+//! time before that command was sent belongs to the layer. The legs of every request add up to its
+//! latency.
 
 use hdrhistogram::Histogram;
 use hostftl_core::{Cause, Command, Nanos};
@@ -11,27 +12,27 @@ use serde::Serialize;
 
 use crate::coarse::{self, BUCKETS};
 
-/// Where time went, in ns.
+/// Breakdown of a latency, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Legs {
-    /// In the layer and before it: waiting for credit, for room, for earlier commands.
+    /// In the layer and in front of it: waiting for credits, space or earlier commands.
     pub layer: Nanos,
     /// In a device, for a command that reads or writes the layer's map.
     pub map: Nanos,
-    /// Waiting for a die behind other commands, or for room in the drive's write buffer.
+    /// Waiting for a die behind other commands, or for space in the drive's write buffer.
     pub queue: Nanos,
-    /// Waiting for a die behind the drive's own collection.
+    /// Waiting for a die behind the drive's own garbage collection.
     pub gc: Nanos,
-    /// Reading the rest of a map unit first.
+    /// Reading the rest of an indirection unit first.
     pub rmw: Nanos,
-    /// On the bus and waiting for it.
+    /// On the bus, or waiting for it.
     pub bus: Nanos,
     /// In the die.
     pub die: Nanos,
 }
 
 impl Legs {
-    /// The names and values, in the order in which reports show them.
+    /// Returns names and values in the order of reports.
     pub fn parts(&self) -> [(&'static str, Nanos); 7] {
         [
             ("layer", self.layer),
@@ -49,12 +50,12 @@ impl Legs {
         [layer, map, queue, gc, rmw, bus, die]
     }
 
-    /// All of them.
+    /// Returns the sum of all legs.
     pub fn total(&self) -> Nanos {
         self.parts().iter().map(|(_, part)| part).sum()
     }
 
-    /// Where the time of a command went; what the map needs counts as the map's.
+    /// Returns the breakdown of a command. The whole time of a command for the map counts as `map`.
     pub fn of_command(command: &Command, spent: Spent) -> Legs {
         let is_map = |cause: Cause| matches!(cause, Cause::Map | Cause::Checkpoint);
         let map = match command {
@@ -78,9 +79,9 @@ impl Legs {
         }
     }
 
-    /// The legs of a request that took `took`: what its last command does not explain is the
-    /// layer's, and what that command did before the request came, in the order in which a drive
-    /// does it, does not count.
+    /// Returns the legs of a request with latency `took`, from those of its last command. The
+    /// remainder belongs to the layer. If the command began before the request arrived, its
+    /// earliest legs are cut, in the order in which a drive performs them.
     #[must_use]
     pub fn of_request(&self, took: Nanos) -> Legs {
         let mut early = self.total().saturating_sub(took);
@@ -101,19 +102,19 @@ impl Legs {
         }
     }
 
-    /// A `count`th of each.
+    /// Divides each leg by `count`.
     fn mean(mut self, count: u64) -> Legs {
         self.each().into_iter().for_each(|part| *part /= count.max(1));
         self
     }
 }
 
-/// Requests of one kind.
+/// Latencies of requests of one kind.
 #[derive(Clone, Debug)]
 pub struct Times {
     histogram: Histogram<u64>,
     max: Nanos,
-    /// Number and legs of those in each bucket.
+    /// Number of requests and sum of their legs, by bucket.
     legs: Vec<(u64, Legs)>,
 }
 
@@ -125,7 +126,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// A request that took `took`.
+    /// Records a request with latency `took`.
     pub fn note(&mut self, took: Nanos, legs: &Legs) {
         self.histogram.record(took).expect("the histogram grows");
         self.max = self.max.max(took);
@@ -134,12 +135,12 @@ impl Times {
         sum.add(legs);
     }
 
-    /// How many there were.
+    /// Returns the number of requests.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Mean legs of those in the buckets from `from` on.
+    /// Returns the mean legs of the requests in bucket `from` and above.
     fn mean_from(&self, from: usize) -> Legs {
         let (mut number, mut all) = (0, Legs::default());
         for (count, legs) in &self.legs[from..] {
@@ -149,9 +150,10 @@ impl Times {
         all.mean(number)
     }
 
-    /// The figures; nothing when there was no request.
+    /// Returns the figures, or `None` if there was no request.
     pub fn latency(&self) -> Option<Latency> {
-        // A bucket of the histogram has a width; the longest was noted exactly.
+        // A bucket of the histogram has a width, and its upper bound could exceed the exact
+        // maximum.
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max);
         let legs = self.mean_from(0);
         (self.count() > 0).then(|| Latency {
@@ -171,27 +173,27 @@ impl Times {
 /// Latencies in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Latency {
-    /// The mean: the sum of the mean legs.
+    /// Mean: the sum of the mean legs.
     pub mean: Nanos,
-    /// The median.
+    /// Median.
     pub p50: Nanos,
-    /// 9 of 10 are no longer.
+    /// 90th percentile.
     pub p90: Nanos,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: Nanos,
-    /// 999 of 1000 are no longer.
+    /// 99.9th percentile.
     pub p999: Nanos,
-    /// 9999 of 10000 are no longer.
+    /// 99.99th percentile.
     pub p9999: Nanos,
-    /// The longest.
+    /// Maximum.
     pub max: Nanos,
-    /// Where the mean went.
+    /// Breakdown of the mean.
     pub legs: Legs,
-    /// Where the mean of those about p99 and above went (from 6 % below it).
+    /// Breakdown of the mean of requests near p99 and above (from 6 % below it).
     pub legs_p99: Legs,
 }
 
-/// How long requests took, by kind.
+/// Latencies by kind of request.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     /// Reads.
@@ -203,7 +205,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// A request is over; what a discard takes is not kept.
+    /// Records a completed request. Discards are not recorded.
     pub fn note(&mut self, op: Op, took: Nanos, legs: &Legs) {
         match op {
             Op::Read => self.read.note(took, legs),
@@ -213,21 +215,21 @@ impl Latencies {
         }
     }
 
-    /// The figures.
+    /// Returns the figures.
     pub fn figures(&self) -> LatencyNs {
         let Latencies { read, write, flush } = self;
         LatencyNs { read: read.latency(), write: write.latency(), flush: flush.latency() }
     }
 }
 
-/// Latencies from issue to answer; `None` when there was no such request.
+/// Latencies from issue to completion; `None` if there was no such request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatencyNs {
-    /// Of reads.
+    /// Reads.
     pub read: Option<Latency>,
-    /// Of writes.
+    /// Writes.
     pub write: Option<Latency>,
-    /// Of flushes.
+    /// Flushes.
     pub flush: Option<Latency>,
 }
 

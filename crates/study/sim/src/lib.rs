@@ -1,7 +1,8 @@
-//! Studies: layers on modelled drives under a virtual clock, and what they cost.
+//! Studies of layers on modelled drives under a virtual clock.
 //!
-//! [`compare`] runs one workload through several layers and gives a [`Row`] for each. Below it, a
-//! [`World`] drives one layer over drives in virtual time, and a front end plays requests to it.
+//! [`compare`] runs workloads through several layers and returns a [`Row`] for each combination.
+//! Below it, a [`World`] runs one layer over drives in virtual time, and a front end submits
+//! requests to it.
 
 mod advice;
 mod cell;

@@ -1,48 +1,49 @@
-//! Little's law: the average number under way is the rate times the mean time, for any queue.
+//! Little's law: the average number of requests in progress is the rate times the mean latency, for
+//! any queue.
 
 use hostftl_core::Nanos;
 
 use crate::error::Violation;
 
-/// How far the two sides may differ.
+/// Relative tolerance between the two sides.
 const TOLERANCE: f64 = 0.01;
 
-/// Both sides of the law, measured apart.
+/// Both sides of the law, measured independently.
 #[derive(Clone, Copy, Debug)]
 pub struct Little {
     start: Nanos,
     last: Nanos,
-    /// The number under way, summed over time, in requests × ns.
+    /// Integral of the number of requests in progress over time, in requests × ns.
     area: u128,
-    /// All times together, in ns.
+    /// Sum of all latencies, in ns.
     time: u128,
     ended: u64,
 }
 
 impl Little {
-    /// Nothing yet, at `now`.
+    /// Creates an empty measurement that starts at `now`.
     pub fn new(now: Nanos) -> Self {
         Little { start: now, last: now, area: 0, time: 0, ended: 0 }
     }
 
-    /// `under_way` requests have been under way since the last note.
+    /// Records that `under_way` requests were in progress from the previous call until `now`.
     pub fn note(&mut self, now: Nanos, under_way: u64) {
         self.area += u128::from(under_way) * u128::from(now - self.last);
         self.last = now;
     }
 
-    /// A request ended after `took` ns.
+    /// Records a request with a latency of `took` ns.
     pub fn took(&mut self, took: Nanos) {
         self.time += u128::from(took);
         self.ended += 1;
     }
 
-    /// The average number under way.
+    /// Returns the average number of requests in progress.
     pub fn average(&self) -> f64 {
         self.area as f64 / (self.last - self.start) as f64
     }
 
-    /// The mean time of a request, in ns.
+    /// Returns the mean latency, in ns.
     pub fn mean(&self) -> f64 {
         self.time as f64 / self.ended as f64
     }
@@ -50,7 +51,7 @@ impl Little {
     /// Checks the law.
     ///
     /// # Errors
-    /// Both sides, when they differ by more than 1 %.
+    /// Both sides, if they differ by more than 1 %.
     pub fn check(&self) -> Result<(), Violation> {
         let span = (self.last - self.start) as f64;
         if span == 0.0 || self.ended == 0 {

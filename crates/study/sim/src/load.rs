@@ -1,39 +1,39 @@
-//! Workloads as studies play them: read once, checked, and kept in 16 bytes a request, 17 when it
-//! says how well the data compresses. A flat trace costs nothing to read again: it stays in the
-//! page cache, where all processes of a machine share it.
+//! Workloads in the form in which studies play them. A workload is read and checked once, and kept
+//! in 16 bytes per request, or 17 if it states how well the data compresses. Flat traces are not
+//! kept: they are read again from the page cache, which all processes of a machine share.
 //!
 //! Invariants
-//! - What is played is what was read first, whether it was kept or is read again.
-//! - A kept workload has requests to device 0 only; another is refused before it is played.
+//! - Every replay has the requests of the first reading, whether they were kept or are read again.
+//! - A kept workload has requests for device 0 only. Any other is refused before it is played.
 
 use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
 
-/// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
+/// Bits for the length in sectors of a kept request. All ones mark an index into `wide`.
 const LENGTH_BITS: u32 = 24;
-/// Bits that are its first sector.
+/// Bits for its first sector.
 const LBA_BITS: u32 = 38;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
-/// The percentage of a request of whose data nothing is known.
+/// Percentage for requests with unknown compressibility.
 const UNKNOWN: u8 = u8::MAX;
-/// Requests between two looks at whether somebody wants to stop.
+/// Number of requests between two checks for cancellation.
 const GLANCE: u64 = 1 << 16;
-/// An odd number whose bits are mixed: 2^64 divided by the golden ratio.
+/// Odd multiplier that mixes bits: 2^64 divided by the golden ratio.
 const DIGEST: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A workload and what the user calls it.
+/// A workload and its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// As the user wrote it.
+    /// Text of the user.
     pub name: String,
-    /// Where its requests come from.
+    /// Source of its requests.
     pub source: Source,
 }
 
 impl Load {
-    /// The workload that `text` means, a trace or `synth:…`.
+    /// Parses a trace name or `synth:…`.
     ///
     /// # Errors
-    /// When its options make no sense.
+    /// Invalid options.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         Ok(Load { name: text.to_owned(), source: text.parse()? })
     }
@@ -43,7 +43,7 @@ impl Load {
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     t_ns: u64,
-    /// From the top: two bits of operation, the first sector, the length.
+    /// From the highest bit: two bits of operation, first sector, length.
     what: u64,
 }
 
@@ -51,14 +51,15 @@ struct Kept {
 #[derive(Debug, Default)]
 struct List {
     kept: Vec<Kept>,
-    /// Those that are too long or too far for 16 bytes.
+    /// Requests whose length or address does not fit into 16 bytes.
     wide: Vec<Record>,
-    /// What compressing each request saves, or [`UNKNOWN`], when the workload says it.
+    /// Percentage saved by compression for each request, or [`UNKNOWN`]. `None` if the workload
+    /// does not state it.
     saved: Option<Vec<u8>>,
 }
 
 impl List {
-    /// An empty list, with room for what compression saves when `has_saved`.
+    /// Creates an empty list; `has_saved` adds space for the compression savings.
     fn new(has_saved: bool) -> Self {
         List { saved: has_saved.then(Vec::new), ..List::default() }
     }
@@ -102,38 +103,38 @@ impl List {
     }
 }
 
-/// A workload that was read once.
+/// A workload after its first reading.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     source: Source,
     seed: u64,
     compact: bool,
     list: Option<List>,
-    /// How many requests it has.
+    /// Number of requests.
     pub records: u64,
-    /// The first sector behind them all.
+    /// End of the highest request, in sectors.
     pub end: u64,
-    /// The greatest device number.
+    /// Highest device number.
     pub last_dev: u32,
-    /// What the reader noticed.
+    /// Notes of the reader.
     pub notes: Notes,
-    /// Whether it did not fit and is read again for each row.
+    /// Whether it did not fit into memory and is read again for each row.
     pub again: bool,
-    /// Whether somebody asked to stop before it was read.
+    /// Whether reading was cancelled.
     pub cancelled: bool,
-    /// One number for all requests.
+    /// Digest of all requests without their times.
     digest: u64,
-    /// One number for the times of all requests.
+    /// Digest of the times of all requests.
     clock: u64,
-    /// The least and the greatest time of a request.
+    /// Minimum and maximum time of a request.
     times: Option<(u64, u64)>,
-    /// What the first writes are whole multiples of.
+    /// Granularity of the first writes.
     pub grain: Grain,
 }
 
 impl Loaded {
-    /// Reads `load`; keeps it in memory if that takes at most `limit` bytes. Synthetic workloads
-    /// are made again each time.
+    /// Reads `load` and keeps it in memory if it needs at most `limit` bytes. Synthetic workloads
+    /// are generated anew each time.
     pub(crate) fn new(
         load: &Load,
         seed: u64,
@@ -197,32 +198,33 @@ impl Loaded {
         }
     }
 
-    /// One number for what its requests do, in their order.
+    /// Returns a digest of the requests in order, without their times.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// One number for what its requests do and when.
+    /// Returns a digest of the requests and their times.
     pub(crate) fn digest_with_times(&self) -> u64 {
         (self.digest ^ self.clock.rotate_left(32)).wrapping_mul(DIGEST)
     }
 
-    /// From its first request to its last, by its own clock, in ns; 0 when it has none.
+    /// Returns the time from the first to the last request by the workload's own clock, in ns; 0
+    /// without a clock.
     pub(crate) fn duration(&self) -> u64 {
         self.times.map_or(0, |(first, last)| last - first)
     }
 
-    /// How well the written data compresses, as the user said.
+    /// Returns the compressibility of the written data, if the user set it.
     pub(crate) fn compressibility(&self) -> Option<Compressibility> {
         self.source.compressibility()
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns its memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.list.as_ref().map_or(0, List::bytes)
     }
 
-    /// What a reader of the results should know, a sentence each.
+    /// Returns remarks for a reader of the results, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.notes.warnings();
         if self.again {
@@ -231,7 +233,7 @@ impl Loaded {
         texts
     }
 
-    /// The requests from the start.
+    /// Returns an iterator over the requests from the start.
     pub(crate) fn open(
         &self,
     ) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
@@ -242,9 +244,9 @@ impl Loaded {
     }
 }
 
-/// The requests of a workload, from where they are.
+/// Iterator over the requests of a workload.
 enum Requests<'a> {
-    /// In memory, and which of them is next.
+    /// Requests in memory, and the index of the next.
     Kept(&'a List, usize),
     Read(Box<Stream>),
 }

@@ -1,7 +1,7 @@
-//! The metadata pages on a device: the only bytes that the virtual world has.
+//! The metadata pages on the devices, which are the only bytes of the virtual world.
 //!
-//! Invariant: a page is here exactly when all of its sectors were last written by one program that
-//! had them as metadata. Everything else reads as zeros.
+//! Invariant: a page is stored exactly if one program wrote all of its sectors last and carried
+//! them as metadata. Everything else reads as zeros.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -11,20 +11,20 @@ use hostftl_core::{Command, Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BL
 /// Sectors of a page.
 const PAGE: u64 = SECTORS_PER_BLOCK as u64;
 
-/// The pages of all devices, by device and first sector, each without the zeros at its end: the
-/// head of a short row has a few entries.
+/// The pages of all devices by device and first sector. Trailing zeros are not stored, because the
+/// head of a short stripe has few entries.
 #[derive(Debug, Default)]
 pub(crate) struct Media {
     pages: BTreeMap<(u8, u64), Box<[u8]>>,
 }
 
-/// What of a page is kept.
+/// Returns the stored part of a page.
 fn kept(page: &Page) -> Box<[u8]> {
     let end = page.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     page.0[..end].into()
 }
 
-/// The page of which that is kept.
+/// Returns the whole page of a stored part.
 fn whole(kept: &[u8]) -> Page {
     let mut page = Page::default();
     page.0[..kept.len()].copy_from_slice(kept);
@@ -32,7 +32,7 @@ fn whole(kept: &[u8]) -> Page {
 }
 
 impl Media {
-    /// A program is over.
+    /// Applies a completed program.
     pub(crate) fn program(&mut self, device: u8, lba: u64, gather: &Gather) {
         let mut at = lba * SECTOR as u64;
         for piece in gather.iter() {
@@ -48,7 +48,7 @@ impl Media {
         }
     }
 
-    /// The sectors `from..to` no longer hold what they held.
+    /// Drops the pages that overlap the sectors `from..to`.
     pub(crate) fn forget(&mut self, device: u8, from: u64, to: u64) {
         let first = from.saturating_sub(PAGE - 1);
         while let Some((&key, _)) = self.pages.range((device, first)..(device, to)).next() {
@@ -56,7 +56,7 @@ impl Media {
         }
     }
 
-    /// Writes all pages, for [`Media::load`].
+    /// Writes all pages in the format of [`Media::load`].
     pub(crate) fn save(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&(self.pages.len() as u64).to_le_bytes())?;
         for (&(device, lba), page) in &self.pages {
@@ -67,7 +67,7 @@ impl Media {
         Ok(())
     }
 
-    /// The pages that [`Media::save`] wrote.
+    /// Reads the pages that [`Media::save`] wrote.
     pub(crate) fn load(from: &mut impl Read) -> io::Result<Self> {
         let mut word = [0; 8];
         from.read_exact(&mut word)?;
@@ -91,14 +91,15 @@ impl Media {
     }
 }
 
-/// Moves the metadata of a command that is over; false when it reads what is not kept.
+/// Transfers the metadata of a completed command. Returns false if it reads metadata that is not
+/// kept.
 pub(crate) fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
     match (command, media) {
         (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
             media.read(*device, *lba, buf, *pages);
         }
         (Command::Read { into: Target::Meta { .. }, .. }, None) => return false,
-        // Payload has no bytes here.
+        // Payloads have no bytes in this world.
         (Command::Peek { into, pages, .. }, _) => {
             into.pages_mut()[..*pages as usize].fill(Page::default());
         }

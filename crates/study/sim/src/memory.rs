@@ -1,18 +1,18 @@
-//! How much memory this machine has to give.
+//! The available memory of this machine.
 
 use std::fs;
 
-/// What is assumed where the system does not tell.
+/// Assumed memory if the system does not report it.
 const UNKNOWN: u64 = 4 << 30;
 
-/// Bytes that studies take at most unless the user says otherwise: three quarters of what the
-/// system says is available.
+/// Returns the default memory limit of studies in bytes: three quarters of the available memory
+/// that the system reports.
 pub fn default_memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     available(&text).map_or(UNKNOWN, |bytes| bytes / 4 * 3)
 }
 
-/// The bytes that `/proc/meminfo` calls available.
+/// Returns the bytes that `/proc/meminfo` reports as available.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;

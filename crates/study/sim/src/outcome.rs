@@ -1,4 +1,4 @@
-//! What a study came to: its rows, and the combinations that have none.
+//! The outcome of a study: its rows, and the combinations without a row.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
@@ -6,42 +6,42 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use crate::error::StudyError;
 use crate::row::Row;
 
-/// Why a combination has no row.
+/// Reason why a combination has no row.
 #[derive(Debug)]
 pub enum Why {
-    /// It can't be, or it broke.
+    /// It is impossible, or its run failed.
     Failed(StudyError),
-    /// Somebody asked to stop before it began, or before its drive was aged.
+    /// The study was cancelled before its workload began.
     Interrupted,
 }
 
 /// A combination without a row.
 #[derive(Debug)]
 pub struct Hole {
-    /// Its number among all combinations.
+    /// Index among all combinations.
     pub index: usize,
-    /// How many rows are before it.
+    /// Number of rows before it.
     pub after: usize,
-    /// The workload, as the user named it.
+    /// Workload as the user named it.
     pub workload: String,
-    /// The drive.
+    /// Drive.
     pub drive: String,
-    /// The state that the drive should have had.
+    /// State of the drive before the workload.
     pub warm: String,
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// What fixes everything that is chosen at random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Everything that can be chosen, with the word that stands for it.
+    /// All parameters with their values.
     pub parameters: Vec<(String, String)>,
-    /// The command that tries the combination alone again, for a shell.
+    /// Shell command that runs this combination alone.
     pub command: String,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
 impl Hole {
-    /// The reason, in words.
+    /// Returns the reason as text.
     pub fn reason(&self) -> String {
         match &self.why {
             Why::Failed(error) => error.to_string(),
@@ -49,19 +49,19 @@ impl Hole {
         }
     }
 
-    /// Whether the machine is the reason, and not what was asked.
+    /// Returns whether the reason is the machine, not the combination.
     pub fn is_of_machine(&self) -> bool {
         matches!(&self.why, Why::Failed(why) if why.is_of_machine())
     }
 
-    /// Whether a law was broken.
+    /// Returns whether a law was violated.
     pub fn is_violation(&self) -> bool {
         matches!(self.why, Why::Failed(StudyError::Violation { .. }))
     }
 }
 
 impl Serialize for Hole {
-    /// As a row that has nothing but its names and the reason, `failed`.
+    /// Serializes a row that has only names and the reason, `failed`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(8))?;
         map.serialize_entry("layer", &self.layer)?;
@@ -76,7 +76,7 @@ impl Serialize for Hole {
     }
 }
 
-/// Pairs as a map in their order.
+/// Pairs that serialize as a map in their order.
 struct Words<'a>(&'a [(String, String)]);
 
 impl Serialize for Words<'_> {
@@ -85,7 +85,7 @@ impl Serialize for Words<'_> {
     }
 }
 
-/// Writes pairs as a map in their order.
+/// Serializes pairs as a map in their order.
 pub(crate) fn as_map<S: Serializer>(
     pairs: &[(String, String)],
     serializer: S,
@@ -96,17 +96,17 @@ pub(crate) fn as_map<S: Serializer>(
 /// Rows and holes.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was made.
+    /// Finished rows.
     pub rows: Vec<Row>,
-    /// What was not.
+    /// Combinations without a row.
     pub holes: Vec<Hole>,
 }
 
 impl Outcome {
-    /// The rows, when every combination has one or somebody asked to stop.
+    /// Returns the rows, unless a combination failed. Holes of a cancelled study are ignored.
     ///
     /// # Errors
-    /// The first reason why a combination has none.
+    /// The first reason for a missing row.
     pub fn whole(self) -> Result<Vec<Row>, StudyError> {
         let failed = self.holes.into_iter().find_map(|hole| match hole.why {
             Why::Failed(error) => Some(error),
@@ -115,7 +115,7 @@ impl Outcome {
         failed.map_or(Ok(self.rows), Err)
     }
 
-    /// Rows and holes in their order.
+    /// Returns rows and holes in order.
     pub fn each(&self) -> impl Iterator<Item = Result<&Row, &Hole>> {
         let mut holes = self.holes.iter().peekable();
         let mut rows = self.rows.iter().enumerate().peekable();
@@ -130,7 +130,7 @@ impl Outcome {
 }
 
 impl Serialize for Outcome {
-    /// As one list, in their order.
+    /// Serializes rows and holes as one list, in order.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(self.rows.len() + self.holes.len()))?;
         for one in self.each() {

@@ -1,9 +1,10 @@
-//! Ageing a drive by the workload itself: it is repeated over its own span, by the clock that only
-//! counts, until write amplification settles.
+//! Ages a drive with the workload itself: the workload is repeated in logical time until write
+//! amplification settles.
 //!
-//! A *span* here is as many whole rounds of the workload as write at least what is exported. Write
-//! amplification has settled when that of a span differs from that of the span before by less than
-//! [`SETTLED`]; after [`MOST_SPANS`] spans, or [`MOST_ROUNDS`] rounds, it counts as not reached.
+//! A *span* is the smallest number of whole repetitions that write at least the exported capacity.
+//! Write amplification has settled if it differs from that of the previous span by less than
+//! [`SETTLED`]. After [`MOST_SPANS`] spans or [`MOST_ROUNDS`] repetitions, ageing ends without
+//! having settled.
 
 use hostftl_core::Layer;
 use hostftl_drives::Model;
@@ -14,16 +15,16 @@ use crate::player::{End, Pace, PlayError, Player};
 use crate::warm::{Ageing, Warmed};
 use crate::world::World;
 
-/// Write amplification has settled when a span changes it by less than this.
+/// Relative change per span below which write amplification has settled.
 pub const SETTLED: f64 = 0.02;
-/// Spans after which it counts as not reached.
+/// Maximum number of spans.
 pub const MOST_SPANS: u64 = 12;
-/// Rounds after which it counts as not reached, however little they write.
+/// Maximum number of repetitions, which bounds workloads with few writes.
 const MOST_ROUNDS: u64 = 4096;
-/// Requests that are under way at once.
+/// Queue depth.
 const DEPTH: u32 = 32;
 
-/// Repeats the workload of `ageing`, without its reads, until it makes no difference any more.
+/// Repeats the workload of `ageing` without its reads until write amplification settles.
 pub(crate) fn repeat<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,
@@ -44,7 +45,7 @@ pub(crate) fn repeat<L: Layer, D: Model>(
         rounds += 1;
         let now = front.totals().written_sectors;
         if now == 0 {
-            // What writes nothing changes nothing.
+            // Without writes the state of the drive does not change.
             warmed.reached = true;
             break;
         }

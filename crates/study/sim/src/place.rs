@@ -1,4 +1,5 @@
-//! A combination of a study: where a row will be, what it is made from, and how it is made alone.
+//! A combination of a study: its position in the results, its inputs, and the command that runs it
+//! alone.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,7 @@ use crate::stack::Stack;
 use crate::state::Warm;
 use crate::study::Study;
 
-/// A combination.
+/// One combination of a study.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub study: &'a Study,
@@ -28,7 +29,7 @@ pub(crate) struct Place<'a> {
     pub layer: &'a LayerChoice,
 }
 
-/// All combinations of `study`, whose workloads were read as `loads`, in their order.
+/// Returns all combinations of `study` in order. `loads` are its workloads after reading.
 pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
     let mut places = Vec::with_capacity(study.rows());
     for (workload, load) in study.workloads.iter().zip(loads.iter().copied()) {
@@ -50,7 +51,10 @@ pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> 
 }
 
 impl<'a> Place<'a> {
-    /// The row to make, number `index`, if it can be made with `memory` bytes.
+    /// Plans row `index`.
+    ///
+    /// # Errors
+    /// The reason why the row can't run with `memory` bytes.
     pub(crate) fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
         let Place { study, stack, layer, .. } = *self;
         let plan = plan(&self.suited(), stack)?;
@@ -72,7 +76,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The layer as it is for this workload.
+    /// Returns the layer with its parameters chosen for this workload.
     pub(crate) fn suited(&self) -> LayerChoice {
         let Place { study, stack, .. } = *self;
         let exported = match study.export {
@@ -83,7 +87,7 @@ impl<'a> Place<'a> {
         suited.spared(&stack.infos(), stack.map_unit(), exported)
     }
 
-    /// Refuses a workload that goes beyond what all rows of a drive export.
+    /// Refuses a workload that reaches beyond the exported capacity.
     fn fits(&self, exported: u64) -> Result<(), StudyError> {
         let Place { study, load, .. } = *self;
         let (workload, drive) = (self.workload.name.clone(), self.stack.name.clone());
@@ -102,7 +106,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Nothing but a reason, behind `after` rows.
+    /// Returns a hole behind `after` rows.
     pub(crate) fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
         Hole {
             index,
@@ -118,8 +122,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// All that decides about the row, as text: who has the same text and the same program has the
-    /// same row.
+    /// Returns a text with everything that determines the row. Equal texts and equal programs yield
+    /// equal rows.
     pub(crate) fn about(&self) -> String {
         let Place { study, load, stack, warm, layer, .. } = *self;
         let suited = self.suited();
@@ -134,7 +138,7 @@ impl<'a> Place<'a> {
         )
     }
 
-    /// The command that makes the row alone again, for a shell.
+    /// Returns the shell command that runs this combination alone.
     pub(crate) fn command(&self) -> String {
         let Place { study, stack, warm, layer, .. } = *self;
         let words = ["hostftl", "compare", &self.workload.name, "--drive", &stack.name].map(quoted);
@@ -164,8 +168,8 @@ impl<'a> Place<'a> {
         text
     }
 
-    /// Everything that can be chosen, with the word that stands for it: `workload_…`, `drive_…`,
-    /// `layer_…` and `study_…`, by name. Of devices that differ the words are joined by `+`.
+    /// Returns all parameters with their values, by name: `workload_…`, `drive_…`, `layer_…` and
+    /// `study_…`. Values of different devices are joined by `+`.
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         let mut add = |of: &str, key: &str, value: String| {
@@ -189,7 +193,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a layer needs and gives on `stack`.
+/// Plans a layer on `stack`.
 fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
     layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
         layer: layer.name.clone(),
@@ -198,7 +202,7 @@ fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
     })
 }
 
-/// `word` as a shell takes it.
+/// Quotes `word` for a shell.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
     if word.chars().all(plain) && !word.is_empty() {
@@ -208,7 +212,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// The options of a workload's text, and which kind it is.
+/// Returns the kind and the options of a workload's text.
 fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
     let pair = |word: &str| {
         let (key, value) = word.split_once('=').unwrap_or((word, "yes"));
@@ -233,7 +237,7 @@ fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
     };
     let options = options.split(',').filter(|word| !word.is_empty()).map(|word| {
         match (source, word.contains('=')) {
-            // Which volume a workload is like is its first word.
+            // The first word names the volume that the workload imitates.
             (Source::Like(_), false) => ("volume".to_owned(), word.to_owned()),
             _ => pair(word),
         }
@@ -241,7 +245,7 @@ fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
     [kind].into_iter().chain(options).collect()
 }
 
-/// What the texts of devices say, each key once.
+/// Returns the parameters of all devices, each key once.
 fn words_of_devices(devices: &[DeviceSpec]) -> Vec<(String, String)> {
     let texts: Vec<_> = devices.iter().map(DeviceSpec::parameters).collect();
     let mut keys: Vec<&String> = texts.iter().flatten().map(|(key, _)| key).collect();

@@ -1,4 +1,4 @@
-//! Plays a workload: by its own clock with a bound, or as a closed loop.
+//! Plays a workload: by its own clock with bounded concurrency, or as a closed loop.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,66 +11,66 @@ use crate::error::{StudyError, Violation};
 use crate::front::Front;
 use crate::world::World;
 
-/// Requests under way at most, whatever the trace's clock says.
+/// Maximum number of requests in progress, even if the trace's clock demands more.
 pub(crate) const MOST_UNDER_WAY: u32 = 256;
-/// Records between two looks at whether somebody wants to stop.
+/// Number of records between two checks for cancellation.
 const GLANCE: u64 = 4096;
-/// Records that are read together. What they will change is looked at when they are read, and once
-/// more when all before them were issued.
+/// Number of records that are read at once. The drive's state for them is prefetched when they are
+/// read, and again shortly before they are issued.
 const AHEAD: usize = 32;
 
-/// Steps without an answer that nothing can justify.
+/// Number of steps without a completion that counts as a failure.
 const TOO_MANY_STEPS: u64 = 50_000_000;
-/// Virtual time without an answer that nothing can justify: an hour.
+/// Virtual time without a completion that counts as a failure: one hour, in ns.
 const TOO_LONG: Nanos = 3_600_000_000_000;
 
-/// When requests are issued.
+/// Timing of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// At the trace's times, with at most 256 under way.
+    /// At the trace's times, with at most 256 requests in progress.
     Trace,
-    /// Always so many under way.
+    /// A constant number of requests in progress.
     Closed(u32),
 }
 
 /// Plays records until they end.
 pub struct Player<I> {
     records: I,
-    /// Whether all records were read, or those before a fault.
+    /// Whether all records were read, or all records before an error.
     is_over: bool,
-    /// Records that were read and not issued yet; none when there are no more.
+    /// Records that were read and not yet issued; empty only at the end.
     ahead: VecDeque<Record>,
-    /// What is wrong behind them.
+    /// Error behind these records.
     fault: Option<TraceError>,
     pace: Pace,
-    /// The trace's time 0 in the world's time.
+    /// Time 0 of the trace in the world's time.
     start: Nanos,
-    /// The trace's first time.
+    /// First time of the trace.
     zero: Option<Nanos>,
-    /// Records issued.
+    /// Number of issued records.
     pub issued: u64,
     next_glance: u64,
-    /// What was answered last, and the steps and the time then; those of the world go on from one
-    /// player to the next.
+    /// Number of completions at the last check, and the steps and the time then. Steps and time of
+    /// a world continue across players.
     heard: Option<(u64, u64, Nanos)>,
-    /// Whether a request came later than the trace says because 256 were under way.
+    /// Whether a request was delayed because 256 requests were in progress.
     pub was_held_back: bool,
 }
 
-/// How a play ended early, if not by an error.
+/// Normal end of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// All records were played.
     Whole,
-    /// Somebody asked to stop; what was under way was answered.
+    /// The replay was cancelled; requests in progress were completed.
     Cancelled,
 }
 
-/// Why a play failed: its input or its world.
+/// Reason for a failed replay.
 pub enum PlayError {
-    /// A record is bad.
+    /// An invalid record.
     Trace(TraceError),
-    /// A law was broken.
+    /// A violated law.
     Violation(Violation),
 }
 
@@ -81,7 +81,7 @@ impl From<Violation> for PlayError {
 }
 
 impl PlayError {
-    /// With the names that the user knows.
+    /// Adds the names of the layer and the drive.
     pub fn named(self, layer: &str, drive: &str) -> StudyError {
         match self {
             PlayError::Trace(error) => StudyError::Trace(error),
@@ -94,7 +94,7 @@ impl PlayError {
 }
 
 impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
-    /// A player of `records` that begins at `start`.
+    /// Creates a player of `records` that starts at `start`.
     pub fn new(records: I, pace: Pace, start: Nanos) -> Self {
         Player {
             records,
@@ -111,10 +111,11 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         }
     }
 
-    /// Plays until the records end, or `glance`, which is given their number, says true.
+    /// Plays until the records end, or until `glance`, called with the number of issued records,
+    /// returns true.
     ///
     /// # Errors
-    /// A bad record, or what the layer or a drive broke.
+    /// An invalid record, or a violation by the layer or a drive.
     pub fn play<L: Layer, D: Model>(
         &mut self,
         world: &mut World<L, D>,
@@ -153,7 +154,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         }
     }
 
-    /// Looks whether requests are answered: a layer may work for ever and answer nobody.
+    /// Checks that requests complete: a layer may keep working without completing any.
     fn listen<L: Layer, D: Model>(
         &mut self,
         world: &World<L, D>,
@@ -173,7 +174,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         Ok(())
     }
 
-    /// Reads records when no more are left than are to be looked at again.
+    /// Reads more records when at most [`AHEAD`] are left.
     #[inline]
     fn fetch<L: Layer, D: Model>(&mut self, world: &World<L, D>) -> Result<(), PlayError> {
         while self.ahead.len() <= AHEAD && !self.is_over {
@@ -185,7 +186,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         }
     }
 
-    /// Looks at those that are left, which are issued next, and reads more.
+    /// Prefetches for the remaining records, which are issued next, and reads more.
     #[inline(never)]
     fn read<L: Layer, D: Model>(&mut self, world: &World<L, D>) {
         let left = self.ahead.len();
@@ -202,7 +203,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         self.look(left..self.ahead.len(), Soon::Later, world);
     }
 
-    /// Looks at what some of the records will change, [`AHEAD`] at most.
+    /// Prefetches the drive's state for a range of at most [`AHEAD`] records.
     fn look<L: Layer, D: Model>(&self, which: Range<usize>, soon: Soon, world: &World<L, D>) {
         let mut lbas = [0; AHEAD];
         let records = self.ahead.range(which);
@@ -218,7 +219,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         }
     }
 
-    /// When the next request may be issued, if only time holds it back.
+    /// Returns the time of the next request, or `None` if it must wait for a completion.
     fn arrival(&self, front: &Front) -> Option<Nanos> {
         let record = self.ahead.front()?;
         if front.outstanding() >= self.limit() {
@@ -252,7 +253,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     }
 }
 
-/// When a record is issued if nothing holds it back; `zero` is the trace's first time.
+/// Returns the scheduled time of a record; `zero` is the first time of the trace.
 fn due(pace: Pace, start: Nanos, zero: Nanos, record: &Record) -> Nanos {
     match pace {
         Pace::Trace => start + record.t_ns.saturating_sub(zero),

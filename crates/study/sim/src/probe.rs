@@ -1,9 +1,9 @@
-//! Finds a drive's superpage, the grain in which it maps, by timing writes.
+//! Measures a drive's superpage, the indirection unit of its map, by timing writes.
 //!
-//! A write that is smaller than a superpage costs a read-modify-write of all of it, so cost per
-//! byte falls with the size of writes until they are as large. The smallest size from which larger
-//! ones are no cheaper is the superpage, if a write that straddles two costs more than one that
-//! does not.
+//! A write smaller than a superpage costs a read-modify-write of the whole superpage, so the cost
+//! per byte decreases with the size of writes until they are that large. The superpage is the
+//! smallest size at which larger writes are no cheaper per byte, provided that a write across a
+//! boundary costs more than an aligned one.
 
 use hostftl_core::{Layer, Nanos, Payload, SECTOR};
 use hostftl_drives::DriveSpec;
@@ -16,65 +16,66 @@ use crate::costs::HostCosts;
 use crate::front;
 use crate::world::World;
 
-/// The sizes tried as superpages: this and its doubles, in bytes.
+/// Smallest size tried, in bytes. Each further size is twice the previous one.
 const SMALLEST: u64 = 4096;
-/// How many.
+/// Number of sizes.
 const SIZES: u32 = 9;
-/// Writes of each size, at least; an odd number has a median.
+/// Minimum number of writes per size; odd, for a median.
 const WRITES: usize = 97;
-/// Cost per byte may be so much above that of writes four times as long.
+/// Tolerance of the cost per byte, compared with writes four times as long.
 const FLAT: f64 = 1.05;
-/// A write that straddles two superpages costs so much more, at least.
+/// Minimum ratio between the costs of a write across two superpages and an aligned one.
 const STRADDLES: f64 = 1.5;
-/// What is written to: no more than this, in bytes, so that filling it takes seconds, ...
+/// Maximum length of the probed area in bytes, so that filling it takes seconds.
 const SPAN: u64 = 256 << 20;
-/// ... and one in so many bytes of the drive, so that its own collection has little to do.
+/// The probed area is at most one part in this number, so that the drive's own garbage collection
+/// has little work.
 const PART: u64 = 8;
 
-/// What is probed.
+/// A device to be probed.
 pub trait Subject {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     fn bytes(&self) -> u64;
-    /// Writes `bytes` bytes at `offset`, until the drive has them; how long that took, in ns.
+    /// Writes `bytes` bytes at `offset` and flushes. Returns the duration in ns.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     fn write(&mut self, offset: u64, bytes: u64) -> Result<Nanos, String>;
 }
 
-/// The cost of writes of one size.
+/// Cost of writes of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// The size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The median time of an aligned one, in ns.
+    /// Median duration of an aligned write, in ns.
     pub median: Nanos,
 }
 
-/// What was found.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probed {
-    /// The superpage in bytes; nothing when the drive has none above a block.
+    /// Superpage in bytes; `None` if the drive has none above a block.
     pub superpage: Option<u64>,
-    /// The cost of each size.
+    /// Cost of each size.
     pub costs: Vec<Cost>,
-    /// How many times as much a write costs that straddles two of the smallest size from which on
-    /// larger ones are no cheaper, if there is such a size.
+    /// Cost of a write across two units, relative to an aligned one. The unit is the smallest size
+    /// at which larger writes are no cheaper per byte; `None` if there is none.
     pub straddling: Option<f64>,
 }
 
 impl Probed {
-    /// Whether writes took no time at all: a drive whose write buffer survives a power cut answers
-    /// a flush at once too, and so tells nothing.
+    /// Returns whether writes took no time at all. A drive whose write buffer survives power cuts
+    /// acknowledges flushes immediately, so its superpage can't be measured.
     pub fn is_hidden(&self) -> bool {
         self.costs.iter().all(|cost| cost.median == 0)
     }
 }
 
-/// Probes `subject`, and overwrites what it holds.
+/// Probes `subject` and overwrites its data.
 ///
 /// # Errors
-/// When it is too small, or can't be written.
+/// If it is too small or can't be written.
 pub fn probe(subject: &mut impl Subject, seed: u64) -> Result<Probed, String> {
     let longest = SMALLEST << (SIZES + 1);
     let span = (subject.bytes() / PART).min(SPAN) / longest * longest;
@@ -95,13 +96,14 @@ pub fn probe(subject: &mut impl Subject, seed: u64) -> Result<Probed, String> {
     };
     let across = median(subject, &mut dice, (span, flat.bytes, flat.bytes / 2))?;
     let straddling = across as f64 / flat.median.max(1) as f64;
-    // A superpage of one block is what every drive has.
+    // Every drive has a superpage of at least one block.
     let found = straddling >= STRADDLES && flat.bytes > SMALLEST;
     let superpage = found.then_some(flat.bytes);
     Ok(Probed { superpage, costs, straddling: Some(straddling) })
 }
 
-/// The median time of writes of `bytes` bytes, `shift` bytes behind a multiple of that.
+/// Returns the median duration of writes of `bytes` bytes, `shift` bytes behind a multiple of that
+/// size.
 fn median(
     subject: &mut impl Subject,
     dice: &mut Xoshiro256PlusPlus,
@@ -116,7 +118,7 @@ fn median(
     Ok(times[WRITES / 2])
 }
 
-/// The smallest size whose cost per byte is that of the size four times as long.
+/// Returns the smallest size with the cost per byte of writes four times as long.
 fn flat_from(costs: &[Cost]) -> Option<Cost> {
     let per_byte = |cost: &Cost| cost.median as f64 / cost.bytes as f64;
     let pairs = costs.iter().zip(&costs[2..]);
@@ -131,10 +133,10 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// A new drive.
+    /// Creates a new drive.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// If the drive is invalid.
     pub fn new(spec: &DriveSpec) -> Result<Self, String> {
         let (config, devices) = (LayerConfig::new(LayerKind::Passthrough), [spec.device_info()]);
         let layer = AnyLayer::new(&config, &devices, Vec::<Payload>::new(), Mode::Format);
@@ -143,7 +145,7 @@ impl Modelled {
         Ok(Modelled { world: world.map_err(|why| why.to_string())?, sectors: spec.exported })
     }
 
-    /// Waits for so many answers.
+    /// Waits for `pending` completions.
     fn wait(&mut self, mut pending: u32) -> Result<(), String> {
         while pending > 0 {
             match self.world.answer() {
@@ -178,7 +180,7 @@ impl Subject for Modelled {
             (lba, pending) = (lba + sectors, pending + 1);
         }
         self.wait(pending)?;
-        // A drive with a buffer has answered before the flash was asked.
+        // A drive with a write buffer completes writes before it programs the flash.
         self.world.send(front::request(0, 0, Op::Flush, 0, 0)).map_err(words)?;
         self.wait(1)?;
         let took = self.world.now() - start;
@@ -191,7 +193,7 @@ impl Subject for Modelled {
 mod tests {
     use super::*;
 
-    /// A subject whose times are up to a tenth off.
+    /// A subject whose durations deviate by up to a tenth.
     struct Noisy<S>(S, Xoshiro256PlusPlus);
 
     impl<S: Subject> Subject for Noisy<S> {

@@ -1,4 +1,4 @@
-//! A row of a comparison: what one layer cost on one workload.
+//! A row of a comparison: the costs of one layer under one workload.
 
 use serde::Serialize;
 
@@ -9,129 +9,130 @@ use crate::series::Interval;
 use crate::wear::{ByCause, Energy, Erases, Life};
 use crate::work::Busy;
 
-/// One layer's result. Ratios are `None` when there is nothing to divide by.
+/// Results of one combination. Ratios are `None` if the divisor is zero.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// When a write is answered: `buffer` or `media`.
+    /// Point at which writes are acknowledged: `buffer` or `media`.
     pub ack: &'static str,
-    /// The drive.
+    /// Drive.
     pub drive: String,
-    /// The workload, as the user named it.
+    /// Workload as the user named it.
     pub workload: String,
-    /// What fixed everything that is chosen at random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Everything that can be chosen, with the word that stands for it.
+    /// All parameters with their values.
     #[serde(serialize_with = "crate::outcome::as_map")]
     pub parameters: Vec<(String, String)>,
-    /// The command that makes the row alone again, for a shell.
+    /// Shell command that runs this combination alone.
     pub command: String,
-    /// Whether the run was stopped before the workload's end.
+    /// Whether the run was stopped before the end of the workload.
     pub partial: bool,
-    /// The state of the drive before: `new`, `fill=70%`, `steady`, `self`, with `(not reached)`
-    /// behind it when write amplification did not settle.
+    /// State of the drive before the workload: `new`, `fill=70%`, `steady`, `self`. `(not reached)`
+    /// is appended if write amplification did not settle.
     pub warm: String,
-    /// How often the exported capacity was overwritten to age the drive.
+    /// Overwrites of the exported capacity during ageing.
     pub warm_overwrites: Option<f64>,
-    /// How often the workload itself was repeated to age the drive.
+    /// Repetitions of the workload during ageing.
     pub warm_rounds: Option<u64>,
-    /// Requests of the workload that were answered.
+    /// Completed requests of the workload.
     pub requests: u64,
     /// Requests that were not whole sectors and were widened.
     pub widened: u64,
-    /// What the host could address, the same in all rows.
+    /// Exported capacity, the same in all rows.
     pub exported_bytes: u64,
-    /// What the host wrote.
+    /// Bytes written by the host.
     pub host_write_bytes: u64,
-    /// What the host read.
+    /// Bytes read by the host.
     pub host_read_bytes: u64,
-    /// Bytes sent to the device / bytes that the host wrote.
+    /// Bytes sent to the devices per byte written by the host.
     pub waf_layer: Option<f64>,
-    /// Bytes programmed in flash / bytes sent to the device.
+    /// Bytes programmed in flash per byte sent to the devices.
     pub waf_drive: Option<f64>,
-    /// Bytes programmed in flash / bytes that the host wrote.
+    /// Bytes programmed in flash per byte written by the host.
     pub waf_total: Option<f64>,
-    /// Victims that the layer collected.
+    /// Victims collected by the layer.
     pub gc_runs: u64,
-    /// Pages of 4 KiB that the layer's collection wrote again.
+    /// Pages of 4 KiB copied by the layer's garbage collection.
     pub pages_copied: u64,
-    /// Padding that the layer wrote.
+    /// Padding written by the layer.
     pub padding_bytes: u64,
-    /// Bytes of parity that the layer wrote.
+    /// Parity written by the layer.
     pub parity_bytes: u64,
-    /// Map log, checkpoints and lists of lines that the layer wrote.
+    /// Map log, checkpoints and listings of lines written by the layer.
     pub map_bytes_written: u64,
-    /// What the layer wrote to its journal's device.
+    /// Bytes written to the layer's journal device.
     pub journal_bytes: u64,
-    /// Flushes that the host sent.
+    /// Flushes of the host.
     pub flushes: u64,
-    /// How long the drive was busy, and for what.
+    /// Busy time of the drive by purpose.
     pub busy_ns: Busy,
-    /// The drive's own collection, in ns; `busy_ns.copyback` has it too.
+    /// Busy time of the drive's own garbage collection in ns, which is included in
+    /// `busy_ns.copyback`.
     pub drive_gc_ns: u64,
     /// Busy time relative to that of `base`.
     pub busy_ratio: Option<f64>,
-    /// What it is relative to: passthrough when that is in the comparison, RAID 5 where passthrough
-    /// can't be.
+    /// Baseline of `busy_ratio`: passthrough if it is in the comparison, or RAID 5 if passthrough
+    /// can't run.
     pub base: Option<String>,
     /// Percentiles of the latency.
     pub latency_ns: LatencyNs,
-    /// Reads and writes answered per second of simulated time.
+    /// Reads and writes completed per second of simulated time.
     pub iops: Option<f64>,
-    /// Host memory that the layer's map takes.
+    /// Host memory of the layer's map.
     pub map_bytes: u64,
-    /// Host memory that the layer takes beside its map: counts, lists and queues.
+    /// Host memory of the layer besides its map: counters, lists and queues.
     pub meta_bytes: u64,
-    /// Host memory that the simulation of the row takes, the layer's map included.
+    /// Host memory of the simulation of the row, including the layer's map.
     pub model_bytes: u64,
-    /// Map units that the drive read, changed and programmed again.
+    /// Indirection units that the drive read, modified and programmed again.
     pub rmw_units: u64,
     /// NAND pages read and programmed.
     pub page_operations: u64,
     /// Bytes programmed in flash, by cause.
     pub programmed_bytes: ByCause,
-    /// What each device did, the journal's last.
+    /// Results of each device; the journal is last.
     pub devices: Vec<DeviceRow>,
     /// Wear.
     pub erases: Erases,
-    /// What the host can write in the drive's life.
+    /// Amount of data that the host can write during the drive's life.
     pub life: Life,
     /// Energy of the flash.
     pub energy: Energy,
-    /// What happened over time.
+    /// Figures over time.
     pub series: Vec<Interval>,
-    /// Whether every conservation law held; a row without it is never shown.
+    /// Whether every conservation law held. Rows without it are never shown.
     pub conserved: bool,
-    /// Whether the trace's own rate was missed: requests had to wait because 256 were under way,
-    /// and the last was answered later than the trace's end by more than 5 % of the trace's
-    /// length. Never so of a workload without a clock.
+    /// Whether the trace's own rate was missed: requests were delayed because 256 were in progress,
+    /// and the last completion was later than the end of the trace by more than 5 % of its length.
+    /// Always false for a workload without a clock.
     pub saturated: bool,
-    /// How long the workload takes by its own clock, in ns; 0 when it has none.
+    /// Duration of the workload by its own clock, in ns; 0 without a clock.
     pub workload_ns: u64,
-    /// How long the workload took, in simulated ns.
+    /// Duration of the run in simulated ns.
     pub simulated_ns: u64,
-    /// Steps of the layer and of its drive, ageing included: what the simulation itself had to do.
+    /// Steps of the layer and its drive, including ageing: the amount of work of the simulation.
     pub steps: u64,
-    /// What only this kind of layer tells of itself, at the end.
+    /// Figures that only this kind of layer reports, at the end of the run.
     #[serde(skip)]
     pub facts: Vec<(&'static str, u64)>,
-    /// What the workload's first writes are whole multiples of, in sectors.
+    /// Granularity of the workload's first writes, in sectors.
     #[serde(skip)]
     pub grain: u32,
-    /// What was noticed about the workload and the drive, a sentence each.
+    /// Remarks on the workload and the drive, one sentence each.
     pub remarks: Vec<String>,
-    /// One number for everything that the layer and its drive did, in hex.
+    /// Digest of all actions of the layer and its drive, in hexadecimal.
     pub digest: String,
 }
 
 impl Row {
-    /// One of the layer's facts.
+    /// Returns one of the layer's own figures.
     pub fn fact(&self, name: &str) -> Option<u64> {
         self.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// Host memory that the layer takes, its buffers apart.
+    /// Returns the host memory of the layer without its buffers.
     pub fn layer_bytes(&self) -> u64 {
         self.map_bytes + self.meta_bytes
     }

@@ -1,4 +1,4 @@
-//! One row of a study: one workload through one layer on one drive.
+//! The run of one combination: one workload on one layer and one drive.
 
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_drives::Model;
@@ -15,7 +15,7 @@ use crate::warm::Warmed;
 use crate::work::Work;
 use crate::world::World;
 
-/// Makes the row; returns `None` when `stop` asked to stop before its workload began.
+/// Runs the combination. Returns `None` if `stop` requested an end before the workload began.
 pub(crate) fn run(
     cell: &Cell,
     watch: &dyn Watch,
@@ -69,8 +69,8 @@ fn remarks(cell: &Cell) -> Vec<String> {
     texts
 }
 
-/// Returns whether a trace of `length` ns took so much longer, in ns, that its rate was missed. A
-/// burst at the end does not count.
+/// Returns whether a trace of `length` ns missed its rate by taking `took` ns. A burst at the end
+/// is tolerated.
 fn is_missed(length: u64, took: u64) -> bool {
     length > 0 && took > length + length / 20
 }
@@ -82,7 +82,7 @@ struct Run<'a> {
     work: &'a Work,
     warmed: Warmed,
     start: Nanos,
-    /// Whether a request came later than the trace says.
+    /// Whether a request was issued later than its time in the trace.
     was_held_back: bool,
     partial: bool,
 }
@@ -95,7 +95,7 @@ fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violat
     let simulated = run.front.last_answer.saturating_sub(run.start);
     let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
     let map = map.iter().sum::<u64>();
-    // Busy time, wear and energy are those of the stack, a journal's apart.
+    // Busy time, wear and energy exclude the journal.
     let (specs, data) = (cell.layer.devices(cell.stack), cell.stack.devices.len());
     let main = work.part(0..data);
     let busy = main.busy();

@@ -1,9 +1,9 @@
-//! The meaning of a row of a slice for a drive of real size.
+//! Extrapolation of a row from a slice to a drive of real size.
 //!
 //! Ratios carry over: write amplification, and with it the bytes that can be written per byte of
-//! capacity. They do as far as the slice has the same share of over-provisioning as the drive and
-//! the workload touches the same share of it. Rates do not: the slice has the dies of the model.
-//! The load is an input, and the capacity of the drive never multiplies it.
+//! capacity. This requires that slice and drive have the same share of over-provisioning, and that
+//! the workload touches the same share of both. Rates do not carry over, because the slice has the
+//! dies of the model. The load is an input and is not multiplied by the capacity.
 
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
@@ -16,13 +16,13 @@ use crate::stack::Stack;
 
 /// Days of a year.
 const YEAR: f64 = 365.25;
-/// The years for which vendors state drive writes per day.
+/// Years for which vendors state drive writes per day.
 const WARRANTY: f64 = 5.0;
-/// A workload that is shorter than this, in seconds, may not represent the days of a year.
+/// Duration in seconds below which a workload may not represent the days of a year.
 const LONG: f64 = DAY;
 
-/// The meaning of a row for a drive that exports `capacity_bytes`. Figures are `None` when the host
-/// wrote nothing or the flash does not wear.
+/// Figures of a row for a drive that exports `capacity_bytes`. They are `None` if the host wrote
+/// nothing or the flash does not wear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaled {
     /// The exported capacity.
@@ -34,27 +34,27 @@ pub struct Scaled {
     /// 10^12 bytes that the host can write: rated cycles × physical capacity / write amplification.
     pub tbw: Option<f64>,
     /// The same until the segment with the most erases is worn out; `None` if the run was too short
-    /// to tell.
+    /// to measure it.
     pub tbw_uneven: Option<f64>,
-    /// Drive writes per day for five years, by `tbw`.
+    /// Drive writes per day for five years, from `tbw`.
     pub dwpd: Option<f64>,
     /// Years until `tbw` is written at this load.
     pub years: Option<f64>,
     /// Years until `tbw_uneven` is written at this load.
     pub years_uneven: Option<f64>,
-    /// Host memory that the layer takes on the drive, without its buffers.
+    /// Host memory of the layer on the drive, without its buffers.
     pub memory_bytes: Option<u64>,
     /// The same per 10^12 bytes of the drive.
     pub memory_bytes_per_tb: Option<u64>,
-    /// The reason why the layer cannot work on a drive of this size.
+    /// Reason why the layer can't run on a drive of this size.
     pub impossible: Option<String>,
-    /// Reasons for doubt, a sentence each.
+    /// Reasons to doubt the figures, one sentence each.
     pub cautions: Vec<String>,
 }
 
 impl Scaled {
-    /// Returns the meaning of `row`, of `layer` on `stack`, for a drive that exports `bytes` for
-    /// data and gets `load`.
+    /// Extrapolates `row`, of `layer` on `stack`, to a drive that exports `bytes` for data under
+    /// `load`.
     pub fn of(row: &Row, stack: &Stack, layer: &LayerChoice, bytes: u64, load: HostLoad) -> Self {
         let slice = (stack.sectors() * SECTOR as u64) as f64;
         let (factor, capacity) = (bytes as f64 / slice, bytes as f64);
@@ -66,7 +66,7 @@ impl Scaled {
         let per_day = load.bytes_per_day(capacity, rate).filter(|bytes| *bytes > 0.0);
         let years = |tb: Option<f64>| Some(tb? * 1e12 / (per_day? * YEAR));
         let memory = if stack.is_raw() {
-            // In proportion: the geometry of a larger raw drive is not known.
+            // Proportional, because the geometry of a larger raw drive is unknown.
             Ok((row.layer_bytes() as f64 * factor) as u64)
         } else {
             memory(stack, &layer.suited(row.grain, stack.map_unit()), row, factor)
@@ -90,16 +90,16 @@ impl Scaled {
     }
 }
 
-/// Bytes of memory that `layer`, which made `row`, takes on a stack whose devices are so many times
-/// as large.
+/// Returns the memory in bytes of `layer`, the layer of `row`, on a stack whose devices are
+/// `factor` times as large.
 fn memory(stack: &Stack, layer: &LayerChoice, row: &Row, factor: f64) -> Result<u64, String> {
     let (infos, unit) = (stack.scaled(factor), stack.map_unit());
     let exported = row.exported_bytes as f64 / SECTOR as f64 * factor;
     let plan = layer.spared(&infos, unit, Some(exported as u64)).plan(&infos, unit);
     let planned =
         plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())?;
-    // What it does for the slice it does with as much memory for each byte of the drive: on a small
-    // one its default is more than that.
+    // The result of the slice needs the same memory per byte of the drive. The default budget on a
+    // small drive is larger in proportion.
     let grows = layer.kind() == Some(LayerKind::HatlAuto);
     Ok(if grows { planned.max((row.layer_bytes() as f64 * factor) as u64) } else { planned })
 }

@@ -1,29 +1,30 @@
-//! Independent jobs over several threads, within a bound of memory.
+//! Independent jobs on several threads, with bounded memory.
 //!
 //! Invariants
-//! - Jobs that are to be first begin first; then the largest, because they also tend to be the
-//!   longest; equal ones in their order. One that must wait for memory is not overtaken.
-//! - The memory of those under way is at most the limit.
+//! - Jobs marked `first` start before the others. Within each group the largest starts first,
+//!   because it also tends to be the longest; equal jobs keep their order. A job that waits for
+//!   memory is not overtaken.
+//! - The memory of the running jobs never exceeds the limit.
 
 use std::cmp::Reverse;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What is known of a job before it begins.
+/// Requirements of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub cost: u64,
-    /// Whether it goes before those that are not.
+    /// Whether it starts before the jobs that are not marked.
     pub first: bool,
 }
 
 struct Shared {
     next: usize,
-    /// Bytes of those under way.
+    /// Memory of the running jobs in bytes.
     taken: u64,
 }
 
-/// Gives memory back when its job ends, also by a panic.
+/// Returns the memory of a job when the job ends, including by a panic.
 struct Taken<'a> {
     cost: u64,
     shared: &'a Mutex<Shared>,
@@ -37,11 +38,11 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Runs `job(index)` for each of `jobs` on at most `threads` threads, while the sum of the costs of
-/// those under way is at most `limit`. The results are in the order of the jobs.
+/// Runs `job(index)` for each of `jobs` on at most `threads` threads. The costs of the running jobs
+/// never add up to more than `limit`. Results are in the order of the jobs.
 ///
 /// # Panics
-/// When a job costs more than the limit, which the caller has ruled out, or when one panics.
+/// If a job costs more than the limit, which the caller must exclude, or if a job panics.
 pub fn run<R: Send>(
     jobs: &[Job],
     limit: u64,
@@ -63,7 +64,7 @@ pub fn run<R: Send>(
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
         let threads = threads.clamp(1, jobs.len().max(1));
-        // Where the system gives no more threads, those that there are do all of it.
+        // If the system refuses more threads, the existing ones run all jobs.
         let more = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
         let all: Vec<_> = (0..threads).map_while(more).collect();
         if all.is_empty() {
@@ -78,7 +79,7 @@ pub fn run<R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The next job, once there is memory for it.
+/// Returns the next job as soon as there is memory for it.
 fn begin(
     order: &[usize],
     jobs: &[Job],

@@ -1,9 +1,9 @@
-//! What happened over time, in at most 256 intervals of one width, however long a run is.
+//! A time series with at most 256 intervals of equal width, for runs of any length.
 //!
 //! Invariants
-//! - An answer is in the interval in which it came; work of the drives is in the interval that was
-//!   open when it was last looked at.
-//! - When the intervals would not suffice, pairs of them become one and the width doubles.
+//! - A completion belongs to the interval in which it occurred. Work of the drives belongs to the
+//!   interval that was open when it was last sampled.
+//! - When the intervals do not suffice, they are merged in pairs and the width doubles.
 
 use hostftl_core::Nanos;
 use serde::Serialize;
@@ -11,17 +11,17 @@ use serde::Serialize;
 use crate::coarse::{self, BUCKETS};
 use crate::ratio::ratio;
 
-/// Intervals at most.
+/// Maximum number of intervals.
 const MOST: usize = 256;
-/// The width to begin with, in ns.
+/// Initial width in ns.
 const FIRST_WIDTH: Nanos = 100_000;
 
-/// Sums since the run began, at one moment.
+/// Totals since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// Sectors programmed.
     pub programmed: u64,
-    /// How long dies worked, in ns.
+    /// Busy time of the dies in ns.
     pub busy: Nanos,
 }
 
@@ -30,7 +30,7 @@ struct Slot {
     transfers: u64,
     written: u64,
     work: Sample,
-    /// Reads and writes by how long they took.
+    /// Number of reads and writes by latency bucket.
     took: Box<[u32]>,
 }
 
@@ -48,7 +48,7 @@ impl Slot {
         self.took.iter_mut().zip(&other.took).for_each(|(sum, more)| *sum += more);
     }
 
-    /// So many thousandths of the reads and writes took no longer.
+    /// Returns the given quantile (in thousandths) of the latencies of reads and writes.
     fn no_longer(&self, permille: u64) -> Option<Nanos> {
         let all: u64 = self.took.iter().map(|&count| u64::from(count)).sum();
         let mut left = all - all * permille / 1000;
@@ -73,33 +73,33 @@ pub(crate) struct Series {
 /// One interval of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// When it began, in ns from the start of the run.
+    /// Start, in ns from the start of the run.
     pub at_ns: Nanos,
-    /// Reads and writes answered per second.
+    /// Reads and writes completed per second.
     pub iops: f64,
-    /// Bytes programmed for each byte whose write was answered.
+    /// Bytes programmed per byte of the completed writes.
     pub waf: Option<f64>,
-    /// 99 of 100 reads and writes were no longer, in ns, to 6 %.
+    /// 99th percentile of the latency of reads and writes in ns, with a resolution of 6 %.
     pub p99_ns: Option<Nanos>,
-    /// 999 of 1000 were no longer, in ns, to 6 %.
+    /// 99.9th percentile in ns, with a resolution of 6 %.
     pub p999_ns: Option<Nanos>,
-    /// The part of the time that a die worked, on average.
+    /// Share of the time in which a die was busy, on average.
     pub busy: f64,
 }
 
 impl Series {
-    /// An empty series that begins at `start`, when the drives had done `done`.
+    /// Creates an empty series that starts at `start`, when the totals of the drives were `done`.
     pub(crate) fn new(start: Nanos, done: Sample) -> Self {
         Series { start, width: FIRST_WIDTH, slots: vec![Slot::new()], last: done }
     }
 
-    /// Whether `now` is behind the open interval, so that [`Series::sample`] is due.
+    /// Returns whether `now` is behind the open interval, so that [`Series::sample`] is due.
     #[inline]
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         now >= self.start + self.width * self.slots.len() as u64
     }
 
-    /// The drives have done `done`, and it is `now`.
+    /// Adds the work of the drives up to the totals `done`, and opens the interval of `now`.
     pub(crate) fn sample(&mut self, now: Nanos, done: Sample) {
         let open = self.slots.last_mut().expect("there is always one");
         open.work.programmed += done.programmed - self.last.programmed;
@@ -124,7 +124,8 @@ impl Series {
         self.width *= 2;
     }
 
-    /// A request that took `took` was answered; `written` sectors of it were written.
+    /// Records a completed request with latency `took`. `written` is the number of sectors that it
+    /// wrote.
     #[inline]
     pub(crate) fn answer(&mut self, took: Nanos, transfer: bool, written: u64) {
         let open = self.slots.last_mut().expect("there is always one");
@@ -135,7 +136,7 @@ impl Series {
         }
     }
 
-    /// The intervals of a run that ended at `end` on drives with `dies` dies in all.
+    /// Returns the intervals of a run that ended at `end`, on drives with `dies` dies in total.
     pub(crate) fn intervals(&self, end: Nanos, dies: u32) -> Vec<Interval> {
         let of = |(index, slot): (usize, &Slot)| {
             let at_ns = index as u64 * self.width;

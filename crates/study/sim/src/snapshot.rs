@@ -1,9 +1,9 @@
-//! Aged stacks as files, so that they need not be aged again.
+//! Preconditioned stacks as files, which avoid ageing the same stack again.
 //!
-//! A stack was stopped before it is saved, so that a layer opens what it finds on the devices as it
-//! would after a clean stop. A file has `HFTLWARM`, a version, what the stack is made from (as text
-//! with its length), how it was aged, the state of the drives, their metadata, and the XXH3 of all
-//! that. Numbers are little-endian.
+//! A stack is stopped before it is saved, so that a layer opens it as after a clean stop. A file
+//! contains `HFTLWARM`, a version, the description of the stack (text with its length), the record
+//! of its ageing, the state of the drives, their metadata, and the XXH3 of all of this. Numbers are
+//! little-endian.
 
 use std::fs;
 use std::io::{self, Read};
@@ -22,10 +22,10 @@ use crate::world::World;
 
 const MAGIC: &[u8; 8] = b"HFTLWARM";
 const VERSION: u32 = 2;
-/// Bytes of the sum at the end.
+/// Bytes of the checksum at the end.
 const SUM: usize = 8;
 
-/// The file's name for a drive and a layer that are what `about` says.
+/// Returns the file name for a drive and a layer with the description `about`.
 pub(crate) fn name(drive: &str, layer: &str, about: &str) -> String {
     let sum = twox_hash::XxHash3_64::oneshot(about.as_bytes());
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-._=+".contains(c) { c } else { '_' };
@@ -36,7 +36,7 @@ fn wrong(path: &Path, why: impl ToString) -> StudyError {
     StudyError::Snapshot { path: path.to_owned(), why: why.to_string() }
 }
 
-/// Writes `world`, which was stopped and is made from what `about` says, to `path`.
+/// Writes `world`, which is stopped and has the description `about`, to `path`.
 pub(crate) fn save<L: Layer>(
     world: &World<L, Device>,
     warmed: &Warmed,
@@ -44,7 +44,7 @@ pub(crate) fn save<L: Layer>(
     path: &Path,
 ) -> Result<(), StudyError> {
     let bytes = encoded(world, warmed, about).map_err(|error| wrong(path, error))?;
-    // Rows that are made at the same time may keep the same stack.
+    // Rows in progress may save the same stack, so each writes to a temporary file of its own.
     static PARTS: AtomicU64 = AtomicU64::new(0);
     let number = PARTS.fetch_add(1, Ordering::Relaxed);
     let part = path.with_extension(format!("{}-{number}.part", std::process::id()));
@@ -74,8 +74,8 @@ fn encoded<L: Layer>(
     Ok(bytes)
 }
 
-/// What [`save`] wrote to `path`: drives made as `specs` say, their metadata, and how they were
-/// aged, which is `warm`.
+/// Reads a file that [`save`] wrote: the drives of `specs`, their metadata, and the record of
+/// ageing in state `warm`.
 pub(crate) fn load(
     specs: &[DeviceSpec],
     about: &str,
@@ -110,7 +110,8 @@ pub(crate) fn load(
     Ok((drives, media, warmed))
 }
 
-/// What the stack was made from and how it was aged; nothing for another version.
+/// Returns the description of the stack and the record of its ageing, or `None` for another
+/// version.
 fn head(from: &mut &[u8], warm: Warm) -> io::Result<Option<(String, Warmed)>> {
     let mut word = [0; 4];
     from.read_exact(&mut word)?;

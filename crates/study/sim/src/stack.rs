@@ -1,7 +1,7 @@
-//! What a study puts under a layer: one device, or several.
+//! The devices under a layer in a study: one or several.
 //!
-//! The text is `[N*]DRIVE[+[N*]DRIVE]…`, as in `4*tlc:capacity=2g` and `slc-1g + qlc-64k`; or the
-//! path of a TOML file that has such texts, and layers for them:
+//! The text is `[N*]DRIVE[+[N*]DRIVE]…`, as in `4*tlc:capacity=2g` and `slc-1g + qlc-64k`. It can
+//! also be the path of a TOML file with such texts, and with layers for them:
 //!
 //! ```toml
 //! devices = ["slc-1g", "qlc-64k"]
@@ -17,35 +17,35 @@ use thiserror::Error;
 
 use crate::choice::LayerChoice;
 
-/// Devices of a stack at most, the journal's apart.
+/// Maximum number of devices, without the journal.
 const MOST: usize = 16;
 
-/// See the module text.
+/// The devices under a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
-    /// What rows call it.
+    /// Name in rows.
     pub name: String,
-    /// The devices, in the order in which a layer has them; at least one.
+    /// Devices in the order of the layer; at least one.
     pub devices: Vec<DeviceSpec>,
-    /// The layers that its file names.
+    /// Layers named in the stack's file.
     pub layers: Vec<LayerChoice>,
 }
 
-/// Why there is no such stack.
+/// Error of a stack's text or file.
 #[derive(Debug, Error)]
 pub enum StackError {
-    /// One of the drives is none.
+    /// A drive is invalid.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The text is wrong.
+    /// The text is invalid.
     #[error("{0}")]
     Text(String),
-    /// The file that the text names is wrong, or can't be read.
+    /// The file is invalid or can't be read.
     #[error("{0}")]
     File(String),
 }
 
-/// The keys of a stack's file.
+/// Contents of a stack's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -62,10 +62,10 @@ impl From<DriveSpec> for Stack {
 }
 
 impl Stack {
-    /// Reads a stack's text, or the file that it names.
+    /// Parses a stack's text, or reads the file that it names.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The reason and its position.
     pub fn find(text: &str) -> Result<Self, StackError> {
         let (text, name) = (text.trim(), text.trim().replace(' ', ""));
         if let Some(file) = file(text)? {
@@ -75,24 +75,24 @@ impl Stack {
         Ok(Stack { name, devices, layers: Vec::new() })
     }
 
-    /// What the layer is told of the devices.
+    /// Returns the descriptions of the devices for the layer.
     pub fn infos(&self) -> Vec<DeviceInfo> {
         self.devices.iter().map(|it| it.device_info()).collect()
     }
 
-    /// The largest grain in which a device is written without more work, in sectors.
+    /// Returns the largest indirection unit of the devices, in sectors.
     pub fn map_unit(&self) -> u32 {
         self.devices.iter().map(|it| it.map_unit()).max().unwrap_or(1)
     }
 
-    /// Whether all devices leave translation to the layer.
+    /// Returns whether all devices are raw drives.
     pub fn is_raw(&self) -> bool {
         self.devices.iter().all(|it| it.is_raw())
     }
 
-    /// Sectors for data, of which a share is exported: those of the one device; of two, those of
-    /// the larger, for the other is its cache or its mirror; of more, what remains when one is
-    /// parity.
+    /// Returns the sectors for data, of which a share is exported. With two devices these are the
+    /// sectors of the larger, because the other is its cache or its mirror. With more, one device
+    /// is for parity.
     pub fn sectors(&self) -> u64 {
         let sizes = self.devices.iter().map(|it| it.exported());
         match self.devices.len() {
@@ -101,7 +101,7 @@ impl Stack {
         }
     }
 
-    /// The same stack with `factor` times the capacity of each device, as layers are told of it.
+    /// Returns the descriptions of the devices with `factor` times their capacity.
     pub fn scaled(&self, factor: f64) -> Vec<DeviceInfo> {
         let grown = |spec: &DeviceSpec| {
             let (info, unit) = (spec.device_info(), u64::from(spec.map_unit()));
@@ -112,10 +112,10 @@ impl Stack {
     }
 }
 
-/// The devices of a text.
+/// Parses the devices of a text.
 fn devices(text: &str) -> Result<Vec<DeviceSpec>, StackError> {
     let mut all = Vec::new();
-    // A file whose name has a plus is one drive.
+    // A file name with a plus sign is one drive.
     let parts = if Path::new(text).exists() { vec![text] } else { text.split('+').collect() };
     for part in parts.into_iter().map(str::trim) {
         let (count, name) = match part.split_once('*') {
@@ -138,7 +138,7 @@ fn devices(text: &str) -> Result<Vec<DeviceSpec>, StackError> {
     }
 }
 
-/// The stack's file of that name; nothing when it is a drive's, or no file at all.
+/// Reads a stack's file. Returns `None` if the name is that of a drive's file, or of no file.
 fn file(text: &str) -> Result<Option<File>, StackError> {
     let path = Path::new(text);
     if path.extension().is_none_or(|it| it != "toml") || !path.is_file() {

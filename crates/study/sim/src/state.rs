@@ -1,68 +1,69 @@
-//! What a drive holds before a run, as the user names it: `new`, `fill=70%`, `steady`, `self`.
+//! The state of a drive before a run, as the user names it: `new`, `fill=70%`, `steady`, `self`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hostftl_core::SECTORS_PER_BLOCK;
 
-/// All of it, in thousandths.
+/// The whole, in thousandths.
 const ALL: u16 = 1000;
 
-/// What is done to a drive before a run.
+/// A kind of preparation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// A share of what is exported is written once, in order.
+    /// Writes a share of the exported capacity once, in order.
     Fill,
-    /// Then that share is overwritten at random until write amplification is steady. The grain is a
-    /// block, or under a layer without a map a map unit of the drive where that is larger: less
-    /// than a unit makes the drive program a whole one too, so that the drive's map ages alike.
+    /// Fills, then overwrites that share at random until write amplification is steady. The
+    /// granularity is a block. Under a layer without a map it is the drive's indirection unit (IU),
+    /// if that is larger: a write of less than an IU programs a whole IU anyway, so the drive's map
+    /// ages in the same way.
     Steady,
-    /// Then the workload itself is repeated until write amplification is steady.
+    /// Fills, then repeats the workload until write amplification is steady.
     Own,
 }
 
 /// The state of a drive before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warm {
-    /// What is done.
+    /// Kind of preparation.
     pub(crate) how: How,
-    /// Thousandths of what is exported that are written first.
+    /// Share of the exported capacity that is filled first, in thousandths.
     pub(crate) share: u16,
 }
 
 impl Warm {
-    /// Nothing was ever written.
+    /// Never written.
     pub const NEW: Warm = Warm { how: How::Fill, share: 0 };
-    /// All that is exported was written once, in order.
+    /// The exported capacity was written once, in order.
     pub const FILL: Warm = Warm { how: How::Fill, share: ALL };
     /// Filled, then overwritten at random until write amplification is steady.
     pub const STEADY: Warm = Warm { how: How::Steady, share: ALL };
     /// The workload was repeated until write amplification was steady; nothing else was written.
     pub const OWN: Warm = Warm { how: How::Own, share: 0 };
 
-    /// The same, after `permille` thousandths of what is exported were written.
+    /// Returns the same state after a fill of `permille` thousandths of the exported capacity.
     #[must_use]
     pub fn after_fill(self, permille: u16) -> Self {
         Warm { share: permille.min(ALL), ..self }
     }
 
-    /// The same share, overwritten at random.
+    /// Returns the state in which the same share is then overwritten at random.
     #[must_use]
     pub fn steady(self) -> Self {
         Warm { how: How::Steady, ..self }
     }
 
-    /// Whether nothing is done at all.
+    /// Returns whether there is no preparation.
     pub fn is_new(self) -> bool {
         self == Warm::NEW
     }
 
-    /// Whether the state depends on the workload.
+    /// Returns whether the state depends on the workload.
     pub fn is_of_workload(self) -> bool {
         self.how == How::Own
     }
 
-    /// Sectors that are written first, of `exported`: whole blocks.
+    /// Returns the sectors of `exported` that are filled first, in whole blocks.
     pub(crate) fn filled(self, exported: u64) -> u64 {
         let block = u64::from(SECTORS_PER_BLOCK);
         match self.share {
@@ -92,7 +93,8 @@ impl fmt::Display for Warm {
 impl FromStr for Warm {
     type Err = String;
 
-    /// `new`, `fill`, `steady` or `self`, the last three perhaps with a share as in `fill=70%`.
+    /// Parses `new`, `fill`, `steady` or `self`, the last three with an optional share as in
+    /// `fill=70%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(

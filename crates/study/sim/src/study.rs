@@ -10,62 +10,61 @@ use crate::load::Load;
 use crate::stack::Stack;
 use crate::state::Warm;
 
-/// The part of the memory limit that the workloads may take together: one in so many.
+/// Fraction of the memory limit for all workloads together: one part in this number.
 pub(crate) const LOADS_SHARE: u64 = 4;
 
-/// What to compare.
+/// The subject of a comparison.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The requests.
+    /// Workloads.
     pub workloads: Vec<Load>,
-    /// The drives, or stacks of several; new ones for each row.
+    /// Drives, or stacks of several; each row gets new ones.
     pub drives: Vec<Stack>,
-    /// The layers.
+    /// Layers.
     pub layers: Vec<LayerChoice>,
-    /// The states of the drives before; how they come about is not part of the rows.
+    /// States of the drives before the workload. Ageing is not part of the rows.
     pub warm: Vec<Warm>,
-    /// What the host can address.
+    /// Exported capacity.
     pub export: Export,
-    /// The folder where aged stacks are kept, and taken from when they are there.
+    /// Directory in which preconditioned stacks are saved, and from which they are loaded.
     pub cache: Option<PathBuf>,
-    /// So many requests always under way, instead of the workload's own times.
+    /// Queue depth of a closed loop, which replaces the workload's own times.
     pub closed_loop: Option<u32>,
     /// Whether the workload's addresses are packed.
     pub compact: bool,
-    /// Fixes everything that is random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Rows that are made at the same time, at most.
+    /// Maximum number of rows in progress.
     pub threads: usize,
-    /// Bytes of memory that all that is under way may take.
+    /// Memory limit in bytes for everything in progress.
     pub memory: u64,
 }
 
-/// Who looks on, from several threads.
+/// An observer of a study, called from several threads.
 pub trait Watch: Sync {
-    /// Row `row`, from 0, has played `done` of `total` requests.
+    /// Reports that row `row`, counted from 0, has played `done` of `total` requests.
     fn progress(&self, row: usize, done: u64, total: u64);
 
-    /// Row `row` is still ageing its drive.
+    /// Reports that row `row` is still ageing its drive.
     fn warming(&self, row: usize) {
         let _ = row;
     }
 
-    /// What the reader of the workload of that name noticed, before the first row.
+    /// Reports the reader's notes on the workload of that name, before the first row.
     fn noticed(&self, workload: &str, notes: &Notes) {
         let _ = (workload, notes);
     }
 
-    /// What the file of the device of that name says and is not carried over, before the first
-    /// row.
+    /// Reports the settings in a device's file that the model does not use, before the first row.
     fn left(&self, device: &str, texts: &[String]) {
         let _ = (device, texts);
     }
 
-    /// Whether to stop now.
+    /// Returns whether to stop now.
     fn cancelled(&self) -> bool;
 }
 
-/// Tells `watch` of each device whose file says more than its model knows, once.
+/// Reports each device with unused settings once.
 pub(crate) fn tell_of_devices(study: &Study, watch: &dyn Watch) {
     let devices = study.drives.iter().flat_map(|stack| &stack.devices);
     let mut told: Vec<&str> = Vec::new();
@@ -77,7 +76,7 @@ pub(crate) fn tell_of_devices(study: &Study, watch: &dyn Watch) {
     }
 }
 
-/// Looks on without a word.
+/// An observer without output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -90,7 +89,7 @@ impl Watch for Silent {
 }
 
 impl Study {
-    /// How many rows there will be.
+    /// Returns the number of combinations.
     pub fn rows(&self) -> usize {
         self.workloads.len() * self.drives.len() * self.warm.len() * self.layers.len()
     }

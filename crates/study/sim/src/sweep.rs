@@ -1,9 +1,9 @@
-//! Cells: the combinations of a study with several seeds and ways to run, each made by itself and
-//! handed over when it is done.
+//! Cells: the combinations of a study with several seeds, exports and queue depths. Each cell runs
+//! by itself and is delivered when it is done.
 //!
 //! Invariants
-//! - A cell is named by all that decides about its row, so that the same name means the same row,
-//!   whoever makes it, in whatever order and company.
+//! - A cell's identity contains everything that determines its row. Equal identities mean equal
+//!   rows, whatever the machine, the order or the other cells.
 //! - A trace that does not depend on the seed is read once for all seeds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,53 +22,54 @@ use crate::run;
 use crate::schedule;
 use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
-/// What is varied beside what a study varies.
+/// The dimensions of a sweep besides those of a study.
 #[derive(Clone, Debug)]
 pub struct Variants {
-    /// What the host can address.
+    /// Exported capacities.
     pub exports: Vec<Export>,
-    /// So many requests always under way, or the workload's own times.
+    /// Queue depths of closed loops; `None` for the workload's own times.
     pub loops: Vec<Option<u32>>,
-    /// What fixes everything random.
+    /// Seeds of all random choices.
     pub seeds: Vec<u64>,
 }
 
-/// See the module text.
+/// The cells of a study, with their workloads in memory.
 pub struct Sweep {
     studies: Vec<Study>,
     loads: Vec<Loaded>,
-    /// For each study the loads of its workloads, as indices.
+    /// For each study, the indices of its workloads in `loads`.
     of: Vec<Vec<usize>>,
-    /// Whether somebody asked to stop before all workloads were read.
+    /// Whether reading the workloads was cancelled.
     cancelled: bool,
 }
 
-/// What a cell is about, for who puts rows together.
+/// The coordinates of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellAbout {
-    /// The workload.
+    /// Workload.
     pub workload: String,
-    /// The drive.
+    /// Drive.
     pub drive: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub warm: String,
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// What fixes everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Cells of the same number differ in their layers alone.
+    /// Group number. Cells of one group differ only in their layers.
     pub group: usize,
-    /// Cells of the same number differ in their seeds alone.
+    /// Twin number. Cells with the same number differ only in their seeds.
     pub twins: usize,
-    /// Whether the others of the group may be told relative to it, the lower the rather.
+    /// Rank as the baseline of the group (lower is preferred); `None` if the cell can't be the
+    /// baseline.
     pub base: Option<u8>,
 }
 
 impl Sweep {
-    /// The cells of `study` with each of `variants`; reads the workloads.
+    /// Reads the workloads of `study` and creates its cells for each of `variants`.
     ///
     /// # Errors
-    /// A workload that can't be read, or a loop that is not possible.
+    /// A workload that can't be read, or an invalid queue depth.
     pub fn read(study: &Study, variants: &Variants, watch: &dyn Watch) -> Result<Self, StudyError> {
         let depth =
             |depth: &&Option<u32>| depth.is_some_and(|it| !(1..=MOST_UNDER_WAY).contains(&it));
@@ -117,22 +118,22 @@ impl Sweep {
         Ok(Sweep { studies, loads, of, cancelled })
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.studies.iter().map(Study::rows).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no cell.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether somebody asked to stop before all workloads were read: no cell has a name then.
+    /// Returns whether reading the workloads was cancelled. Cells have no identity in that case.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// All combinations: those that differ in their seeds alone follow each other.
+    /// Returns all combinations. Those that differ only in their seeds are adjacent.
     fn places(&self) -> Vec<Place<'_>> {
         let of = |(study, loads): (_, &Vec<usize>)| {
             let loads: Vec<&Loaded> = loads.iter().map(|index| &self.loads[*index]).collect();
@@ -143,12 +144,12 @@ impl Sweep {
         (0..rows).flat_map(|index| each.iter().map(move |places| places[index])).collect()
     }
 
-    /// A text for each cell: which has the same text and the same program has the same row.
+    /// Returns the identity of each cell. Equal identities and equal programs yield equal rows.
     pub fn identities(&self) -> Vec<String> {
         self.places().iter().map(Place::about).collect()
     }
 
-    /// What each cell is about.
+    /// Returns the coordinates of each cell.
     pub fn about(&self) -> Vec<CellAbout> {
         let seeds = self.studies.len() / self.variants().max(1);
         let layers = self.studies.first().map_or(1, |study| study.layers.len()).max(1);
@@ -168,14 +169,14 @@ impl Sweep {
         each.collect()
     }
 
-    /// How many studies differ in more than their seeds.
+    /// Returns the number of studies that differ in more than their seeds.
     fn variants(&self) -> usize {
         let first = self.studies.first().map(|study| study.seed);
         self.studies.iter().filter(|study| Some(study.seed) == first).count()
     }
 
-    /// Makes the cells `wanted` and hands each over when it is done: its row, or why there is none.
-    /// When somebody asks to stop, what is not whole by then is not handed over.
+    /// Runs the cells `wanted` and delivers each result when it is done. If `watch` cancels, cells
+    /// that have not finished are not delivered.
     pub fn run(
         &self,
         wanted: &[usize],

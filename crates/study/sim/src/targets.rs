@@ -1,7 +1,7 @@
-//! A study of targets: layers side by side on one raw drive, each with a host of its own.
+//! A study of targets: several layers on one raw drive, each with its own host.
 //!
-//! A host keeps so many requests under way, here and there in what its target exports. It asks the
-//! credits of its own target only, as hosts with a queue each do.
+//! A host keeps a number of requests in progress at random addresses of its target. It depends on
+//! the credits of its own target only, like hosts with separate queues.
 
 use std::ops::Range;
 
@@ -21,16 +21,16 @@ use crate::front::{self, Totals};
 use crate::media::Media;
 use crate::world::World;
 
-/// Where a ticket has the number of its target.
+/// Position of the target's number in a ticket.
 const SHIFT: u32 = 24;
 
-/// A drive and its targets, as a TOML file says them.
+/// A drive and its targets, as in a TOML file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetsFile {
-    /// The drive, as for `--drive`; it is a raw one.
+    /// Drive, as for `--drive`; it must be a raw drive.
     pub drive: String,
-    /// The targets.
+    /// Targets.
     #[serde(rename = "target")]
     pub targets: Vec<TargetSpec>,
 }
@@ -39,20 +39,20 @@ pub struct TargetsFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
-    /// The first and the last of its parallel units, as `0-3`, or one of them.
+    /// First and last of its parallel units, as in `0-3`, or a single one.
     pub pus: String,
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// How many of a hundred requests are writes.
+    /// Percentage of writes.
     #[serde(default)]
     pub write_percent: u32,
-    /// The length of requests, in KiB.
+    /// Length of requests in KiB.
     #[serde(default = "four")]
     pub kib: u32,
-    /// Requests under way at once; 0 for a target that is only filled.
+    /// Queue depth; 0 for a target that is only filled.
     #[serde(default = "four")]
     pub depth: u32,
-    /// Requests whose latency counts; 0 for a host that goes on until the others are done.
+    /// Number of requests to measure; 0 for a host that runs until the others are done.
     #[serde(default)]
     pub requests: u64,
 }
@@ -61,39 +61,39 @@ fn four() -> u32 {
     4
 }
 
-/// What a target showed.
+/// Results of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetRow {
-    /// Its parallel units.
+    /// Parallel units.
     pub pus: String,
-    /// Its layer.
+    /// Layer.
     pub layer: String,
-    /// Requests that were answered.
+    /// Completed requests.
     pub requests: u64,
-    /// Victims that its layer collected meanwhile.
+    /// Victims that its layer collected during the run.
     pub gc_runs: u64,
-    /// Half of the requests took no longer, in ns.
+    /// Median latency in ns.
     pub p50_ns: Nanos,
-    /// 99 of 100 took no longer.
+    /// 99th percentile in ns.
     pub p99_ns: Nanos,
-    /// 999 of 1000 took no longer.
+    /// 99.9th percentile in ns.
     pub p999_ns: Nanos,
-    /// The longest.
+    /// Maximum in ns.
     pub max_ns: Nanos,
 }
 
 impl TargetsFile {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// The error with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', " "))
     }
 }
 
 impl TargetSpec {
-    /// Its parallel units.
+    /// Parses the range of parallel units.
     fn units(&self) -> Result<Range<u32>, String> {
         let (first, last) = self.pus.split_once('-').unwrap_or((&self.pus, &self.pus));
         let wrong = || format!("pus = \"{}\": use the first and the last, as \"0-3\"", self.pus);
@@ -103,10 +103,10 @@ impl TargetSpec {
     }
 }
 
-/// Fills all targets, then lets their hosts ask at the same time until each has had its requests.
+/// Fills all targets, then runs their hosts concurrently until each has completed its requests.
 ///
 /// # Errors
-/// A drive, target or layer that can't be, or what a layer or the drive broke.
+/// An invalid drive, target or layer, or a violation by a layer or the drive.
 pub fn run_targets(file: &TargetsFile, seed: u64) -> Result<Vec<TargetRow>, String> {
     let spec = DriveSpec::find(&file.drive).map_err(|why| why.to_string())?;
     let planned = file.targets.iter().map(|target| planned(target, &spec));
@@ -133,7 +133,7 @@ pub fn run_targets(file: &TargetsFile, seed: u64) -> Result<Vec<TargetRow>, Stri
     Ok(rows.map(|((host, target), (now, was))| host.row(target, now - was)).collect())
 }
 
-/// A target that can be.
+/// A valid target.
 struct Planned {
     config: LayerConfig,
     info: DeviceInfo,
@@ -162,7 +162,7 @@ impl Planned {
     }
 }
 
-/// One host.
+/// The host of one target.
 #[derive(Debug)]
 struct Host {
     sectors: u64,
@@ -171,7 +171,7 @@ struct Host {
     wanted: u64,
     under_way: u32,
     issued: u64,
-    /// When the request of each slot was sent, and the slots that are free.
+    /// Send time of the request in each slot, and the free slots.
     sent: Vec<Nanos>,
     free: Vec<u32>,
     took: Vec<Nanos>,
@@ -217,7 +217,7 @@ impl Host {
     }
 }
 
-/// All of it.
+/// The world of all targets with its hosts.
 struct Hosts {
     world: World<Targets>,
     hosts: Vec<Host>,
@@ -230,7 +230,7 @@ impl Hosts {
         (0..self.hosts.len()).map(runs).collect()
     }
 
-    /// Writes everything that every target exports once, in order, which takes no time.
+    /// Writes the exported sectors of every target once, in order and without modelled time.
     fn fill(&mut self) -> Result<(), String> {
         self.world.drain().map_err(|why| why.to_string())?;
         self.world.set_clock(Clock::Counts);
@@ -281,7 +281,7 @@ impl Hosts {
         self.world.send(request).map_err(|why| why.to_string())
     }
 
-    /// Every host asks until all have had what they want, and all is answered.
+    /// Runs all hosts until each is done and all requests have completed.
     fn ask(&mut self) -> Result<(), String> {
         loop {
             let over = self.hosts.iter().all(Host::is_done);

@@ -1,7 +1,7 @@
-//! Ageing a drive before a run, so that its collection is at work as on a drive in use.
+//! Ageing of a drive before a run, so that its garbage collection works as on a drive in use.
 //!
-//! Everything goes through the layer and the drive by the clock that only counts: the same requests
-//! would leave the same state behind if they took their time.
+//! All requests pass through layer and drive with [`Clock::Counts`]: commands complete immediately,
+//! and the resulting state is the same as with modelled durations.
 
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
 use hostftl_drives::{Clock, Model, Soon};
@@ -17,42 +17,42 @@ use crate::player::PlayError;
 use crate::state::{How, Warm};
 use crate::world::World;
 
-/// Write amplification is looked at so often in an overwrite of the space.
+/// Number of evaluations of write amplification per overwrite of the space.
 const LOOKS: usize = 8;
-/// It is steady when an overwrite of the space changes it by less than this.
+/// Relative change per overwrite of the space below which write amplification is steady.
 const STEADY: f64 = 0.01;
-/// Overwrites of the space after which it counts as not reached.
+/// Maximum number of overwrites of the space.
 const MOST_OVERWRITES: usize = 16;
-/// Writes that are drawn together, so that what they will change is looked at together.
+/// Number of writes that are drawn at once, so that the drive's state for them can be prefetched.
 const AHEAD: usize = 64;
-/// Requests between two looks at whether somebody wants to stop.
+/// Number of requests between two checks for cancellation.
 const GLANCE: u64 = 4096;
 
-/// What ageing came to.
+/// Record of ageing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmed {
-    /// How it was aged.
+    /// Requested state.
     pub warm: Warm,
     /// Whether write amplification became steady.
     pub reached: bool,
-    /// How often what is exported was written after it was filled.
+    /// Number of overwrites of the exported capacity after the fill.
     pub overwrites: Option<f64>,
-    /// How often the workload itself was repeated.
+    /// Number of repetitions of the workload.
     pub rounds: Option<u64>,
-    /// What was asked of the layer.
+    /// Totals of the requests to the layer.
     pub asked: Totals,
-    /// Whether somebody asked to stop.
+    /// Whether it was cancelled.
     pub cancelled: bool,
 }
 
 impl Warmed {
-    /// One that has not begun.
+    /// Creates an empty record.
     fn new(warm: Warm) -> Self {
         let asked = Totals::default();
         Warmed { warm, reached: false, overwrites: None, rounds: None, asked, cancelled: false }
     }
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> String {
         let settles = matches!(self.warm.how, How::Steady | How::Own);
         if settles && !self.reached {
@@ -63,20 +63,20 @@ impl Warmed {
     }
 }
 
-/// Where and what a drive is aged with.
+/// Parameters of ageing.
 pub struct Ageing<'a> {
-    /// How.
+    /// Requested state.
     pub warm: Warm,
-    /// The host uses the sectors below this.
+    /// Exported sectors.
     pub exported: u64,
-    /// The drive maps in units of so many sectors.
+    /// Indirection unit of the drive in sectors.
     pub map_unit: u32,
-    /// Fixes what is chosen at random.
+    /// Seed of random choices.
     pub seed: u64,
-    /// How well the data compresses that fills the drive and overwrites it at random; not at all
-    /// when nothing is said.
+    /// Compressibility of the data that fills the drive and overwrites it at random; `None` for
+    /// incompressible data.
     pub compress: Option<Compressibility>,
-    /// The workload's requests, from the start each time.
+    /// Opens the workload's requests from the start.
     pub workload: &'a dyn Fn() -> Result<Records<'a>, TraceError>,
 }
 
@@ -86,7 +86,7 @@ pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>
 /// Ages `world`.
 ///
 /// # Errors
-/// What the layer broke, a request that failed, or a workload that can't be read again.
+/// A violation by the layer, a failed request, or a workload that can't be read again.
 pub fn warm<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,
@@ -122,7 +122,7 @@ pub fn warm<L: Layer, D: Model>(
     Ok(warmed)
 }
 
-/// Overwrites `grain` sectors here and there until it makes no difference any more.
+/// Overwrites random units of `grain` sectors until write amplification is steady.
 fn overwrite<L: Layer, D: Model>(
     host: &mut Host<L, D>,
     exported: u64,
@@ -161,7 +161,7 @@ fn overwrite<L: Layer, D: Model>(
     Ok(())
 }
 
-/// A host that writes one request after the other and looks at nothing but failures.
+/// A host that sends writes in order and checks only for failures.
 struct Host<'a, L: Layer, D: Model> {
     world: &'a mut World<L, D>,
     warmed: &'a mut Warmed,
@@ -171,7 +171,7 @@ struct Host<'a, L: Layer, D: Model> {
 }
 
 impl<L: Layer, D: Model> Host<'_, L, D> {
-    /// Writes a range; true when somebody wants to stop.
+    /// Writes a range. Returns true if ageing was cancelled.
     fn write(&mut self, lba: u64, sectors: u32) -> Result<bool, Violation> {
         loop {
             let credits = self.world.credits();

@@ -1,4 +1,4 @@
-//! What a run cost the flash: erases, life and energy.
+//! Wear of the flash during a run: erases, life and energy.
 
 use hostftl_core::{CAUSES, Cause, SECTOR};
 use hostftl_drives::DeviceSpec;
@@ -8,17 +8,18 @@ use serde::{Serialize, Serializer};
 use crate::theory;
 use crate::work::Work;
 
-/// The most bars of the histogram of erases.
+/// Maximum number of bars in the histogram of erases.
 const BARS: u32 = 16;
-/// With fewer erases per segment on average, their differences are those of a short run.
+/// Minimum mean number of erases per segment for estimates of uneven wear. In shorter runs,
+/// differences between segments are not representative.
 const EVEN_ERASES: f64 = 20.0;
 
-/// A number for each cause; as JSON an object with the names of the causes.
+/// A number for each cause; serialized as an object with the names of the causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByCause(pub(crate) [u64; CAUSES]);
 
 impl ByCause {
-    /// The names and values, in the order of [`Cause::ALL`].
+    /// Returns names and values in the order of [`Cause::ALL`].
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Cause::ALL.iter().map(|&cause| (cause.name(), self.0[cause as usize]))
     }
@@ -34,36 +35,36 @@ impl Serialize for ByCause {
     }
 }
 
-/// Segments that were erased from `from` to `to` times.
+/// Number of segments with `from` to `to` erases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bar {
-    /// The fewest erases.
+    /// Minimum number of erases.
     pub from: u32,
-    /// The most erases.
+    /// Maximum number of erases.
     pub to: u32,
-    /// How many segments.
+    /// Number of segments.
     pub segments: u64,
 }
 
-/// Erases of a segment during the run.
+/// Erases per segment during the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Erases {
-    /// On average.
+    /// Mean.
     pub mean: f64,
-    /// Half of the segments had no more.
+    /// Median.
     pub p50: u32,
-    /// 9 of 10 had no more.
+    /// 90th percentile.
     pub p90: u32,
-    /// 99 of 100 had no more.
+    /// 99th percentile.
     pub p99: u32,
-    /// Of the one that was erased most.
+    /// Maximum.
     pub max: u32,
-    /// How many segments had how many.
+    /// Histogram of the erases.
     pub histogram: Vec<Bar>,
 }
 
 impl Erases {
-    /// Of segments that were erased so often.
+    /// Summarizes the erases of all segments.
     pub fn of(mut erased: Vec<u32>) -> Self {
         erased.sort_unstable();
         let total: u64 = erased.iter().map(|&count| u64::from(count)).sum();
@@ -82,7 +83,7 @@ impl Erases {
     }
 }
 
-/// Bars of one width over all counts.
+/// Returns bars of equal width over all counts.
 fn histogram(sorted: &[u32]) -> Vec<Bar> {
     let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else { return Vec::new() };
     let width = (most - least) / BARS + 1;
@@ -96,23 +97,24 @@ fn histogram(sorted: &[u32]) -> Vec<Bar> {
     .collect()
 }
 
-/// What the host can write before the flash is worn out, in 10^12 bytes. `None` when nothing was
-/// written, or nothing erased.
+/// Amount of data that the host can write until the flash is worn out, in 10^12 bytes. `None` if
+/// nothing was written or erased.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Life {
-    /// Erases that a block survives.
+    /// Rated erases of a block.
     pub cycles: u32,
-    /// Capacity × cycles / write amplification: with even wear.
+    /// Capacity × cycles / write amplification, which assumes even wear.
     pub host_tb: Option<f64>,
-    /// By the mean of the erases that were counted.
+    /// Estimate from the mean of the counted erases.
     pub host_tb_by_erases: Option<f64>,
-    /// Until the segment with the most erases is worn out, if wear continues like this. `None` as
-    /// well when segments were erased fewer than 20 times on average: too short to tell.
+    /// Estimate until the segment with the most erases is worn out, if wear continues in this way.
+    /// `None` also if segments were erased fewer than 20 times on average, which is too short to
+    /// measure it.
     pub host_tb_by_most_erased: Option<f64>,
 }
 
 impl Life {
-    /// Of a device made as `spec` says; on its stack the host wrote `written` sectors.
+    /// Estimates the life of a device of `spec`. The host wrote `written` sectors to its stack.
     pub fn of(spec: &DeviceSpec, written: u64, work: &Work, erases: &Erases) -> Self {
         let tb = |bytes: f64| bytes / 1e12;
         let capacity = (spec.sectors() * SECTOR as u64) as f64;
@@ -132,7 +134,8 @@ impl Life {
         }
     }
 
-    /// That of a stack of two devices: each estimate is that of the one that is worn out first.
+    /// Returns the life of a stack of two devices: for each estimate that of the device that wears
+    /// out first.
     #[must_use]
     pub fn shorter(self, other: Life) -> Life {
         let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
@@ -155,9 +158,9 @@ impl Life {
 /// Energy of the flash during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Energy {
-    /// All of it, in mJ.
+    /// Total in mJ.
     pub mj: f64,
-    /// In mJ for each 10^9 bytes that the host wrote or read.
+    /// In mJ per 10^9 bytes that the host wrote or read.
     pub mj_per_host_gb: Option<f64>,
     /// In nJ, by cause.
     pub nj_by_cause: ByCause,

@@ -1,4 +1,4 @@
-//! What layer and drives did, as a difference between two moments when nothing was under way.
+//! Work of layer and drives, as the difference between two moments without requests in progress.
 
 use std::array::from_fn;
 use std::ops::Range;
@@ -10,55 +10,55 @@ use serde::Serialize;
 use crate::wear::{ByCause, Energy, Erases};
 use crate::world::World;
 
-/// How long the drive was busy, in ns, by what it was for.
+/// Busy time of the drive in ns, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Busy {
-    /// Reading for the host.
+    /// Reads of the host.
     pub read: Nanos,
-    /// Writing what the host asked for.
+    /// Writes of the host.
     pub request: Nanos,
-    /// The drive's read-modify-write and its own collection.
+    /// Read-modify-writes and garbage collection of the drive.
     pub copyback: Nanos,
-    /// The layer's collection.
+    /// Garbage collection of the layer.
     pub vgc: Nanos,
-    /// The layer's map log and checkpoints.
+    /// Map log and checkpoints of the layer.
     pub map: Nanos,
-    /// The layer's padding.
+    /// Padding of the layer.
     pub padding: Nanos,
-    /// The layer's parity.
+    /// Parity of the layer.
     pub parity: Nanos,
-    /// The layer's journal.
+    /// Journal of the layer.
     pub journal: Nanos,
-    /// The drive's own collection, which is a part of `copyback`.
+    /// Garbage collection of the drive, which is part of `copyback`.
     #[serde(skip)]
     pub drive_gc: Nanos,
 }
 
 impl Busy {
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> Nanos {
         let layer = self.vgc + self.map + self.padding + self.parity + self.journal;
         self.read + self.request + self.copyback + layer
     }
 }
 
-/// All that was counted.
+/// All counters of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Each drive.
+    /// Counters of each drive.
     pub drives: Vec<DriveWork>,
-    /// Erases of each segment of each drive; of a memory, writes of each sector.
+    /// Erases of each segment of each drive; for memories, writes of each sector.
     pub worn: Vec<Vec<u32>>,
-    /// The layer's own counters.
+    /// Counters of the layer.
     pub counters: Counters,
     /// Sectors that the layer sent to each device, by cause.
     pub sent_to: Vec<[u64; CAUSES]>,
-    /// Whether it is the layer that erases.
+    /// Whether erases are issued by the layer.
     pub raw: bool,
 }
 
 impl Work {
-    /// Everything that `world` did so far.
+    /// Returns all work of `world` so far.
     pub fn of<L: Layer, D: Model>(world: &World<L, D>) -> Self {
         Work {
             drives: world.drives.iter().map(Model::work).collect(),
@@ -69,7 +69,7 @@ impl Work {
         }
     }
 
-    /// That of some of the devices; the layer's counters are those of all.
+    /// Returns the work of some devices. The layer's counters remain those of all devices.
     #[must_use]
     pub fn part(&self, devices: Range<usize>) -> Work {
         Work {
@@ -80,7 +80,8 @@ impl Work {
         }
     }
 
-    /// What was done since `before`. Of the counters only those of the collection are needed.
+    /// Returns the work since `before`. Of the counters, only those of garbage collection are
+    /// subtracted.
     #[must_use]
     pub fn since(&self, before: &Work) -> Work {
         let drives = self.drives.iter().zip(&before.drives);
@@ -99,22 +100,22 @@ impl Work {
         }
     }
 
-    /// Sectors sent to the devices for `cause`.
+    /// Returns the sectors sent to the devices for `cause`.
     pub fn sent(&self, cause: Cause) -> u64 {
         self.sent_to.iter().map(|sent| sent[cause as usize]).sum()
     }
 
-    /// All of them.
+    /// Returns the sectors sent for all causes.
     pub fn sent_in_all(&self) -> u64 {
         self.sent_to.iter().flatten().sum()
     }
 
-    /// Sectors programmed in flash.
+    /// Returns the sectors programmed in flash.
     pub fn programmed(&self) -> u64 {
         self.drives.iter().map(DriveWork::programmed).sum()
     }
 
-    /// The busy time of all drives, split by what it was for.
+    /// Returns the busy time of all drives by purpose.
     pub fn busy(&self) -> Busy {
         let mut busy = Busy::default();
         for work in &self.drives {
@@ -149,13 +150,13 @@ impl Work {
         busy
     }
 
-    /// Erases of a segment, or writes of a memory's sector.
+    /// Returns the erases per segment, or the writes per sector of a memory.
     pub fn erases(&self) -> Erases {
         Erases::of(self.worn.concat())
     }
 
-    /// Energy of all drives, which are made as `specs` say, for a host that wrote and read so many
-    /// bytes. Nothing is known of the energy of memories.
+    /// Returns the energy of all drives of `specs`, for a host that transferred `host_bytes` bytes.
+    /// The energy of memories is unknown.
     pub fn energy(&self, specs: &[DeviceSpec], host_bytes: u64) -> Energy {
         let by = |cause: Cause| {
             self.drives.iter().zip(specs).map(|(work, spec)| spec.energy(work, cause)).sum()
@@ -167,12 +168,12 @@ impl Work {
         Energy { mj, mj_per_host_gb: known.then(|| mj / gb), nj_by_cause: by_cause }
     }
 
-    /// NAND pages read and programmed by all drives, which are made as `specs` say.
+    /// Returns the NAND pages read and programmed by all drives of `specs`.
     pub fn page_operations(&self, specs: &[DeviceSpec]) -> u64 {
         self.drives.iter().zip(specs).map(|(work, spec)| spec.page_operations(work)).sum()
     }
 
-    /// Bytes programmed, by cause.
+    /// Returns the bytes programmed, by cause.
     pub fn programmed_bytes(&self) -> ByCause {
         let by = |cause: Cause| -> u64 {
             self.drives.iter().map(|work| work.sectors[cause as usize]).sum()

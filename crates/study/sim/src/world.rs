@@ -1,9 +1,9 @@
-//! One layer over drives, in virtual time.
+//! One layer over drives in virtual time.
 //!
 //! Invariants
-//! - Time never goes back; everything that happens is an event or a request of the caller.
-//! - After every public call the layer has had every `Done` and every due `Timer`: only events are
-//!   left.
+//! - Time never decreases. All activity is caused by an event or a request of the caller.
+//! - After every public call, the layer has received every `Done` and every due `Timer`. Only
+//!   events are pending.
 //! - A command is in `flying` from its submission to its `Done`.
 
 use std::collections::VecDeque;
@@ -21,46 +21,46 @@ use crate::latency::Legs;
 use crate::media::{self, Media};
 use crate::series::Sample;
 
-/// Timer steps in a row at one moment that nothing can justify.
+/// Number of consecutive timer steps at one moment that counts as a failure.
 const TOO_MANY_TIMERS: u32 = 1_000_000;
 
-/// What will have come of a command.
+/// Result of a command.
 type Learned = Result<Verdict, DeviceError>;
 
-/// The answer to a request.
+/// Completion of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The request's ticket.
+    /// Ticket of the request.
     pub id: u64,
-    /// What came of it.
+    /// Result of the request.
     pub result: Result<(), HostError>,
-    /// Where the time went of the command that ended just before the layer answered: that on which
-    /// it waited longest.
+    /// Breakdown of the last command that completed before the request: the one for which the
+    /// request waited longest.
     pub legs: Legs,
 }
 
-/// See the module text.
+/// A layer, its devices, and the virtual clock.
 pub struct World<L: Layer, D: Model = Drive> {
     now: Nanos,
     events: Events,
     layer: L,
     out: Option<Out>,
     pub(crate) drives: Vec<D>,
-    /// By slot, what the layer will be told when the command is over: it lies where it will be
-    /// taken from, because commands are long. `Timer` in a free slot.
+    /// Inputs of the completed commands by slot, `Timer` in free slots. They are stored where the
+    /// layer receives them, because commands are too large to be moved often.
     flying: Vec<Input>,
     free: Vec<u32>,
     ended: VecDeque<Ended>,
-    /// Of the command that is over now; nothing when no command ended at this moment.
+    /// Legs of the command that has just completed; zero if none completed at this moment.
     legs: Legs,
-    /// By slot: of the command whose end made the layer send a command of the host's own.
+    /// By slot, the legs of the command whose completion caused a command on the host's processors.
     inherited: Vec<Legs>,
-    /// Whether everything is over at once.
+    /// Whether commands complete immediately.
     counts: bool,
     answers: VecDeque<Answer>,
     timer_at: Option<Nanos>,
     costs: HostCosts,
-    /// What metadata reads find; without it they are a violation.
+    /// Metadata for reads by the layer. Without it such a read is a violation.
     media: Option<Media>,
     digest: StreamDigest,
     steps: u64,
@@ -72,10 +72,10 @@ pub struct World<L: Layer, D: Model = Drive> {
 }
 
 impl<L: Layer> World<L> {
-    /// `layer` over empty drives, run until it is ready.
+    /// Creates a world with `layer` over empty drives and runs it until the layer is ready.
     ///
     /// # Errors
-    /// When a drive can't be made, or the layer does not become ready.
+    /// If a drive is invalid or the layer does not become ready.
     pub fn new(layer: L, specs: &[DriveSpec], costs: HostCosts) -> Result<Self, Violation> {
         let drives = specs.iter().map(Drive::new);
         let drives: Result<_, _> = drives.collect();
@@ -85,21 +85,22 @@ impl<L: Layer> World<L> {
 }
 
 impl<L: Layer, D: Model> World<L, D> {
-    /// `layer` over modelled devices of any kind, run until it is ready.
+    /// Creates a world with `layer` over devices of any model and runs it until the layer is ready.
     ///
     /// # Errors
-    /// When the layer does not become ready.
+    /// If the layer does not become ready.
     pub fn of(layer: L, drives: Vec<D>, costs: HostCosts) -> Result<Self, Violation> {
         Self::over(layer, drives, None, costs)
     }
 
-    /// The devices.
+    /// Returns the devices.
     pub fn devices(&self) -> &[D] {
         &self.drives
     }
 
-    /// `layer` over `drives`, whose metadata is `media` if it is kept at all, run until it is
-    /// ready. What waits in the drives counts as sent by the host.
+    /// Creates a world with `layer` over `drives` and runs it until the layer is ready. `media` is
+    /// the metadata, if it is kept. Sectors in the write buffers of the drives count as sent by the
+    /// host.
     pub(crate) fn over(
         layer: L,
         drives: Vec<D>,
@@ -145,38 +146,38 @@ impl<L: Layer, D: Model> World<L, D> {
         Ok(world)
     }
 
-    /// Keeps the metadata that the layer writes from now on, for layers that read it back. It takes
+    /// Keeps the metadata that the layer writes from now on, for layers that read it back. It needs
     /// as much memory as there is metadata on the devices.
     pub fn keep_metadata(&mut self) {
         self.media.get_or_insert_default();
     }
 
-    /// The metadata that is kept.
+    /// Returns the stored metadata.
     pub(crate) fn media(&self) -> Option<&Media> {
         self.media.as_ref()
     }
 
-    /// The time in ns.
+    /// Returns the time in ns.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// The layer.
+    /// Returns the layer.
     pub fn layer(&self) -> &L {
         &self.layer
     }
 
-    /// How much the layer takes now.
+    /// Returns the layer's current credits.
     pub fn credits(&self) -> Credits {
         self.layer.credits()
     }
 
-    /// Steps that the layer has made.
+    /// Returns the number of steps of the layer.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// What all drives have done by now.
+    /// Returns the totals of all drives.
     pub(crate) fn sample(&self) -> Sample {
         self.drives.iter().map(Model::work).fold(Sample::default(), |sum, work| Sample {
             programmed: sum.programmed + work.programmed(),
@@ -184,20 +185,20 @@ impl<L: Layer, D: Model> World<L, D> {
         })
     }
 
-    /// Changes the clock. Under [`Clock::Counts`] commands take no time at all.
+    /// Sets the timing mode. With [`Clock::Counts`], commands take no time.
     ///
     /// # Panics
-    /// When a command is under way.
+    /// If a command is in progress.
     pub fn set_clock(&mut self, clock: Clock) {
         self.counts = clock == Clock::Counts;
         self.legs = Legs::default();
         self.drives.iter_mut().for_each(|drive| drive.set_clock(clock));
     }
 
-    /// Sends a request, for which there was credit.
+    /// Sends a request within the layer's credits.
     ///
     /// # Errors
-    /// What the layer broke.
+    /// A violation by the layer.
     #[inline(always)]
     pub fn send(&mut self, request: Request) -> Result<(), Violation> {
         let mut out = self.begin_step();
@@ -206,12 +207,12 @@ impl<L: Layer, D: Model> World<L, D> {
         self.settle()
     }
 
-    /// The next answer.
+    /// Returns the next completion.
     pub fn answer(&mut self) -> Option<Answer> {
         self.answers.pop_front()
     }
 
-    /// When the next event happens.
+    /// Returns the time of the next event.
     pub fn next_at(&self) -> Option<Nanos> {
         match (self.events.next_at(), self.next_drive()) {
             (Some(event), Some((drive, _))) => Some(event.min(drive)),
@@ -219,7 +220,7 @@ impl<L: Layer, D: Model> World<L, D> {
         }
     }
 
-    /// The drive in which something happens first, and when.
+    /// Returns the time of the first event of the drives, and the drive's index.
     #[inline]
     fn next_drive(&self) -> Option<(Nanos, usize)> {
         if let [drive] = &self.drives[..] {
@@ -229,25 +230,25 @@ impl<L: Layer, D: Model> World<L, D> {
         drives.filter_map(|(index, drive)| drive.next_at().map(|at| (at, index))).min()
     }
 
-    /// Lets time pass until `to`, before which nothing happens.
+    /// Advances time to `to`. There must be no earlier event.
     pub fn wait_until(&mut self, to: Nanos) {
         assert!(self.next_at().is_none_or(|at| to <= at), "an event would be passed over");
         self.now = self.now.max(to);
     }
 
-    /// Lets time pass until something happens that the layer has to know; false when nothing will.
+    /// Advances time to the next event for the layer. Returns false if there is none.
     ///
     /// # Errors
-    /// What the layer broke.
+    /// A violation by the layer.
     pub fn advance(&mut self) -> Result<bool, Violation> {
         self.advance_until(Nanos::MAX)
     }
 
-    /// As [`World::advance`], but not beyond `limit`, before which something happens in a drive or
-    /// nothing at all.
+    /// Advances like [`World::advance`], but not beyond `limit` while a drive processes events
+    /// without completions. The next event must not be later than `limit`.
     ///
     /// # Errors
-    /// What the layer broke.
+    /// A violation by the layer.
     pub fn advance_until(&mut self, limit: Nanos) -> Result<bool, Violation> {
         let event = self.events.next_at();
         let now = match self.next_drive() {
@@ -278,7 +279,8 @@ impl<L: Layer, D: Model> World<L, D> {
         Ok(true)
     }
 
-    /// Tells which sectors will be written soon, which changes nothing but how long that takes.
+    /// Prefetches the drive's state for sectors that will be written soon. This affects only the
+    /// speed of the simulation.
     pub(crate) fn look_ahead(&self, lbas: &[u64], soon: Soon) {
         if self.layer.map_bytes() == 0
             && let [drive] = &self.drives[..]
@@ -287,15 +289,15 @@ impl<L: Layer, D: Model> World<L, D> {
         }
     }
 
-    /// Whether a command is under way anywhere.
+    /// Returns whether a command is in progress.
     pub fn is_busy(&self) -> bool {
         self.free.len() < self.flying.len() || !self.drives.iter().all(Model::idle)
     }
 
-    /// Lets everything end that is under way.
+    /// Runs until no command is in progress.
     ///
     /// # Errors
-    /// What the layer or a drive broke, or a stall.
+    /// A violation by the layer or a drive, or a stall.
     pub fn drain(&mut self) -> Result<(), Violation> {
         while self.is_busy() {
             if !self.advance()? {
@@ -308,7 +310,7 @@ impl<L: Layer, D: Model> World<L, D> {
     /// Stops the layer.
     ///
     /// # Errors
-    /// What the layer broke, or a stall.
+    /// A violation by the layer, or a stall.
     pub fn stop(&mut self) -> Result<(), Violation> {
         self.tell(Input::Stop)?;
         self.settle()?;
@@ -320,7 +322,7 @@ impl<L: Layer, D: Model> World<L, D> {
         self.drain()
     }
 
-    /// One number for all that the layer said and its drives did.
+    /// Returns a digest of all outputs of the layer and the work of its drives.
     pub fn digest(&self) -> u64 {
         let mut text = format!("{:x}", self.digest.value());
         for drive in &self.drives {
@@ -329,14 +331,14 @@ impl<L: Layer, D: Model> World<L, D> {
         twox_hash::XxHash3_64::oneshot(text.as_bytes())
     }
 
-    /// Gives the layer an input that is not often given.
+    /// Steps the layer with an infrequent input.
     fn tell(&mut self, input: Input) -> Result<(), Violation> {
         let mut out = self.begin_step();
         self.layer.step(self.now, input, &mut out);
         self.heed(out)
     }
 
-    /// Gives the layer every `Done` and every due `Timer`.
+    /// Steps the layer with every `Done` and every due `Timer`.
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..TOO_MANY_TIMERS {
             while let Some(Ended { slot, result, spent }) = self.ended.pop_front() {
@@ -376,15 +378,15 @@ impl<L: Layer, D: Model> World<L, D> {
         Err(Violation::Livelock("the layer"))
     }
 
-    /// Where the layer will say something. Whoever calls this steps the layer and heeds what it
-    /// said: no function between takes the input, which is too long to be copied.
+    /// Returns the outputs for a step. The caller steps the layer and then applies the outputs. No
+    /// function in between takes the input, because it is too large to be copied.
     #[inline]
     fn begin_step(&mut self) -> Out {
         self.steps += 1;
         self.out.take().expect("a step does not step")
     }
 
-    /// Does what the layer said.
+    /// Applies the outputs of a step.
     fn heed(&mut self, mut out: Out) -> Result<(), Violation> {
         out.each(|output| {
             self.digest.absorb(self.now, output);
@@ -420,12 +422,12 @@ impl<L: Layer, D: Model> World<L, D> {
         }
     }
 
-    /// Takes a command and leaves another in its place.
+    /// Takes a command and leaves a stored one in its place.
     #[inline]
     fn execute(&mut self, token: Token, sent: &mut Command) {
         if let Command::Program { device, tally, .. } = sent {
             let sent_to = &mut self.sent_to[*device as usize];
-            // A count of sectors can't overflow, and without a check this is one addition.
+            // A count of sectors can't overflow; the wrapping addition needs no check.
             for (sent, cause) in sent_to.iter_mut().zip(Cause::ALL) {
                 *sent = sent.wrapping_add(tally.get(cause).into());
             }
@@ -443,14 +445,14 @@ impl<L: Layer, D: Model> World<L, D> {
             Some(device) => self.begin(slot, device, sent),
             None => Ok(self.compute(slot, sent)),
         };
-        // Only now: to read what was copied just before, a processor would wait for the memory.
+        // Writes the result last: a processor would stall on reading memory that was just copied.
         let entry = &mut self.flying[slot as usize];
         let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is one") };
         *result = learned;
         std::mem::swap(command, sent);
     }
 
-    /// Gives a command to its device.
+    /// Submits a command to its device.
     #[inline]
     fn begin(&mut self, slot: u32, device: u8, command: &mut Command) -> Learned {
         let drive = &mut self.drives[device as usize];
@@ -467,7 +469,7 @@ impl<L: Layer, D: Model> World<L, D> {
         found
     }
 
-    /// Begins a command of the host's own.
+    /// Starts a command on the host's processors.
     fn compute(&mut self, slot: u32, command: &Command) -> Verdict {
         let (took, verdict) = self.costs.of(command);
         self.inherited[slot as usize] = self.legs;
@@ -479,7 +481,7 @@ impl<L: Layer, D: Model> World<L, D> {
         verdict
     }
 
-    /// Whether the layer said that it stopped.
+    /// Returns whether the layer has stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }

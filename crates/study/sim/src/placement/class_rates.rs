@@ -1,17 +1,17 @@
-//! The rule `separation=rate` of `log`, by the layer's own code.
+//! The policy `separation=rate` of `log`, run by the layer's own code.
 
 use hostftl_layers::policy::{CLASSES, Separation, Separator};
 
 use super::rule::{NEVER, Placement};
 
-/// See the module text.
+/// Placement by the rate that the class of a block's segment implies.
 #[derive(Clone, Debug)]
 pub struct ByRate {
     separator: Separator,
 }
 
 impl ByRate {
-    /// Nothing is known of so many blocks.
+    /// Creates the rule for `blocks` blocks without history.
     pub fn new(blocks: u32) -> Self {
         let classes = CLASSES as u8;
         ByRate { separator: Separator::of_blocks(Separation::Rate, classes, blocks.into()) }

@@ -1,22 +1,22 @@
-//! Blocks by how often they are written ([`Frequency`]), where the age of each is known exactly.
+//! Placement by write frequency ([`Frequency`]) with the exact age of each block.
 
 use super::rate::{Frequency, Known, dither};
 use super::rule::{NEVER, Placement};
 
-/// As many as SepBIT has.
+/// Same number as SepBIT, for comparison.
 const CLASSES: u8 = 6;
 
-/// See the module text.
+/// Placement by write frequency.
 #[derive(Clone, Debug)]
 pub struct ByFrequency {
     rule: Frequency,
-    /// The class of each block, and whether it lies where the host wrote it.
+    /// Class of each block, and whether its page was written by the host rather than copied.
     known: Vec<(u8, bool)>,
     written: u64,
 }
 
 impl ByFrequency {
-    /// Nothing is known of so many blocks.
+    /// Creates the rule for `blocks` blocks without history.
     pub fn new(blocks: u32) -> Self {
         let known = vec![(u8::MAX, false); blocks as usize];
         ByFrequency { rule: Frequency::new(blocks.into(), CLASSES), known, written: 0 }

@@ -1,18 +1,21 @@
-//! Blocks by how soon they are written again, as it went with blocks like them ([`ByHazard`]). One
-//! byte a block is kept beside its age.
+//! Placement by the expected time until the next write, learned from similar blocks ([`ByHazard`]).
+//! It keeps one byte per block in addition to the block's age.
 //!
-//! The byte is a sliding mean of the intervals between the writes of a block (Stoica and Ailamaki,
-//! VLDB 2013, keep a rate a page), in 16ths of an octave, rounded at random so that small steps
-//! count. The mean alone says too little: a block that has rested for long may have become cold,
-//! and of two blocks with the same mean the one that was written just now may be hot for a while.
-//! So a table has how often blocks of such a mean and such an age are written: deaths over
-//! exposure, as in the tables of life insurers (a hazard rate, constant in each cell). Each write
-//! is a death, and for each write a block is drawn and counted as exposed. Half of what the table
-//! knows is forgotten within one and a half overwrites. The class of a write or of a copy follows
-//! from the rate of its cell, and is right whatever the reason for the rate.
+//! The byte is an exponential moving average of the intervals between the writes of a block (Stoica
+//! and Ailamaki, VLDB 2013, keep a rate per page). Its unit is a 16th of an octave, with random
+//! rounding so that small changes have an effect. The average alone is insufficient: a block that
+//! has not been written for long may have turned cold, and of two blocks with the same average the
+//! one written last may be hot for a while.
 //!
-//! The guard: where blocks with long means are written again at once, over and over, the hot blocks
-//! are others now. As long as that is so a mean that a short interval belies starts anew.
+//! Therefore a table records how often blocks with a given average and age are written: deaths
+//! divided by exposure, as in the tables of life insurers (a hazard rate that is constant in each
+//! cell). Each write counts as a death. With each write one random block is counted as exposed. The
+//! table decays with a half-life of about 1.4 overwrites of the volume. The class of a write or a
+//! copy follows from the rate of its cell, whatever the reason for that rate.
+//!
+//! The guard detects that the set of hot blocks changes: blocks with long averages are then often
+//! written again after short intervals. As long as this lasts, the average of a block restarts when
+//! an interval is much shorter than the average.
 
 use hostftl_layers::policy::Dice;
 
@@ -20,40 +23,43 @@ use super::rate::dither;
 use super::rule::{NEVER, Placement};
 
 const CLASSES: u8 = 10;
-/// A class is an octave of intervals; the first one begins at this power of two times the blocks,
-/// and has all below as well.
+/// Each class is an octave of intervals. The first class ends one octave above this power of two
+/// times the number of blocks, and includes all shorter intervals.
 const FIRST: f64 = -6.0;
-/// Which part of the way a mean goes to an interval.
+/// Weight of the latest interval in the average.
 const SHARE: f64 = 0.25;
-/// The mean of a block that was written once.
+/// Average of a block with a single write.
 const NEW: u8 = u8::MAX;
-/// The least mean is this power of two times the blocks, and an octave has so many means.
+/// The lowest average is this power of two times the number of blocks. An octave has [`FINE`]
+/// averages.
 const LEAST: f64 = -8.0;
 const FINE: f64 = 16.0;
-/// Rows of the table have so many means, and one more is for blocks that were written once.
+/// Averages per row of the table. One additional row is for blocks with a single write.
 const ROW: u8 = 8;
 const ROWS: usize = 33;
-/// Columns are octaves of age, the first ends at this power of two times the blocks.
+/// Columns of the table are octaves of age. The first ends at this power of two times the number of
+/// blocks.
 const COLUMNS: usize = 20;
 const YOUNGEST: f64 = -9.0;
-/// A cell begins as if so many had died in it at the rate that the mean says.
+/// Deaths with which each cell starts, at the rate that the average implies.
 const ASSUMED: f64 = 3.0;
-/// What is left of the table after each overwrite.
+/// Factor by which the table decays with each overwrite of the volume.
 const KEPT: f64 = 0.6;
-/// An interval that is such a part of the mean belies it, and one that is such a part is counted.
+/// The average of a block restarts at an interval below the first fraction of it. Intervals below
+/// the second count as short.
 const BELIED: f64 = 0.25;
 const SHORT: f64 = 1.0 / 16.0;
-/// The shares of short intervals, of blocks with means above the blocks of the volume, between
-/// which the guard stays as it is: where rates stay as they are the share is about 0.1.
+/// Thresholds of the guard, with hysteresis: the share of short intervals of blocks whose average
+/// exceeds the size of the volume. With constant rates the share is about 0.1.
 const GUARD: (f64, f64) = (0.19, 0.25);
-/// The share is the mean of about so many intervals, over the blocks of the volume.
+/// Window of that share, in intervals per block of the volume.
 const LOOK: f64 = 0.1;
 
-/// What became of blocks, by their means and ages.
+/// Deaths and exposure of blocks by average and age.
 #[derive(Clone, Debug)]
 struct Table {
     blocks: f64,
-    /// Deaths, and writes of the host that blocks lived through, of each cell.
+    /// Deaths, and host writes survived, for each cell.
     cells: Vec<(f64, f64)>,
 }
 
@@ -73,7 +79,7 @@ impl Table {
         self.cells[at].0 += 1.0;
     }
 
-    /// One block, drawn from all, is `age` old: it stands for all others while one is written.
+    /// Counts a random block of this age as exposed. It represents all blocks during one write.
     fn lives(&mut self, mean: u8, age: f64) {
         let at = self.cell(mean, age);
         self.cells[at].1 += self.blocks;
@@ -85,7 +91,8 @@ impl Table {
             .for_each(|(dead, lived)| (*dead, *lived) = (*dead * KEPT, *lived * KEPT));
     }
 
-    /// Writes of the host until such a block is written again, if its rate stays.
+    /// Returns the number of host writes until a block in this cell is written again, if its rate
+    /// remains constant.
     fn interval(&self, mean: u8, age: f64) -> f64 {
         let guess = match mean {
             NEW => self.blocks + age,
@@ -96,7 +103,7 @@ impl Table {
     }
 }
 
-/// Whether what is hot has changed.
+/// Detector of changes of the hot set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Guard {
     share: f64,
@@ -104,19 +111,19 @@ struct Guard {
 }
 
 impl Guard {
-    /// A block with a long mean was written, after a short interval or not.
+    /// Records an interval of a block with a long average.
     fn saw(&mut self, short: bool, blocks: f64) {
         self.share += (f64::from(u8::from(short)) - self.share) / (LOOK * blocks).max(64.0);
         self.moves = self.share > if self.moves { GUARD.0 } else { GUARD.1 };
     }
 }
 
-/// See the module text.
+/// Placement by hazard rate.
 #[derive(Clone, Debug)]
 pub struct ByHazard {
-    /// The byte of each block.
+    /// Average interval of each block.
     means: Vec<u8>,
-    /// When each block was written last: a log that knows the ages needs no place for this.
+    /// Time of the last write of each block. A log that stores ages does not need this field.
     last: Vec<u64>,
     table: Table,
     guard: Guard,
@@ -124,7 +131,7 @@ pub struct ByHazard {
 }
 
 impl ByHazard {
-    /// Nothing is known of so many blocks.
+    /// Creates the rule for `blocks` blocks without history.
     pub fn new(blocks: u32) -> Self {
         assert!(blocks > 0, "a log has a block");
         let (means, last) = (vec![NEW; blocks as usize], vec![NEVER; blocks as usize]);
@@ -136,7 +143,7 @@ impl ByHazard {
         ((octave - FIRST).max(0.0) as u8).min(CLASSES - 1)
     }
 
-    /// The mean of a block that is written at such an age.
+    /// Returns the new average of a block that is written at this age.
     fn followed(&mut self, mean: u8, age: f64, dither: f64) -> u8 {
         let blocks = self.table.blocks;
         if mean == NEW {
@@ -150,7 +157,7 @@ impl ByHazard {
         code(if belied { age } else { was + SHARE * (age - was) }, blocks, dither)
     }
 
-    /// Counts a block, drawn from all, among those that live.
+    /// Counts a random block as exposed.
     fn draw(&mut self) {
         let drawn = Dice::new(self.written).below(self.means.len() as u32) as usize;
         if self.last[drawn] != NEVER {
@@ -190,13 +197,13 @@ impl Placement for ByHazard {
     }
 }
 
-/// The byte of an interval.
+/// Encodes an interval as a byte.
 fn code(interval: f64, blocks: f64, dither: f64) -> u8 {
     let fine = ((interval.max(1.0) / blocks).log2() - LEAST) * FINE + dither;
     (fine.max(0.0) as u8).min(NEW - 1)
 }
 
-/// The interval of a byte.
+/// Decodes a byte to an interval.
 fn interval(mean: u8, blocks: f64) -> f64 {
     (f64::from(mean) / FINE + LEAST).exp2() * blocks
 }
@@ -235,7 +242,7 @@ mod tests {
         let young = it.interval(128, 10.0);
         assert!((young / ALL - 1.0).abs() < 1e-9 && it.interval(128, 4.0 * ALL) > 3.9 * ALL);
         (0..10_000).for_each(|_| it.died(128, 10.0));
-        // While a block is written one of 64 blocks is of this cell.
+        // One of 64 blocks is in this cell during each write.
         (0..10_000 / 64).for_each(|_| it.lives(128, 10.0));
         assert!((it.interval(128, 10.0) / (ALL / 64.0) - 1.0).abs() < 0.03);
         assert!((it.interval(128, ALL) / ALL - 1.0).abs() < 1e-9, "another age is another cell");
@@ -271,7 +278,7 @@ mod tests {
         assert_eq!((it.class(0, 0.0), it.class(NEW, 1e15)), (0, CLASSES - 1));
     }
 
-    /// Blocks that live long once they have lived: copies go to colder classes than the mean says.
+    /// Blocks that have survived for long: copies go to colder classes than the average implies.
     #[test]
     fn what_has_rested_goes_to_a_colder_class() {
         let mut it = ByHazard::new(BLOCKS);

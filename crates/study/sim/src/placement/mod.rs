@@ -1,10 +1,11 @@
-//! A log of segments without a clock, to try a rule of placement or of collection before it is
-//! written as a policy of a layer: blocks of 4 KiB are written to the open segment of their class,
-//! and segments are collected when few are free. What is asked of a rule is asked in batches.
+//! A segment log without a clock, to evaluate rules of placement and garbage collection before they
+//! become policies of a layer. Blocks of 4 KiB are written to the open segment of their class, and
+//! segments are collected when few are free. Rules are called in batches.
 //!
 //! Invariants
-//! - Each block that was written has one valid page, and each page is counted once.
-//! - A segment is free, open for one class, or sealed; a sealed one never changes but by dying.
+//! - Each written block has one valid page, and each page is counted once.
+//! - A segment is free, open for one class, or sealed. Pages of a sealed segment only become
+//!   invalid.
 
 mod class_rates;
 mod frequency;
@@ -23,86 +24,86 @@ pub use oracles::{Future, Rates};
 pub use rule::{NEVER, Placement, Plain};
 pub use sepbit::SepBit;
 
-/// Where a block is that was never written.
+/// Page of a block that was never written.
 const NOWHERE: u32 = u32::MAX;
-/// Classes at most.
+/// Maximum number of classes.
 const MOST_CLASSES: u8 = 32;
 
-/// The sealed segments, as somebody who chooses victims sees them.
+/// The sealed segments as input to a victim policy.
 #[derive(Clone, Debug, Default)]
 pub struct Sealed {
-    /// Their numbers.
+    /// Segment numbers.
     pub segments: Vec<u32>,
-    /// Valid blocks of each.
+    /// Valid blocks of each segment.
     pub valid: Vec<u32>,
-    /// Blocks that the host wrote since each was sealed.
+    /// Number of blocks that the host wrote since each segment was sealed.
     pub ages: Vec<u64>,
-    /// The class of each.
+    /// Class of each segment.
     pub classes: Vec<u8>,
 }
 
-/// Chooses segments to collect.
+/// A victim policy.
 pub trait Choose {
-    /// Places in `sealed` of the segments to collect, the first first; at least one.
+    /// Returns the indices in `sealed` of the segments to collect, in order; at least one.
     fn choose(&mut self, sealed: &Sealed) -> Vec<usize>;
 }
 
-/// What is collected.
+/// The victim policy of a log.
 pub enum Collector {
-    /// By a rule of the layers.
+    /// A policy of the layers.
     Known(Victims),
-    /// By somebody outside.
+    /// A policy of the caller.
     Asked(Box<dyn Choose>),
 }
 
-/// How large the log is.
+/// Size of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSpec {
-    /// Blocks that the host may write.
+    /// Blocks of the host.
     pub blocks: u32,
-    /// Blocks of a segment.
+    /// Blocks per segment.
     pub segment: u32,
-    /// The share of all segments that is spare, in thousandths.
+    /// Over-provisioning in thousandths of all segments.
     pub spare_permille: u32,
 }
 
-/// What was written.
+/// Counters of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Blocks that the host wrote.
+    /// Blocks written by the host.
     pub written: u64,
-    /// Blocks that collection copied.
+    /// Blocks copied by garbage collection.
     pub copied: u64,
-    /// Segments that were collected.
+    /// Segments collected.
     pub collected: u64,
 }
 
-/// See the module text.
+/// A segment log in memory, which stores addresses and no data.
 pub struct SegmentLog {
     spec: LogSpec,
     segments: u32,
-    /// Where each block is.
+    /// Page of each block.
     map: Vec<u32>,
-    /// When each block was written last, as the next batch will have it.
+    /// Time of the last write of each block, including writes of the current batch.
     last: Vec<u64>,
-    /// Which block is in each page, and when the host wrote it.
+    /// Block of each page, and the time when the host wrote it.
     pages: Vec<(u32, u64)>,
     valid: Vec<u32>,
     class: Vec<u8>,
-    /// When each segment got its first block, and when it was sealed.
+    /// Times of the first block and of the seal of each segment.
     times: Vec<(u64, u64)>,
     is_sealed: Vec<bool>,
-    /// When the host wrote what came to each segment, in the mean, and how many blocks that were.
+    /// For each segment, the mean time of its host writes and their number.
     means: Vec<(f64, u32)>,
-    /// Whether of the age of a block that of its segment is known.
+    /// Whether a block's age is taken from its segment.
     by_segment: bool,
     free: Vec<u32>,
-    /// The open segment of each class and how many pages it has.
+    /// Open segment of each class and its number of used pages.
     open: Vec<Option<(u32, u32)>>,
     now: u64,
     counts: LogCounts,
     collector: Collector,
-    /// What is asked and answered for a batch.
+    /// Buffers for the arguments and results of a batch.
     ages: Vec<u64>,
     classes: Vec<u8>,
     copies: Vec<(u32, u64)>,
@@ -110,14 +111,14 @@ pub struct SegmentLog {
 }
 
 impl Collector {
-    /// By a rule of the layers, for a log of `spec`.
+    /// Creates a policy of the layers for a log of `spec`.
     pub fn known(policy: GcPolicy, spec: &LogSpec, classes: u8, seed: u64) -> Self {
         Collector::Known(Victims::new(policy, spec.segments(classes), spec.segment, seed))
     }
 }
 
 impl LogSpec {
-    /// All segments, with what each class keeps open.
+    /// Returns the total number of segments, including the open ones.
     fn segments(&self, classes: u8) -> u32 {
         let full = u64::from(self.blocks).div_ceil(u64::from(self.segment));
         let share = u64::from(1000 - self.spare_permille.min(900));
@@ -125,16 +126,16 @@ impl LogSpec {
         (all.max(full + 1) + 2 * u64::from(classes) + 3) as u32
     }
 
-    /// Pages that are not kept free over blocks, with so many classes.
+    /// Returns α with `classes` classes: pages that are not kept free, divided by blocks.
     pub fn alpha(&self, classes: u8) -> f64 {
         let pages = u64::from(self.segments(classes) - u32::from(classes) - 2);
         (pages * u64::from(self.segment)) as f64 / f64::from(self.blocks)
     }
 
-    /// Whether there can be such a log.
+    /// Checks that the size is valid.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=1 << 20).contains(&self.segment) || self.blocks == 0 {
             return Err("a segment has from 1 to 1048576 blocks, and a log at least one".into());
@@ -149,7 +150,7 @@ impl LogSpec {
 }
 
 impl SegmentLog {
-    /// An empty log for so many classes.
+    /// Creates an empty log with `classes` classes.
     pub fn new(spec: LogSpec, classes: u8, collector: Collector) -> Self {
         assert!((1..=MOST_CLASSES).contains(&classes), "from 1 to 32 classes");
         let segments = spec.segments(classes);
@@ -178,20 +179,20 @@ impl SegmentLog {
         }
     }
 
-    /// The same log, which knows of the age of a block only that of its segment in the mean.
+    /// Takes the ages of blocks from the mean age of their segment.
     pub fn with_ages_of_segments(self) -> Self {
         SegmentLog { by_segment: true, ..self }
     }
 
-    /// What was written so far.
+    /// Returns the counters.
     pub fn counts(&self) -> LogCounts {
         self.counts
     }
 
-    /// The host writes `lbas`, a batch.
+    /// Writes `lbas` as one batch of the host.
     ///
     /// # Panics
-    /// When a block is beyond the log, or a rule gives a class that there is not.
+    /// If a block is beyond the log, or if a rule returns an invalid class.
     pub fn write(&mut self, lbas: &[u32], placement: &mut dyn Placement) {
         self.ages.clear();
         for (at, lba) in lbas.iter().enumerate() {
@@ -218,7 +219,8 @@ impl SegmentLog {
         self.classes = classes;
     }
 
-    /// When a block was written that was written at `last`, as far as it is known.
+    /// Returns the known write time of a block that was written at `last`: the exact time, or the
+    /// mean of its segment.
     fn written(&self, lba: u32, last: u64) -> u64 {
         if self.by_segment {
             self.means[(self.map[lba as usize] / self.spec.segment) as usize].0 as u64
@@ -227,7 +229,7 @@ impl SegmentLog {
         }
     }
 
-    /// Puts a block that the host wrote at `time` into the open segment of `class`.
+    /// Appends a block, written by the host at `time`, to the open segment of `class`.
     fn append(&mut self, (lba, time): (u32, u64), known: f64, class: u8) {
         let classes = self.open.len();
         assert!(usize::from(class) < classes, "class {class} of {classes}");
@@ -254,7 +256,7 @@ impl SegmentLog {
         }
     }
 
-    /// The valid page of a block, if it has one, is none any more.
+    /// Invalidates the page of a block, if it has one.
     fn kill(&mut self, lba: u32) {
         let page = std::mem::replace(&mut self.map[lba as usize], NOWHERE);
         if page == NOWHERE {
@@ -278,15 +280,16 @@ impl SegmentLog {
         }
     }
 
-    /// Collects until there are two free segments more than classes: while segments are emptied,
-    /// each class may open one, and one more is filled before one is free.
+    /// Collects until the number of free segments exceeds the number of classes by two. While
+    /// segments are emptied, each class may open one. One more segment may be filled before another
+    /// becomes free.
     fn collect(&mut self, placement: &mut dyn Placement) {
         let least = self.open.len() + 2;
         let most = self.counts.collected + 4 * u64::from(self.segments);
         while self.free.len() < least {
             assert!(self.counts.collected < most, "the rule of collection frees nothing");
             for segment in self.victims() {
-                // The first always goes; the others while there is need.
+                // The first victim is always collected, the others only if needed.
                 self.empty(segment, placement);
                 if self.free.len() >= least {
                     break;
@@ -295,7 +298,7 @@ impl SegmentLog {
         }
     }
 
-    /// The next segments to collect.
+    /// Returns the next victims.
     fn victims(&mut self) -> Vec<u32> {
         let (valid, now) = (&self.valid, self.now);
         match &mut self.collector {
@@ -321,7 +324,7 @@ impl SegmentLog {
         }
     }
 
-    /// Copies what is valid in `segment`, which is free then.
+    /// Copies the valid blocks of `segment` and frees it.
     fn empty(&mut self, segment: u32, placement: &mut dyn Placement) {
         self.is_sealed[segment as usize] = false;
         if let Collector::Known(victims) = &mut self.collector {
@@ -356,10 +359,10 @@ impl SegmentLog {
         self.copies = copies;
     }
 
-    /// Counts everything again.
+    /// Recounts all pages.
     ///
     /// # Errors
-    /// What does not agree.
+    /// The first inconsistency.
     pub fn check(&self) -> Result<(), String> {
         let mut valid = vec![0; self.segments as usize];
         for (lba, page) in self.map.iter().enumerate().filter(|(_, page)| **page != NOWHERE) {

@@ -1,31 +1,32 @@
-//! What placement could do with knowledge that nobody has: how often each block is written, and
-//! when it is written next. For studies beside rules that guess.
+//! Placement with perfect knowledge: the write frequency of each block, or the time of its next
+//! write. Studies compare these bounds with practical rules.
 
 use super::rule::Placement;
 
-/// Classes, each of twice the interval of the one before.
+/// Number of classes. Each has twice the interval of the previous one.
 const CLASSES: u8 = 12;
-/// The interval of the first class is this share of the blocks.
+/// Interval of the first class, relative to the number of blocks.
 const FIRST: f64 = 1.0 / 128.0;
 
-/// The class of what is written again after so many writes in a log of so many blocks.
+/// Returns the class of a block that is written again after `interval` writes, in a log of `blocks`
+/// blocks.
 fn class(interval: f64, blocks: usize) -> u8 {
     let level = (interval / (FIRST * blocks as f64)).log2();
     level.round().clamp(0.0, f64::from(CLASSES - 1)) as u8
 }
 
-/// Knows how often each block is written in all, and nothing of when.
+/// An oracle that knows the frequency of each block's writes, but not their times.
 #[derive(Clone, Debug)]
 pub struct Rates {
     classes: Vec<u8>,
 }
 
 impl Rates {
-    /// Of `writes` to so many blocks.
+    /// Computes the frequencies from all `writes` to a log of `blocks` blocks.
     pub fn of(writes: &[u32], blocks: u32) -> Self {
         let mut counts = vec![0_u32; blocks as usize];
         writes.iter().for_each(|lba| counts[*lba as usize] += 1);
-        // One that is never written counts half a write.
+        // A block without a write counts as half a write.
         let interval = |count: &u32| writes.len() as f64 / f64::from(*count).max(0.5);
         let classes = counts.iter().map(|count| class(interval(count), counts.len())).collect();
         Rates { classes }
@@ -52,18 +53,18 @@ impl Placement for Rates {
     }
 }
 
-/// Knows when each block is written next.
+/// An oracle that knows the time of each block's next write.
 #[derive(Clone, Debug)]
 pub struct Future {
-    /// Of each write, the number of the next one to the same block, and that of the next one of
-    /// each block.
+    /// For each write, the index of the next write to the same block; and for each block, the index
+    /// of its next write.
     next: Vec<u64>,
     of_block: Vec<u64>,
     written: u64,
 }
 
 impl Future {
-    /// Of `writes` to so many blocks, all that will come.
+    /// Computes the next writes from all `writes` to a log of `blocks` blocks.
     pub fn of(writes: &[u32], blocks: u32) -> Self {
         let mut of_block = vec![u64::MAX; blocks as usize];
         let mut next = vec![0; writes.len()];

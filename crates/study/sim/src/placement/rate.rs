@@ -1,32 +1,36 @@
-//! Classes by how often a block is written, with next to no memory: the class of the segment in
-//! which a block lies is what is known of it (Stoica and Ailamaki, VLDB 2013, have a rate a page).
+//! Classes by write frequency with almost no memory: the only state of a block is the class of the
+//! segment that holds it (Stoica and Ailamaki, VLDB 2013, keep a rate per page).
 //!
-//! Class `i` is for blocks that are written again after 0.1·3ⁱ times the blocks of the volume. When
-//! a block is written its class goes a part of the way to what its age says, at random to one of
-//! the two classes beside that: in the mean it follows like a sliding mean of the logarithm. What
-//! is copied goes to a colder class when it is older than its own class is for.
+//! Class `i` is for blocks that are written again after 0.1·3ⁱ times the blocks of the volume. With
+//! each write, the class moves part of the way towards the class of the block's age. The result is
+//! rounded to one of its two neighbours at random, so on average it follows an exponential moving
+//! average of the logarithm. A copy moves to a colder class if its age exceeds the interval of its
+//! class.
 //!
-//! The guard: where blocks of cold classes die young the hot ones are others now, and a class says
-//! little. As long as that is so the writes of cold blocks lie apart in a class of their own, as
-//! SepBIT has it, and their next age alone counts.
+//! The guard detects that the set of hot blocks changes: blocks of cold classes are then often
+//! written again early, and their class is no longer meaningful. As long as this lasts, writes of
+//! cold blocks go to a separate class, as in SepBIT, and only their next age determines their
+//! class.
 
 use hostftl_layers::policy::Dice;
 
-/// The interval of the first class, over the blocks of the volume.
+/// Interval of the first class, relative to the blocks of the volume.
 const FIRST: f64 = 0.1;
-/// By how much the intervals of two classes differ.
+/// Ratio of the intervals of neighbouring classes.
 const STEP: f64 = 3.0;
-/// Which part of the way a class goes.
+/// Fraction of the distance that a class moves at a write.
 const SHARE: f64 = 0.3;
-/// What dies before this part of the volume was written dies young.
+/// Age below which a block that is written again counts as short-lived, relative to the blocks of
+/// the volume.
 const YOUNG: f64 = 0.17;
-/// The shares of cold writes that die young between which the guard stays as it is: where rates
-/// stay as they are the share is 0.17 at most.
+/// Thresholds of the guard, with hysteresis: the share of cold writes that are short-lived. With
+/// constant rates the share is at most 0.17.
 const GUARD: (f64, f64) = (0.20, 0.24);
-/// Cold writes between two looks at that, over the blocks of the volume, and at least.
+/// Number of cold writes between two evaluations of the guard: relative to the blocks of the
+/// volume, and minimum.
 const LOOK: (f64, f64) = (0.02, 64.0);
 
-/// What is known of a block before it is written.
+/// State of a block before a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     class: u8,
@@ -35,8 +39,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// It lies in a segment of a class, the host wrote so many blocks since it was written, and it
-    /// lies where the host wrote it, or was copied.
+    /// Creates the state of a block in a segment of `class`. `age` is the number of host writes
+    /// since its last write. `fresh` is true if its page was written by the host, false if it was
+    /// copied.
     pub(super) fn new(class: u8, age: f64, fresh: bool) -> Self {
         assert!(age >= 0.0, "a block was written before it is written again");
         Known { class, age, fresh }
@@ -47,21 +52,21 @@ impl Known {
 pub(super) struct Frequency {
     blocks: f64,
     classes: u8,
-    /// Whether what is hot has changed.
+    /// Whether the set of hot blocks is changing.
     moves: bool,
-    /// Writes to cold classes, and those of them that died young.
+    /// Writes to cold classes, and the short-lived ones among them.
     placed: f64,
     died: f64,
 }
 
 impl Frequency {
-    /// For a volume of so many blocks, with so many classes, at least 4.
+    /// Creates the rule for a volume of `blocks` blocks with `classes` classes, at least 4.
     pub(super) fn new(blocks: u64, classes: u8) -> Self {
         assert!(classes >= 4, "two classes tell no rates apart");
         Frequency { blocks: blocks as f64, classes, moves: false, placed: 0.0, died: 0.0 }
     }
 
-    /// The class in which cold blocks are apart while what is hot changes.
+    /// Returns the separate class for cold writes while the hot set is changing.
     pub(super) fn apart(&self) -> u8 {
         self.classes - 1
     }
@@ -70,18 +75,18 @@ impl Frequency {
         self.classes - 2
     }
 
-    /// The first cold class.
+    /// Returns the first cold class.
     fn cold(&self) -> u8 {
         self.classes / 2
     }
 
-    /// The class that blocks of such an age would be in, between two.
+    /// Returns the class for blocks of this age, with a fraction.
     fn level(&self, age: f64) -> f64 {
         let level = (age.max(1.0) / (FIRST * self.blocks)).ln() / STEP.ln();
         level.clamp(0.0, f64::from(self.coldest()))
     }
 
-    /// The class of a write; `dither` is from 0 to less than 1.
+    /// Returns the class of a write; `dither` is in 0..1.
     pub(super) fn of_write(&self, old: Option<Known>, dither: f64) -> u8 {
         assert!((0.0..1.0).contains(&dither), "a class between two is one of them");
         let level = match old {
@@ -98,14 +103,14 @@ impl Frequency {
         }
     }
 
-    /// The class of a copy from a segment of class `from`.
+    /// Returns the class of a copy from a segment of class `from`.
     pub(super) fn of_copy(&self, from: u8, age: f64, dither: f64) -> u8 {
         let was = if from == self.apart() { self.cold() } else { from.min(self.coldest()) };
         let level = self.level(age).max(f64::from(was));
         ((level + dither) as u8).min(self.coldest())
     }
 
-    /// A block of which that was known was written to `class`.
+    /// Records that a block in state `old` was written to `class`.
     pub(super) fn wrote(&mut self, class: u8, old: Option<Known>) {
         assert!(class < self.classes, "class {class} is not used");
         let young = |old: Known| {
@@ -126,7 +131,7 @@ impl Frequency {
     }
 }
 
-/// From 0 to less than 1, by the block and the time.
+/// Returns a number in 0..1 that is determined by block and time.
 pub(super) fn dither(block: u64, now: u64) -> f64 {
     f64::from(Dice::new(block ^ now.rotate_left(32)).below(1 << 24)) / f64::from(1 << 24)
 }

@@ -1,31 +1,31 @@
-//! The rule that assigns writes and copies to classes, and the plainest one.
+//! The interface of placement rules, which assign writes and copies to classes, and the simplest
+//! rule.
 
-/// The age of a block that was never written.
+/// Age of a block that was never written.
 pub const NEVER: u64 = u64::MAX;
 
-/// Which segments writes and copies go to. Ages are in blocks that the host wrote since the last
-/// version of the block was written.
+/// A placement rule. Ages are numbers of host writes since the last write of the block.
 pub trait Placement {
-    /// How many classes there are: segments that are open at the same time.
+    /// Returns the number of classes. Each has an open segment.
     fn classes(&self) -> u8;
 
-    /// The class of each of the next writes of the host, in their order; [`NEVER`] is the age of a
-    /// block that is new.
+    /// Assigns classes to the next writes of the host, in order. A new block has age [`NEVER`].
     fn of_writes(&mut self, lbas: &[u32], ages: &[u64], classes: &mut [u8]);
 
-    /// The class of each copy from a segment of class `from`.
+    /// Assigns classes to copies from a segment of class `from`.
     fn of_copies(&mut self, lbas: &[u32], ages: &[u64], from: u8, classes: &mut [u8]);
 
-    /// A segment of `class` is collected, so many blocks of the host's after its first one.
+    /// Records that a segment of `class` is collected, `lifespan` host writes after its first
+    /// block.
     fn collected(&mut self, class: u8, lifespan: u64) {
         let _ = (class, lifespan);
     }
 }
 
-/// All to one class, or copies to one of their own.
+/// One class for all blocks, or a second class for copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain {
-    /// Whether copies have a class of their own.
+    /// Whether copies have a separate class.
     pub parted: bool,
 }
 

@@ -1,15 +1,16 @@
-//! SepBIT (Wang et al., FAST 2022, algorithm 1): a write of the host is taken to live as long as
-//! the version that it replaces lived, a copy as long as it has lived already.
+//! SepBIT (Wang et al., FAST 2022, algorithm 1). The expected lifetime of a host write is the
+//! lifetime of the version that it replaces. That of a copy is its age.
 
 use super::rule::{NEVER, Placement};
 
-/// Segments of class 0 whose lifespans make one mean.
+/// Number of segments of class 0 whose lifespans are averaged.
 const SAMPLE: u32 = 16;
 
-/// See the module text.
+/// Placement by SepBIT.
 #[derive(Clone, Copy, Debug)]
 pub struct SepBit {
-    /// The mean lifespan of segments of class 0 lately; all is short-lived before that is known.
+    /// Mean lifespan of the latest segments of class 0. Until it is known, all blocks count as
+    /// short-lived.
     lifespan: f64,
     sum: f64,
     samples: u32,

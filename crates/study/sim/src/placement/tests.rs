@@ -1,11 +1,11 @@
-//! The log against a closed form, and what rules are asked.
+//! Compares the segment log with closed forms, and placement rules with each other.
 
 use super::*;
 use crate::theory;
 
 const SPEC: LogSpec = LogSpec { blocks: 60_000, segment: 256, spare_permille: 200 };
 
-/// Random blocks below `blocks`; `hot` of 10 writes go to the first tenth.
+/// Returns random blocks below `blocks`; `hot` of 10 writes go to the first tenth.
 fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |end: u64| {
@@ -19,13 +19,14 @@ fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
     (0..count).map(one).collect()
 }
 
-/// Write amplification of the second half of `writes`, after everything was written once.
+/// Returns the write amplification of the second half of `writes`, after each block was written
+/// once.
 fn waf(collector: Collector, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
     let log = SegmentLog::new(SPEC, placement.classes(), collector);
     waf_of(log, placement, writes, batch)
 }
 
-/// The same of such a log.
+/// Returns the same for a given log.
 fn waf_of(mut log: SegmentLog, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
     let all: Vec<u32> = (0..SPEC.blocks).collect();
     all.chunks(batch).for_each(|lbas| log.write(lbas, placement));
@@ -48,7 +49,7 @@ fn uniform_writes_are_amplified_as_theory_says() {
     let writes = draws(SPEC.blocks, 600_000, 0);
     let mut plain = Plain { parted: false };
     let found = waf(known(GcPolicy::Fifo, &plain), &mut plain, &writes, 1000);
-    // What is free, and the open segment, is no part of what circulates.
+    // Free and open segments do not circulate.
     let pages = f64::from((SPEC.segments(1) - 3) * SPEC.segment);
     let wanted = theory::fifo(pages / f64::from(SPEC.blocks));
     assert!((found / wanted - 1.0).abs() < 0.03, "{found} where theory has {wanted}");
@@ -68,7 +69,7 @@ fn sepbit_copies_less_and_hardly_depends_on_the_batch() {
     assert!((many / one - 1.0).abs() < 0.01, "{many} in batches, {one} one by one");
 }
 
-/// Who knows what comes copies less than who knows rates, and who guesses rates less than SepBIT.
+/// The future copies less than rates, and frequency copies less than SepBIT.
 #[test]
 fn rules_that_know_more_copy_less() {
     let writes = draws(SPEC.blocks, 600_000, 9);
@@ -87,7 +88,7 @@ fn rules_that_know_more_copy_less() {
     assert!(hazard < 1.01 * frequency && frequency < 0.97 * sepbit, "{wafs:?}");
 }
 
-/// Two classes of writes and the ages of segments, which is what `log` has, are enough for rates.
+/// The ages of segments, which are known to `log`, suffice to separate rates.
 #[test]
 fn the_rates_of_log_copy_less_than_lifetimes() {
     let writes = draws(SPEC.blocks, 600_000, 9);
@@ -101,11 +102,12 @@ fn the_rates_of_log_copy_less_than_lifetimes() {
     assert!(rate < 0.95 * sepbit, "{rate} where lifetimes have {sepbit}");
 }
 
-/// Many rates, and hot blocks that change: there a byte a block beats what a segment says.
+/// With many rates and a changing hot set, one byte per block is better than the class of a
+/// segment.
 #[test]
 fn a_byte_a_block_tells_many_rates_apart() {
     let draws = draws(SPEC.blocks, 1_200_000, 0);
-    // Halves of halves, each written as often as the whole.
+    // Nested halves, each of which is written as often as the whole.
     let halves = |at: usize| ((at as u32).wrapping_mul(40_503) >> 4) % 10;
     let ladder = |(at, lba): (usize, &u32)| *lba >> halves(at);
     let ladder: Vec<u32> = draws.iter().enumerate().map(ladder).collect();
@@ -125,7 +127,7 @@ fn a_byte_a_block_tells_many_rates_apart() {
     }
 }
 
-/// Takes the emptiest, as greedy does.
+/// Selects the emptiest segment, like greedy.
 struct Emptiest;
 
 impl Choose for Emptiest {

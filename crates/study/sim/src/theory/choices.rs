@@ -1,23 +1,23 @@
-//! The mean field of d-choices: what many segments come to, when each victim is the emptiest of `d`
-//! that are drawn at random.
+//! Mean-field model of d-choices: many segments, with each victim the emptiest of `d` random ones.
 //!
-//! `π_k` is the share of segments with `k` live pages, `C_k` that of those with at least `k`, `b`
-//! the pages of a segment, and `h` the host writes between two collections. A victim has `k` live
-//! pages with `p_k = C_k^d − C_{k+1}^d`. The stationary equations of Van Houdt, summed from 0 to
-//! `k − 1`, say `k·π_k·h/M = 1 − C_k^d`, where `M = Σ k·π_k = b/α`.
+//! `π_k` is the share of segments with `k` valid pages, `C_k` the share with at least `k`, `b` the
+//! number of pages per segment, and `h` the number of host writes between two collections. A victim
+//! has `k` valid pages with probability `p_k = C_k^d − C_{k+1}^d`. Van Houdt's stationary
+//! equations, summed from 0 to `k − 1`, yield `k·π_k·h/M = 1 − C_k^d`, where `M = Σ k·π_k = b/α`.
 
 use super::root;
 
-/// Write amplification of `choices` (at least 1) draws at `alpha`, segments of `pages` pages.
+/// Returns the write amplification with `choices` candidates (at least 1) at `alpha`, for segments
+/// of `pages` pages.
 pub fn d_choices(alpha: f64, choices: u32, pages: u32) -> f64 {
     assert!(alpha > 1.0 && choices >= 1, "spare pages, and at least one draw");
     let mean = f64::from(pages) / alpha;
-    // A larger h/M leaves fewer live pages. A = b/h = α/rate is at least 1, so rate is at most α.
+    // A larger h/M leaves fewer valid pages. A = b/h = α/rate is at least 1, so rate is at most α.
     let rate = root(0.0, alpha, |rate| mean_live(rate, choices, pages) - mean);
     alpha / rate
 }
 
-/// `Σ k·π_k` when `h/M` is `rate`: solved from the fullest down, each `π_k` by itself.
+/// Returns `Σ k·π_k` for `h/M = rate`. Each `π_k` is solved separately, from the fullest down.
 fn mean_live(rate: f64, choices: u32, pages: u32) -> f64 {
     let (mut above, mut mean) = (0.0f64, 0.0);
     for live in (1..=pages).rev() {
@@ -43,7 +43,7 @@ mod tests {
         }
     }
 
-    /// One draw is a random victim, which does not depend on the size of a segment.
+    /// A single candidate is a random victim, and the result does not depend on the segment size.
     #[test]
     fn one_draw_is_random() {
         for (alpha, pages) in [(1.1, 16), (1.25, 64), (2.0, 256)] {

@@ -1,8 +1,9 @@
-//! Closed forms that a simulated drive must agree with.
+//! Closed forms, with which simulated drives must agree.
 //!
-//! `alpha` is the ratio of physical to mapped pages in circulation, without frontiers and reserve;
-//! one that is not more than 1 panics. Results are write amplification: pages programmed for each
-//! page that the host writes. A skewed workload is a list of [`Class`]es, each uniform within.
+//! `alpha` is the ratio of physical to mapped pages in circulation, without open segments and
+//! reserve. Functions panic unless it is greater than 1. Results are write amplification: pages
+//! programmed per page written by the host. A skewed workload is a list of [`Class`]es, each of
+//! which is uniform.
 //!
 //! Sources: Desnoyers (SYSTOR 2012) for FIFO, greedy and skew; Xiang & Kurkoski (arXiv 1110.4245);
 //! Van Houdt (SIGMETRICS 2013) for d-choices.
@@ -13,12 +14,12 @@ mod queues;
 pub use choices::d_choices;
 pub use queues::{balanced_throughput, busy_chips, mean_value};
 
-/// Halvings of an interval: more than a double has bits.
+/// Number of bisections of an interval; exceeds the number of bits in a double.
 const HALVINGS: u32 = 200;
-/// A bound for `α/A`; beyond it `e^−x` is nothing.
+/// Upper bound of `α/A`; `e^−x` is negligible beyond it.
 const MAX_X: f64 = 700.0;
 
-/// Pages that are written alike.
+/// Pages with equal write rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
     /// Their share of all writes.
@@ -27,7 +28,7 @@ pub struct Class {
     pub fraction: f64,
 }
 
-/// Where `f`, which falls from above to below zero, crosses it between `low` and `high`.
+/// Returns the zero of the decreasing function `f` between `low` and `high`.
 fn root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
@@ -40,30 +41,32 @@ fn root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// `A = 1 / (1 − e^−x)` with `x = α/A`.
+/// Returns `A = 1 / (1 − e^−x)` with `x = α/A`.
 fn waf_at(x: f64) -> f64 {
     -1.0 / (-x).exp_m1()
 }
 
-/// FIFO (or least recently written) victims, uniform writes: `A = 1 / (1 − e^(−α/A))`.
+/// Returns the write amplification of FIFO (or least recently written) victims under uniform
+/// writes: `A = 1 / (1 − e^(−α/A))`.
 pub fn fifo(alpha: f64) -> f64 {
     mixed_fifo(alpha, &[Class { rate: 1.0, fraction: 1.0 }])
 }
 
-/// Greedy victims, uniform writes, segments of `pages` pages.
+/// Returns the write amplification of greedy victims under uniform writes, for segments of `pages`
+/// pages.
 pub fn greedy(alpha: f64, pages: u32) -> f64 {
     let k = greedy_factor(pages);
     fifo(k * alpha) / k
 }
 
-/// Random victims, uniform writes.
+/// Returns the write amplification of random victims under uniform writes.
 pub fn random(alpha: f64) -> f64 {
     assert!(alpha > 1.0, "without spare pages there is no end to collection");
     alpha / (alpha - 1.0)
 }
 
-/// FIFO victims, all classes through one frontier:
-/// `A = Σ r_i / (1 − exp(−(r_i/f_i)·α/A))`.
+/// Returns the write amplification of FIFO victims if all classes share one open segment: `A = Σ
+/// r_i / (1 − exp(−(r_i/f_i)·α/A))`.
 pub fn mixed_fifo(alpha: f64, classes: &[Class]) -> f64 {
     assert!(alpha > 1.0, "without spare pages there is no end to collection");
     let waf = |x: f64| -> f64 {
@@ -72,17 +75,18 @@ pub fn mixed_fifo(alpha: f64, classes: &[Class]) -> f64 {
     waf(root(0.0, MAX_X, |x| alpha - x * waf(x)))
 }
 
-/// Greedy victims, all classes and collection through one frontier.
+/// Returns the write amplification of greedy victims if all classes and garbage collection share
+/// one open segment.
 pub fn mixed_greedy(alpha: f64, pages: u32, classes: &[Class]) -> f64 {
     let k = greedy_factor(pages);
     mixed_fifo(k * alpha, classes) / k
 }
 
-/// The least that separated pools reach with FIFO victims, and the α that each class then has: the
-/// minimum of `Σ r_i·A(α_i)` subject to `Σ f_i·α_i = α`.
+/// Returns the minimum write amplification of separate FIFO pools, and the α of each class at that
+/// minimum: the minimum of `Σ r_i·A(α_i)` subject to `Σ f_i·α_i = α`.
 ///
-/// With `x = α_i/A_i`, `α_i = x/(1 − e^−x)` and `dA/dα = −1/(e^x − 1 − x)`; at the minimum
-/// `(r_i/f_i)·dA/dα` is the same for all.
+/// With `x = α_i/A_i`, `α_i = x/(1 − e^−x)` and `dA/dα = −1/(e^x − 1 − x)`. At the minimum,
+/// `(r_i/f_i)·dA/dα` is equal for all classes.
 pub fn separated(alpha: f64, classes: &[Class]) -> (f64, Vec<f64>) {
     assert!(alpha > 1.0, "without spare pages there is no end to collection");
     let place = |class: &Class, slope: f64| {
@@ -96,25 +100,26 @@ pub fn separated(alpha: f64, classes: &[Class]) -> (f64, Vec<f64>) {
         };
         classes.iter().map(of).sum()
     };
-    // By the logarithm of the slope: a flatter one gives every class more.
+    // Bisects the logarithm of the slope: a flatter slope gives every class a larger α.
     let slope = -root(-MAX_X / 2.0, MAX_X / 2.0, |flat| alpha - spent(-flat));
     let places: Vec<f64> = classes.iter().map(|class| place(class, slope)).collect();
     let waf = classes.iter().zip(&places).map(|(class, &x)| class.rate * waf_at(x)).sum();
     (waf, places.iter().map(|&x| x * waf_at(x)).collect())
 }
 
-/// Erases that a segment has had on average, after so many host pages.
+/// Returns the mean number of erases of a segment after `host_pages` pages written by the host.
 pub fn mean_erases(host_pages: f64, waf: f64, pages: u32, segments: u32) -> f64 {
     host_pages * waf / (f64::from(pages) * f64::from(segments))
 }
 
-/// Bytes that the host can write in a drive's life: `capacity` in bytes of flash, `cycles` that a
-/// segment endures.
+/// Returns the bytes that the host can write during a drive's life. `capacity` is the flash in
+/// bytes, `cycles` the rated erases of a segment.
 pub fn life_bytes(capacity: f64, cycles: f64, waf: f64) -> f64 {
     capacity * cycles / waf
 }
 
-/// Greedy gains on FIFO as much as if there were so many times the pages, and pays it back.
+/// Returns the factor on the number of pages, and on the write amplification, that converts FIFO to
+/// greedy.
 fn greedy_factor(pages: u32) -> f64 {
     1.0 + 0.5 / f64::from(pages)
 }
@@ -123,7 +128,7 @@ fn greedy_factor(pages: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// `places` is how many decimals the table gives.
+    /// `places` is the number of decimals in the table.
     #[track_caller]
     fn agrees(found: f64, table: f64, places: i32) {
         let tolerance = 0.51 * 10f64.powi(-places);
@@ -179,7 +184,7 @@ mod tests {
         agrees(separated(1.25, &skew(0.9)).1[0], 2.188, 3);
     }
 
-    /// Two halves that are written alike gain nothing from each other, nor from being apart.
+    /// Two halves with equal rates do not change the result, whether mixed or separated.
     #[test]
     fn skew_that_is_none_changes_nothing() {
         let same = [Class { rate: 0.5, fraction: 0.5 }; 2];

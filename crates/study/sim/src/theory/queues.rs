@@ -1,8 +1,8 @@
-//! Closed networks of queues: what chips can do for so many requests under way.
+//! Closed queueing networks: the throughput of chips for a given number of requests in progress.
 
-/// Exact mean value analysis: `requests` circulate among stations, one visit of mean time
-/// `demands[k]` to each in turn, served in order of arrival with exponential times. Gives the
-/// requests completed per unit of time and the time that one spends at each station.
+/// Exact mean value analysis. `requests` requests circulate among stations in turn. Station `k`
+/// serves them in order of arrival, with exponential times of mean `demands[k]`. Returns the
+/// requests completed per unit of time, and the time per visit at each station.
 pub fn mean_value(demands: &[f64], requests: u32) -> (f64, Vec<f64>) {
     let mut queue = vec![0.0; demands.len()];
     let mut times = demands.to_vec();
@@ -19,14 +19,15 @@ pub fn mean_value(demands: &[f64], requests: u32) -> (f64, Vec<f64>) {
     (rate, times)
 }
 
-/// Requests completed per mean service time, when each of `requests` goes to any of `chips`
-/// alike and service times are exponential.
+/// Returns the requests completed per mean service time, if each of `requests` requests goes to a
+/// random one of `chips` chips and service times are exponential.
 pub fn balanced_throughput(chips: u32, requests: u32) -> f64 {
     let (chips, requests) = (f64::from(chips), f64::from(requests));
     chips * requests / (chips + requests - 1.0)
 }
 
-/// How many of `chips` at least one of `requests` random requests hits, on average.
+/// Returns the mean number of `chips` chips that are hit by at least one of `requests` random
+/// requests.
 pub fn busy_chips(chips: u32, requests: u32) -> f64 {
     let chips = f64::from(chips);
     chips * (1.0 - (1.0 - 1.0 / chips).powf(requests.into()))
@@ -46,7 +47,7 @@ mod tests {
         }
     }
 
-    /// Little's law, and the slowest station's limit.
+    /// Checks Little's law and the bound of the slowest station.
     #[test]
     fn the_slowest_station_sets_the_rate() {
         let demands = [1.0, 3.0, 0.5];
@@ -57,7 +58,7 @@ mod tests {
         assert!((rate - 1.0 / 4.5).abs() < 1e-12 && times == demands);
     }
 
-    /// All ways to throw four requests at three chips, counted.
+    /// Enumerates all assignments of four requests to three chips.
     #[test]
     fn busy_chips_are_those_of_a_full_count() {
         let hit = |throw: u32| {

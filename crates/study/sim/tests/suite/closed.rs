@@ -1,10 +1,10 @@
-//! Rows against closed forms: queueing on timed dies, wear, and life.
+//! Rows compared with closed forms: queueing on timed dies, wear, and life.
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, Latency, Load, Outcome, Row, Silent, Study, Warm, compare, theory};
 
-/// Four dies that each serve reads of 100 us on average, exponentially, without a bus.
+/// Four dies without a bus. Each serves reads with exponential times of mean 100 us.
 const CHIPS: &str = r#"
 cell = "slc"
 channels = 4
@@ -42,8 +42,8 @@ fn within(found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{found}, not {expected}");
 }
 
-/// A balanced closed network: X = μNQ/(N + Q − 1), and at each die R = D(1 + L), where L is what an
-/// arriving request finds: a share of Q − 1.
+/// A balanced closed network has X = μNQ/(N + Q − 1). At each die, R = D(1 + L), where L is the
+/// queue length at an arrival: a share of Q − 1.
 #[test]
 fn reads_over_four_dies_agree_with_mean_value_analysis() {
     for depth in [1, 2, 4, 8, 16] {
@@ -56,14 +56,14 @@ fn reads_over_four_dies_agree_with_mean_value_analysis() {
         let (_, times) = theory::mean_value(&[25_000.0; 4], depth);
         within(latency.mean as f64, times.iter().sum(), 0.02);
         within(latency.legs.die as f64, 100_000.0, 0.02);
-        // What waits for a die is the rest; with one request under way that is nothing.
+        // The rest is the waiting time for a die, which is zero with a single request in progress.
         let waiting = times.iter().sum::<f64>() - 100_000.0;
         assert!((latency.legs.queue as f64 - waiting).abs() <= 0.02 * (waiting + 100_000.0));
         assert_eq!(latency.legs.total(), latency.mean);
     }
 }
 
-/// What is programmed is erased again, and a life is what the wear allows.
+/// Every programmed page is erased again, and life follows from wear.
 #[test]
 fn wear_and_life_follow_from_amplification() {
     let drive = DriveSpec::parse(CHIPS, "chips").expect("a possible drive");
@@ -83,7 +83,7 @@ fn wear_and_life_follow_from_amplification() {
     within(row.energy.mj, joules as f64 / 1e6, 1e-12);
 }
 
-/// The series has everything that the row has.
+/// The totals of the series equal those of the row.
 #[test]
 fn a_series_adds_up_to_its_row() {
     let drive = DriveSpec::find("hatl-2g").expect("it is built in");

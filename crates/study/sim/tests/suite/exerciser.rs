@@ -1,4 +1,4 @@
-//! The virtual driver carries out every command: the exerciser's script over one to four drives.
+//! The virtual driver executes every command: the exerciser's script over one to four drives.
 
 use hostftl_core::{Cause, HostOp, Layer, Payload, Request, Tally, Ticket};
 use hostftl_drives::DriveSpec;
@@ -25,7 +25,7 @@ fn request(id: u64, wish: Wish) -> Request {
     Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally }
 }
 
-/// The exerciser over `count` drives.
+/// Creates a world of the exerciser over `count` drives.
 fn world(count: usize) -> World<AnyLayer> {
     let spec = DriveSpec::find("hatl-2g").expect("it is built in");
     let devices = vec![spec.device_info(); count];
@@ -36,7 +36,7 @@ fn world(count: usize) -> World<AnyLayer> {
     World::new(layer, &vec![spec; count], HostCosts::default()).expect("it starts")
 }
 
-/// A world without bytes says so, instead of handing out zeros.
+/// A world without metadata reports a violation instead of returning zeros.
 #[test]
 fn metadata_is_kept_only_on_demand() {
     let mut world = world(1);

@@ -1,6 +1,6 @@
-//! Rows that a change must not change unawares: what is counted, for several drives and layers.
+//! Golden counters of rows for several drives and layers, which protect against unintended changes.
 //!
-//! `HOSTFTL_GOLDEN=write cargo test -p hostftl-sim --test golden` accepts what comes out now.
+//! `HOSTFTL_GOLDEN=write cargo test -p hostftl-sim --test golden` accepts the current results.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ const LOADS: [&str; 3] = [
     "synth:hotcold:size=4k,span=64m,count=30000",
 ];
 
-/// Counts only, under the one layer that sends commands in the order of requests: nothing here
-/// hangs on time.
+/// Formats the counters of a row. They do not depend on time, because the layer sends commands in
+/// the order of requests.
 fn line(row: &Row) -> String {
     format!(
         "{} | {} | waf {:.4} | rmw {} | erases {:.4}, at most {}\n",

@@ -1,5 +1,4 @@
-//! HARD against passthrough: the figures that its specification gives, and its own costs in the
-//! row.
+//! HARD compared with passthrough: the figures of its specification, and its own costs in the row.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [R
     rows.try_into().expect("two layers, two rows")
 }
 
-/// 4 KiB writes: 800 us for each sixteen of them, instead of 860 for each one.
+/// Sixteen writes of 4 KiB take 800 us together, instead of 860 us each.
 #[test]
 fn small_random_writes_cost_a_seventeenth() {
     let work = "synth:uniform:size=4k,span=64m,count=200000";
@@ -36,7 +35,7 @@ fn small_random_writes_cost_a_seventeenth() {
     assert_eq!(none.busy_ratio, Some(1.0));
 }
 
-/// The shipped trace, packed, with its own times.
+/// Plays the shipped trace, packed, at its own times.
 fn trace(drive: &str) -> [Row; 2] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let trace = root.join("traces/mariadb-oltp-head.csv.zst");
@@ -54,7 +53,7 @@ fn the_shipped_trace_shows_padding_and_map_writes() {
     assert!(hard.busy_ns.padding > 0 && hard.busy_ns.map > 0, "{hard:?}");
     assert_eq!(hard.busy_ns.copyback, hard.drive_gc_ns, "hard leaves nothing to read and modify");
     assert!(hard.busy_ratio < none.busy_ratio, "it pays when there is room");
-    // Golden: the drive model itself has not changed.
+    // Golden values of the drive model.
     assert_eq!((none.erases.max, none.simulated_ns), (12, 270_107_782_000));
     assert_eq!(none.digest, "f0321ebcabca86f4");
 }

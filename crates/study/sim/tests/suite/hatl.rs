@@ -1,12 +1,12 @@
-//! The cost of a small write with sHATL, beside what the specification allows it, and that of
-//! `hatl-auto` on a drive that is short of room.
+//! The cost of small writes with sHATL compared with its specification, and that of `hatl-auto` on
+//! an aged drive.
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
-/// Busy time of each layer, as a share of the drive's without one.
+/// Returns the busy time of each layer, relative to that of the drive without a layer.
 fn ratios<const N: usize>(
     workload: &str,
     drive: &str,
@@ -31,15 +31,15 @@ fn ratios<const N: usize>(
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }
 
-/// What the specification says of sHATL's cost: 860 us for each LSP that is moved, 50 us for each
-/// write, and as many hidden units of an LSP go home together as there are on average.
+/// Returns the cost of sHATL according to its specification: 860 us per LSP that is moved and 50 us
+/// per write. The hidden units of an LSP move home together; `density` is their mean number.
 fn bound(density: f64) -> f64 {
     (50.0 + 860.0 * (1.0 - (-density).exp()) / density) / 860.0
 }
 
-/// The bound takes all hidden slots as live. With 8 units for each LSP it is missed by two fifths:
-/// of 128 superpages 16 are free or in limbo, and what is hot enough to be that dense dies in its
-/// slots before they are collected.
+/// The bound assumes that all hidden slots are valid. With 8 units per LSP the cost exceeds it by
+/// two fifths: 16 of 128 superpages are free or in limbo, and units that are hot enough for this
+/// density become invalid before they are collected.
 #[test]
 fn shatl_stays_below_its_bound_unless_it_is_dense_and_above_hard() {
     for (span, lsps, allowed) in [("256m", 4096.0, 1.0), ("64m", 1024.0, 1.0), ("16m", 256.0, 1.45)]
@@ -54,9 +54,8 @@ fn shatl_stays_below_its_bound_unless_it_is_dense_and_above_hard() {
     }
 }
 
-/// On a drive that was overwritten at random `hatl-auto` with about the memory of `mhatl` used to
-/// keep all the room that it could have, 2.7 and 1.9 times the work of `shatl` here: the drive had
-/// none left to collect homes with.
+/// On an aged drive, `hatl-auto` must return space: the drive needs it for its own garbage
+/// collection.
 #[test]
 fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
     for span in ["16m", "64m"] {
@@ -69,9 +68,9 @@ fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
     }
 }
 
-/// Small writes in order used to be hidden, and to go home later: 2.4 of what the drive does, which
-/// joins them in its buffer, and 3.8 on one that is filled. What random writes left in the hidden
-/// area takes room that the aged drive lacks: 1.33, and 1.29 while less could stay there.
+/// Small sequential writes must go home directly, because the drive joins them in its buffer. On
+/// the aged drive, the bound is higher: units that random writes left in the hidden area occupy
+/// space that the drive lacks.
 #[test]
 fn hatl_auto_sends_home_what_is_written_in_order() {
     for (warm, most) in [(Warm::NEW, 1.05), (Warm::STEADY, 1.4)] {

@@ -1,4 +1,5 @@
-//! The collection hint through the whole virtual driver: a layer asks, the drive's pool answers.
+//! The collection hint through the whole virtual driver: a layer requests it, and the drive's pool
+//! returns it.
 
 use hostftl_core::{
     About, Ack, Cause, Command, Counters, Credits, DeviceError, Done, Event, HostOp, Input, Layer,
@@ -8,7 +9,7 @@ use hostftl_drives::DriveSpec;
 use hostftl_format::report;
 use hostftl_sim::{HostCosts, World};
 
-/// A layer that writes zeros where it is told to, and asks what is collected when it is flushed.
+/// A layer that writes zeros on request, and requests the collection hint on a flush.
 #[derive(Default)]
 struct Asker {
     ticket: Option<Ticket>,
@@ -94,7 +95,7 @@ fn ask(world: &mut World<Asker>, op: HostOp, lba: u64, sectors: u64) {
     }
 }
 
-/// Fills a drive, overwrites every second map unit, and asks what is collected next.
+/// Fills a drive, overwrites every second indirection unit, and requests the collection hint.
 fn told(drive: &str) -> (u64, Result<Vec<u64>, DeviceError>) {
     let spec = DriveSpec::find(drive).unwrap();
     let unit = u64::from(spec.map_unit);

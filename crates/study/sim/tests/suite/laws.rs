@@ -1,4 +1,4 @@
-//! The laws hold for real layers, and a layer that breaks one is found out.
+//! Conservation laws hold for real layers, and a layer that violates one is detected.
 
 use hostftl_core::{Counters, Credits, HostOp, Input, Layer, Limits, Nanos, Out, Payload};
 use hostftl_drives::DriveSpec;
@@ -8,17 +8,17 @@ use hostftl_sim::{
 };
 use hostftl_trace::{Source, Stream};
 
-/// What is wrong with a layer.
+/// A fault of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
-    /// Forgets every hundredth request.
+    /// Drops every hundredth request.
     Forgets,
     /// Counts one sector too many.
     Miscounts,
-    /// Always wants its timer at once.
+    /// Always requests its timer immediately.
     Restless,
-    /// Says that it is idle and is not.
+    /// Fails its own consistency check.
     Unsound,
 }
 
@@ -135,7 +135,7 @@ fn a_layer_that_fails_its_own_check_fails_the_run() {
     assert_eq!(run(Fault::Unsound), Err(Violation::Check("the layer", "planted")));
 }
 
-/// One station, so that exact mean-value analysis is simple: R = D·Q and X = 1/D.
+/// A single station has a simple exact solution: R = D·Q and X = 1/D.
 #[test]
 fn one_station_agrees_with_mean_value_analysis() {
     for depth in [1, 2, 4, 16, 64] {
@@ -150,7 +150,7 @@ fn one_station_agrees_with_mean_value_analysis() {
         let (rate, mean) = (4000.0 / world.now() as f64, front.little().mean());
         assert!((rate * 800_000.0 - 1.0).abs() < 1e-9, "X = 1/D at {depth}");
         let expected = 800_000.0 * f64::from(depth);
-        // The first and last requests of a run find fewer before them.
+        // The first and the last requests of a run encounter a shorter queue.
         assert!((mean / expected - 1.0).abs() < 0.02, "R = {mean} at {depth}");
         assert_eq!(front.little().check(), Ok(()));
     }

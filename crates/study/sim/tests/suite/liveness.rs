@@ -1,8 +1,9 @@
-//! Every layer answers at its default parameters and at real size, however long the host writes.
+//! Every layer keeps completing requests with default parameters and at real size, however long the
+//! host writes.
 //!
-//! Queues, reserves and logs of a layer fill only on volumes of real size. What stalls is found at
-//! once, because nothing is left to happen; what works for ever without an answer is found by the
-//! player, which counts steps and virtual time. The world keeps no payload, so this is quick.
+//! Queues, reserves and logs of a layer fill only on volumes of real size. A stall is detected at
+//! once because no event is pending. A layer that works without completing requests is detected by
+//! the player, which counts steps and virtual time. The world stores no payload, so this is fast.
 
 use std::collections::VecDeque;
 
@@ -12,13 +13,13 @@ use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use hostftl_sim::{Front, HostCosts, Pace, PlayError, Player, Violation, World};
 use hostftl_trace::{Op, Record};
 
-/// How long a command takes, in ns.
+/// Duration of each command in ns.
 const TOOK: Nanos = 20_000;
-/// Requests under way.
+/// Queue depth.
 const DEPTH: u32 = 16;
 const MIB: u64 = 2048;
 
-/// A device that is as fast for every command, and keeps nothing.
+/// A device with the same duration for all commands, which stores nothing.
 struct Even {
     info: DeviceInfo,
     under_way: VecDeque<(Nanos, u32)>,
@@ -55,14 +56,14 @@ impl Model for Even {
     }
 }
 
-/// What the host does after it has filled the volume.
+/// The host's behaviour after it has filled the volume.
 #[derive(Clone, Copy, Debug)]
 struct Habit {
-    /// Lengths of writes, in sectors; one after the other.
+    /// Lengths of writes in sectors, in rotation.
     sizes: &'static [u64],
-    /// Per cent of the writes that go on where the one before ended.
+    /// Percentage of writes that continue at the end of the previous one.
     sequential: u64,
-    /// A flush after so many writes, and a trim; 0 = never.
+    /// Number of writes between flushes, and between trims; 0 = never.
     flush: u64,
     trim: u64,
 }
@@ -76,7 +77,8 @@ const HABITS: [Habit; 6] = [
     Habit { sizes: &[8, 2, 128], sequential: 30, flush: 1, trim: 0 },
 ];
 
-/// The requests of a habit: the volume is filled, then so many sectors are written in `span`.
+/// Returns the requests of a habit: the volume is filled, then `sectors` sectors are written within
+/// `span`.
 fn requests(habit: Habit, exported: u64, span: u64, sectors: u64) -> Vec<Record> {
     let fill = (0..exported).step_by(2048);
     let fill = fill.map(|lba| Record::new(0, Op::Write, 0, lba, 2048.min(exported - lba)));
@@ -128,8 +130,8 @@ fn play<D: Model>(
     world.layer().check().map_err(|why| Violation::Check("the layer", why))
 }
 
-/// A layer at its defaults over block devices of so many MiB; `area` MiB are twice what it hides
-/// or keeps spare.
+/// Plays habits to a layer with default parameters over block devices of `sizes` MiB. `area` is
+/// twice the size of its hidden area or its over-provisioning, in MiB.
 fn over_blocks(layer: &str, sizes: &[u64], area: u64, habits: &[Habit]) {
     let config = LayerConfig::parse(layer).expect("a layer");
     let info = |mib: &u64| DeviceInfo::block(mib * MIB, 8);
@@ -144,7 +146,7 @@ fn over_blocks(layer: &str, sizes: &[u64], area: u64, habits: &[Habit]) {
     }
 }
 
-/// The same over a modelled drive.
+/// Plays habits to a layer over a modelled drive.
 fn over_drive(layer: &str, drive: &str, area: u64, habits: &[Habit]) {
     let mut config = LayerConfig::parse(layer).expect("a layer");
     let spec = DriveSpec::find(drive).expect("a drive");
@@ -166,7 +168,7 @@ fn ressd_goes_on_at_its_defaults() {
     over_blocks("shatl:mode=ressd", &[2048], 256, &[HABITS[0], HABITS[1], HABITS[4]]);
 }
 
-/// The log of a small superpage is full of kills at once, where few superpages are left.
+/// With small superpages the log fills with kills at once, while few superpages remain.
 #[test]
 fn ressd_goes_on_with_small_superpages() {
     over_blocks("shatl:superpage=8k:mode=ressd", &[2048], 256, &[HABITS[1], HABITS[4]]);
@@ -201,7 +203,7 @@ fn layers_on_zones_go_on_at_their_defaults() {
     over_drive("rrpc", "open-channel:channels=2:ways=1:capacity=1g", 224, QUICK);
 }
 
-/// All habits, on volumes of 4 GiB: some minutes.
+/// Plays all habits on volumes of 4 GiB, which takes minutes.
 #[test]
 #[ignore = "takes minutes: `make live`"]
 fn every_layer_goes_on_whatever_the_host_does() {

@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, as one program: it links once, and tests share the cores.
+//! All integration tests of the crate in one program, which links once and shares the cores.
 
 mod closed;
 mod exerciser;

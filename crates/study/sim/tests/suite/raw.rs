@@ -1,4 +1,4 @@
-//! Layers that translate, on raw drives, some of whose segments fail.
+//! Translating layers on raw drives with failing segments.
 
 use std::path::{Path, PathBuf};
 
@@ -52,11 +52,11 @@ fn segments_that_fail_are_done_without() {
     }
 }
 
-/// What `log` sends reaches the dies and nothing else does, what is written again was erased, and
-/// what is copied is as theory says.
+/// The writes of `log` equal those of the dies by cause, every rewritten segment was erased, and
+/// the number of copies agrees with theory.
 #[test]
 fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
-    // It reads what it has just written.
+    // This layer reads pages directly after they were written.
     let drive = format!("{DRIVE}:unreadable_pages=0");
     let layer = "log:compress=none:spare=35:separation=none:gc=greedy";
     let row = row_of("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, None);
@@ -73,7 +73,8 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
     let capacity = (256 << 20) as f64;
     let erased = row.erases.mean * capacity;
     assert!((programmed as f64 - erased).abs() < 0.1 * capacity, "{programmed} and {erased}");
-    // An eighth of the zones at most are roots, open, or kept free; a sixteenth of the rest heads.
+    // At most an eighth of the zones are roots, open, or reserved; a sixteenth of the rest is
+    // heads.
     let alpha = capacity / row.exported_bytes as f64;
     let (least, most) = (theory::greedy(alpha, 128), theory::fifo(alpha * 7.0 / 8.0 * 15.0 / 16.0));
     let data = (of("host") + of("gc")) as f64 / host;
@@ -82,7 +83,7 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
     assert!(waf < 1.15 * data, "heads, images, roots and pads are small: {waf} for {data}");
 }
 
-/// Which free line is filled next changes nothing but which segments wear.
+/// The choice of the next free line changes the distribution of wear only.
 #[test]
 fn erases_lie_closer_together_where_the_free_line_with_the_fewest_is_filled() {
     let work = "synth:moving:size=4k,span=140m,count=150000,hot=10,share=90,every=20000";

@@ -1,5 +1,5 @@
-//! Stacks of several devices in a study: every law is checked on each device, and what each did
-//! adds up to what the row says.
+//! Stacks of several devices in a study: every law is checked on each device, and the results of
+//! the devices add up to the row.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ fn rows(study: &Study) -> Vec<Row> {
     compare(study, &Silent).and_then(Outcome::whole).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// What holds for every row, whatever its devices.
+/// Checks the sums that hold for every row.
 fn adds_up(row: &Row) {
     let sum = |of: fn(&hostftl_sim::DeviceRow) -> u64| row.devices.iter().map(of).sum::<u64>();
     let (sent, programmed) = (sum(|it| it.sent_bytes), sum(|it| it.programmed_bytes));
@@ -52,7 +52,7 @@ fn an_array_is_told_beside_raid_5_and_by_device() {
     assert_eq!((raid5.devices.len(), journal.devices.len()), (4, 5));
     assert_eq!((journal.devices[3].role, journal.devices[4].role), ("data", "journal"));
     assert!(journal.devices[4].sent_bytes == journal.journal_bytes);
-    // A small write of RAID 5 writes its block and its parity: two for one.
+    // A small write of RAID 5 writes its block and the parity.
     assert_eq!(raid5.waf_layer, Some(2.0));
     assert!(log.waf_layer.unwrap() < 1.0, "compressed, and a quarter of each row is parity");
     assert_eq!((raid5.busy_ratio, log.base.as_deref()), (Some(1.0), Some("raid5")));

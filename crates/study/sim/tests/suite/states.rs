@@ -1,4 +1,4 @@
-//! States of a drive side by side, what is exported, and combinations that can't be.
+//! Drive states side by side, exported capacity, and impossible combinations.
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
@@ -29,7 +29,7 @@ fn outcome(study: &Study) -> Outcome {
 
 const SMALL: &str = "qlc-16k:capacity=256m";
 
-/// What no layer costs is the same number whatever its neighbours are, in every state.
+/// The row without a layer does not depend on the other layers, in any state.
 #[test]
 fn a_row_does_not_depend_on_its_neighbours() {
     let work = "synth:hotcold:size=4k,span=96m,count=20000";
@@ -58,7 +58,7 @@ fn states_are_side_by_side_and_older_drives_write_more() {
     assert_eq!(rows[0].exported_bytes >> 20, 256 * 8 / 10, "less a fifth");
 }
 
-/// The workload alone, at its end state, does in the run what it did in the span before.
+/// After `self`, the write amplification of the run equals that of the previous span.
 #[test]
 fn a_drive_that_its_workload_has_aged_is_steady() {
     let work = "synth:uniform:size=4k,span=160m,count=50000";
@@ -102,8 +102,8 @@ fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
     assert!(found.whole().is_err(), "who needs all of them is told");
 }
 
-/// A layer that compresses gains from what the user says of the data, ageing included; no layer
-/// does not.
+/// A compressing layer benefits from the stated compressibility, including during ageing; the drive
+/// without a layer does not.
 #[test]
 fn data_that_compresses_costs_a_compressing_layer_less() {
     let waf = |option: &str| {
@@ -140,8 +140,8 @@ fn shared_states_are_new_where_nothing_is_written() {
     assert!(rows[0].warm_overwrites.is_none() && rows[1].warm_overwrites.is_some());
 }
 
-/// What a slice says of a drive 1000 times as large: shares stay, totals grow, and a layer that
-/// stops before is named.
+/// Extrapolation to a drive 1000 times as large: ratios are equal, totals scale, and a layer that
+/// can't run at that size is refused.
 #[test]
 fn a_row_is_scaled_to_a_drive_of_real_size() {
     let work = "synth:uniform:size=4k,span=160m,count=60000,iops=1000";
@@ -159,7 +159,7 @@ fn a_row_is_scaled_to_a_drive_of_real_size() {
     };
     within(one.tbw, large.tbw, 1000.0);
     within(one.dwpd, large.dwpd, 1.0);
-    // The capacity does not change the load: a drive 1000 times as large lives 1000 times as long.
+    // Load does not scale with capacity: a drive 1000 times as large lives 1000 times as long.
     within(one.load_bytes_per_day, large.load_bytes_per_day, 1.0);
     within(one.years, large.years, 1000.0);
     assert_eq!(one.tbw_uneven, None, "too short to tell");

@@ -1,4 +1,5 @@
-//! Studies: the drive's costs as the specification books them, determinism, and bad input.
+//! Studies: the drive's costs as the specification accounts for them, determinism, and invalid
+//! input.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +59,7 @@ fn reads_take_their_time_and_only_theirs() {
     assert_eq!((row.busy_ns.read, row.busy_ns.total()), (600_000_000, 600_000_000));
     let latency = row.latency_ns.read.expect("there were reads");
     assert!(row.latency_ns.write.is_none(), "and no writes");
-    // One station of 60 us with 16 requests always under way: each waits for the fifteen before it.
+    // A single station of 60 us with 16 requests in progress: each waits for fifteen others.
     assert!(latency.p50.abs_diff(16 * 60_000) <= 960, "{latency:?}");
     assert!((row.iops.expect("time passed") / (1e9 / 60_000.0) - 1.0).abs() < 0.001);
 }
@@ -70,7 +71,8 @@ fn a_trace_faster_than_the_drive_is_saturated() {
     assert!(!row(&study).saturated, "1000 a second is within 1250");
     study.workloads = vec![Load::parse("synth:uniform:count=2000,iops=2000").unwrap()];
     assert!(row(&study).saturated);
-    // 300 come at once, for which 1250 a second are enough; and without times nothing is missed.
+    // 300 requests arrive at once, and a rate of 1250 per second suffices to catch up. A workload
+    // without times can't be late.
     let burst = concat!(env!("CARGO_TARGET_TMPDIR"), "/burst.csv");
     let line = |at: u64| format!("{},W,{},4096\n", if at < 300 { 0 } else { at * 1000 }, at * 4096);
     let lines: String = (0..3000).map(line).collect();
@@ -116,7 +118,7 @@ fn what_does_not_fit_says_how_it_would() {
     assert!(matches!(compare(&study, &Silent), Err(StudyError::QueueDepth(0))));
 }
 
-/// Stops after so many requests.
+/// Cancels after a number of requests.
 struct Impatient {
     after: u64,
     done: AtomicU64,
@@ -152,7 +154,7 @@ fn a_cancelled_study_shows_what_is_known() {
     assert_eq!((outcome.rows.len(), outcome.holes.len()), (0, 3), "stopped while it was counted");
 }
 
-/// Two workloads, two drives, three layers: the same rows whatever the threads.
+/// Two workloads, two drives and three layers yield the same rows for any number of threads.
 #[test]
 fn threads_change_nothing() {
     let mut study = study("synth:mix:count=4000,flush=20");

@@ -1,8 +1,8 @@
-//! Targets on one raw drive: what one collects does not touch the other.
+//! Targets on one raw drive: garbage collection of one does not affect the other.
 
 use hostftl_sim::{TargetRow, TargetsFile, run_targets};
 
-/// Reads on one half of the units, and on the other what `neighbour` says.
+/// Runs reads on one half of the parallel units, and `neighbour` on the other.
 fn study(drive: &str, neighbour: &str) -> Vec<TargetRow> {
     let text = format!(
         "drive = \"{drive}\"
@@ -36,7 +36,7 @@ fn targets_that_share_channels_share_no_more_than_these() {
     let quiet = study(SHARED, "depth = 0");
     let busy = study(SHARED, "write_percent = 100\ndepth = 16");
     assert!(busy[1].gc_runs > 10, "the neighbour collects: {:?}", busy[1]);
-    // A row crosses a bus in 98 us, and each way has one program and one read at it at most.
+    // A strip crosses a bus in 98 us. Each way has at most one program and one read on it.
     let more = busy[0].p999_ns - quiet[0].p999_ns;
     assert!(more < 400_000, "{more} ns more, of {} ns", quiet[0].p999_ns);
     let mixed = format!(

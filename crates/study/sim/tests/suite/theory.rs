@@ -1,5 +1,4 @@
-//! The pool of a drive against theory: what it measures is what the closed forms say, at the α that
-//! it reports.
+//! The pool of a drive compared with closed forms, at the α that it reports.
 
 use hostftl_drives::pool::{Frontiers, GcPolicy, Pool, PoolSpec, PoolWork};
 use hostftl_sim::theory::{self, Class};
@@ -7,14 +6,15 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Pages of a pool, but for the two large ones.
+/// Pages of a pool, except for the two large ones.
 const PHYSICAL: u32 = 262_144;
 const ALPHAS: [f64; 3] = [1.10, 1.25, 1.50];
 
-/// What is written, and for how long: overwrites of the mapped pages before and while measuring.
+/// Distribution and length of the writes: overwrites of the mapped pages before and during the
+/// measurement.
 #[derive(Clone, Copy)]
 struct Load {
-    /// Share of writes to the hot pages, whose share of the pages is the rest.
+    /// Share of writes to the hot pages, which are one minus this share of all pages.
     hot: f64,
     warm: u32,
     measured: u32,
@@ -22,7 +22,7 @@ struct Load {
 
 const UNIFORM: Load = Load { hot: 0.5, warm: 8, measured: 4 };
 
-/// Cold pages are written seldom, so the pool needs longer to forget how it was filled.
+/// Cold pages are rarely written, so the pool takes longer to lose the effects of the fill.
 fn skewed(hot: f64) -> Load {
     Load { hot, warm: 24, measured: 8 }
 }
@@ -39,7 +39,8 @@ fn spec(alpha: f64, pages: u32, gc: &str, frontiers: Frontiers) -> PoolSpec {
     PoolSpec { gc, frontiers, seed: 11, ..spec }
 }
 
-/// Fills a pool in random order and overwrites it; gives it with what it did while measured.
+/// Fills a pool in random order and overwrites it. Returns the pool and its work during the
+/// measurement.
 fn run(spec: PoolSpec, load: Load) -> (Pool, PoolWork) {
     let mut pool = Pool::new(spec).unwrap();
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(3);
@@ -66,7 +67,7 @@ fn run(spec: PoolSpec, load: Load) -> (Pool, PoolWork) {
     (pool, work)
 }
 
-/// Runs and compares, within `percent`.
+/// Runs a pool and compares its write amplification with `theory`, within `percent`.
 #[track_caller]
 fn agrees(spec: PoolSpec, load: Load, percent: f64, theory: impl Fn(f64) -> f64) {
     let (pool, work) = run(spec, load);
@@ -146,7 +147,7 @@ fn large(utilisation: f64) -> PoolSpec {
 
 const LARGE: Load = Load { measured: 1, ..UNIFORM };
 
-/// The published figures, not only the formula.
+/// Compares with the published figures in addition to the formula.
 #[test]
 fn one_large_pool_at_0_742() {
     agrees(large(0.742), LARGE, 2.0, |alpha| {
@@ -163,7 +164,8 @@ fn one_large_pool_at_0_875() {
     });
 }
 
-/// Segments as large as the superblocks of a drive with 64 planes: α without the open one counts.
+/// Segments as large as the superblocks of a drive with 64 planes, where excluding the open segment
+/// affects α.
 #[test]
 fn one_pool_of_superblocks() {
     for utilisation in [0.742, 0.873] {
@@ -174,7 +176,8 @@ fn one_pool_of_superblocks() {
     }
 }
 
-/// A frontier of its own for copies parts hot from cold: no closed form, so these are golden.
+/// A separate open segment for copies separates hot from cold data. There is no closed form, so
+/// these figures are golden.
 #[test]
 fn a_frontier_for_copies() {
     let golden = [
@@ -194,7 +197,7 @@ fn a_frontier_for_copies() {
     }
 }
 
-/// The erases that a closed form foretells, and the segments' own counts of them.
+/// The erases predicted by the closed form equal the counters of the segments.
 #[test]
 fn wear_is_what_amplification_makes_of_host_writes() {
     let spec = spec(1.25, 64, "greedy", Frontiers::Shared);
