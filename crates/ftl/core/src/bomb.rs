@@ -1,17 +1,17 @@
-//! Values that must be handed on: dropping one is a bug that shows at once.
+//! Guard for values that must be passed on: dropping one is a bug and panics immediately.
 
-/// What a bomb guards; one byte, because every view has one.
+/// Kind of value that a bomb guards; one byte, because every view contains one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guarded {
-    /// A buffer.
+    /// Buffer.
     Payload,
-    /// A lent range of a buffer.
+    /// Lent range of a buffer.
     View,
-    /// The right to answer a request.
+    /// Right to answer a request.
     Ticket,
 }
 
-/// A field that panics when its owner is dropped before [`Bomb::defuse`].
+/// Field that panics when its owner is dropped before [`Bomb::defuse`].
 #[derive(Debug)]
 pub(crate) struct Bomb {
     guarded: Guarded,
@@ -19,12 +19,12 @@ pub(crate) struct Bomb {
 }
 
 impl Bomb {
-    /// An armed bomb.
+    /// Creates an armed bomb.
     pub(crate) const fn new(guarded: Guarded) -> Self {
         Bomb { guarded, armed: true }
     }
 
-    /// Lets the owner be dropped.
+    /// Permits the owner to be dropped.
     #[inline]
     pub(crate) fn defuse(&mut self) {
         self.armed = false;

@@ -1,38 +1,38 @@
-//! Why a sector was written: every program is counted by cause, and the sums must agree.
+//! Causes of writes. The sectors of every program are counted by cause, and the counts must add up.
 
 use core::ops::AddAssign;
 
-/// Why a command moves data.
+/// Reason why a command writes data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Cause {
-    /// The host asked for it.
+    /// Request of the host.
     Host,
-    /// The layer's garbage collection copied it (HARD calls this VGC).
+    /// Garbage collection of the layer (called VGC in HARD).
     Gc,
-    /// Padding, to fill a unit early.
+    /// Padding, to complete a unit early.
     Pad,
-    /// A record of the layer's map log.
+    /// Record of the layer's map log.
     Map,
-    /// A page or root of the layer's checkpoint.
+    /// Page or root of the layer's checkpoint.
     Checkpoint,
-    /// A drive's read-modify-write of the rest of a map unit.
+    /// Remainder of an indirection unit in a read-modify-write of a drive.
     Rmw,
-    /// A drive's own garbage collection.
+    /// Garbage collection of a drive.
     DriveGc,
-    /// The layer's parity, or the second copy of a mirror.
+    /// Parity of the layer, or the second copy of a mirror.
     Parity,
-    /// The list of what a full line holds, at its end.
+    /// Listing at the end of a full line.
     List,
-    /// What a flush covers, on the layer's journal device.
+    /// Data covered by a flush, on the layer's journal device.
     Journal,
 }
 
-/// How many causes there are.
+/// Number of causes.
 pub const CAUSES: usize = 10;
 
 impl Cause {
-    /// All causes, in the order of their numbers.
+    /// All causes, in numeric order.
     pub const ALL: [Cause; CAUSES] = [
         Cause::Host,
         Cause::Gc,
@@ -46,7 +46,7 @@ impl Cause {
         Cause::Journal,
     ];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Host => "host",
@@ -68,25 +68,25 @@ impl Cause {
 pub struct Tally([u32; CAUSES]);
 
 impl Tally {
-    /// `sectors` that all have one cause.
+    /// Returns a tally of `sectors` with a single cause.
     #[inline]
     pub fn of(cause: Cause, sectors: u32) -> Self {
         Tally(core::array::from_fn(|of| if of == cause as usize { sectors } else { 0 }))
     }
 
-    /// Counts `sectors` more for `cause`.
+    /// Adds `sectors` to `cause`.
     #[inline]
     pub fn add(&mut self, cause: Cause, sectors: u32) {
         self.0[cause as usize] += sectors;
     }
 
-    /// The sectors that `cause` has.
+    /// Returns the sectors of `cause`.
     #[inline]
     pub fn get(&self, cause: Cause) -> u32 {
         self.0[cause as usize]
     }
 
-    /// The sum over all causes, in sectors.
+    /// Returns the sum over all causes in sectors.
     #[inline]
     pub fn total(&self) -> u32 {
         let wide = self.0.iter().fold(0, |sum: u64, &sectors| sum.wrapping_add(sectors.into()));

@@ -1,7 +1,7 @@
-//! Commands: everything a layer asks for, and what comes back.
+//! Commands of a layer and their completions.
 //!
-//! A command owns the buffers it uses, and the same command comes back inside its [`Done`], so that
-//! nothing is copied, lost or used twice. A driver may complete commands in any order.
+//! A command owns the buffers it uses and returns inside its [`Done`], so no buffer is copied, lost
+//! or used twice. A driver may complete commands in any order.
 
 use alloc::vec::Vec;
 
@@ -12,37 +12,37 @@ use crate::payload::{View, ViewMut};
 use crate::words::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
 use arrayvec::ArrayVec;
 
-/// The layer's name for a command in flight; unique among those in flight.
+/// Id of a command in flight, chosen by the layer; unique among those in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
-/// The most pieces that a gather list or a fold has.
+/// Maximum number of pieces in a gather list or a fold.
 pub const MAX_PIECES: usize = 4;
 
-/// Where bytes to write come from.
+/// Source of bytes to write.
 #[derive(Debug)]
 pub enum Piece {
     /// Part of a payload.
     Data(View),
-    /// The first `pages` pages of a metadata buffer.
+    /// First `pages` pages of a metadata buffer.
     Meta {
-        /// The buffer, moved along.
+        /// Buffer, moved along with the command.
         buf: MetaBuf,
-        /// How many of its pages are meant.
+        /// Number of pages in use.
         pages: u32,
     },
-    /// So many zero bytes.
+    /// Number of zero bytes.
     Zeros(u32),
 }
 
 impl Piece {
-    /// Zeros, counted in sectors.
+    /// Returns zeros, counted in sectors.
     #[inline]
     pub fn zero_sectors(sectors: u32) -> Self {
         Piece::Zeros(sectors * SECTOR as u32)
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn bytes(&self) -> u32 {
         match self {
@@ -52,7 +52,7 @@ impl Piece {
         }
     }
 
-    /// Forgets the buffers in it: the power is off.
+    /// Discards the buffers, after a power cut.
     pub fn void(self) {
         if let Piece::Data(view) = self {
             view.void();
@@ -60,25 +60,25 @@ impl Piece {
     }
 }
 
-/// What a program writes, in order. Its length is a whole number of sectors.
+/// Data of a program, in order. Its length is a whole number of sectors.
 pub type Gather = ArrayVec<Piece, MAX_PIECES>;
 
-/// Where a read puts what it finds.
+/// Destination of a read.
 #[derive(Debug)]
 pub enum Target {
     /// Part of a payload.
     Data(ViewMut),
-    /// The first `pages` pages of a metadata buffer.
+    /// First `pages` pages of a metadata buffer.
     Meta {
-        /// The buffer, moved along.
+        /// Buffer, moved along with the command.
         buf: MetaBuf,
-        /// How many of its pages are meant.
+        /// Number of pages in use.
         pages: u32,
     },
 }
 
 impl Target {
-    /// Its length in sectors.
+    /// Returns the length in sectors.
     #[inline]
     pub fn sectors(&self) -> u32 {
         match self {
@@ -88,83 +88,85 @@ impl Target {
     }
 }
 
-/// A compression method, by name.
+/// Compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
     /// LZ4 block format.
     Lz4,
-    /// Zstandard at a level.
+    /// Zstandard with a level.
     Zstd(i8),
-    /// The bytes as they are.
+    /// Uncompressed.
     Raw,
 }
 
-/// One of the ranges of a `Move`; offsets are in bytes from the beginnings of the two views.
+/// Range of a `Move`; offsets are in bytes from the starts of the two views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where it is.
+    /// Offset in the source.
     pub from: u32,
-    /// Where it goes.
+    /// Offset in the target.
     pub into: u32,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// The CRC-32C that it must have, begun with `seed`.
+    /// Expected CRC-32C, initialised with `seed`.
     pub crc: u32,
-    /// See `crc`.
+    /// Seed of `crc`.
     pub seed: u64,
 }
 
-/// What a device can tell of itself; a device that can't refuses the question.
+/// Information that a device can report; a device without it refuses the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum About {
-    /// Which LBAs live in what the drive collects next, if `DeviceInfo::collection_hint`: a list of
-    /// the first sectors of map units.
+    /// LBAs in the blocks that the drive collects next, if `DeviceInfo::collection_hint`: a list of
+    /// the first sectors of indirection units.
     Collectible,
-    /// The states of segments, of a zoned device, beginning with this one.
+    /// States of the segments of a zoned device, starting with this one.
     Segments(u32),
 }
 
-/// What a layer asks a driver to do. `device` is an index into the stack; `lba` is in sectors.
+/// Operation that a layer submits to a driver. `device` is an index into the stack; `lba` is in
+/// sectors.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the text of each command names its fields")]
 pub enum Command {
     /// Fills `into` from a device.
     Read { device: u8, lba: u64, into: Target, cause: Cause },
     /// Writes `gather` to a device; durable only after a later `Flush`. `tally` sums to its length.
-    /// What shares a `placement` should share the drive's erase blocks; a device that takes no such
-    /// hint (see `DeviceInfo::placements`) ignores it.
+    /// Data with the same `placement` should share the drive's erase blocks; devices without
+    /// placement ids (see `DeviceInfo::placements`) ignore it.
     Program { device: u8, lba: u64, gather: Gather, tally: Tally, placement: u8 },
     /// Erases a segment, resets a zone, or trims a range of a block device, which then reads zeros.
     Reset { device: u8, lba: u64, sectors: u64 },
-    /// Says of the segment of a zoned device that begins at `lba` that it is bad, or good again.
+    /// Marks the segment of a zoned device that starts at `lba` as bad, or as good again.
     Mark { device: u8, lba: u64, bad: bool },
-    /// Makes everything that `device` completed before this was submitted durable.
+    /// Makes durable every command that `device` completed before the submission of this one.
     Flush { device: u8 },
-    /// Fills `into` with what the device knows of itself, as `format` writes it; the verdict has
-    /// the bytes that were filled.
+    /// Fills `into` with a report of the device, in the encoding of `format`; the verdict has the
+    /// number of bytes.
     Report { device: u8, about: About, into: MetaBuf },
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
-    /// Copies `from` to the first `pages` pages of `into`, so that the layer sees what it is. In a
-    /// world without bytes these become zeros.
+    /// Copies `from` to the first `pages` pages of `into`, so that the layer can read the content.
+    /// Drivers without payload bytes return zeros.
     Peek { from: View, into: MetaBuf, pages: u32 },
-    /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
-    /// a length of 0 and the CRC-32C of `from` when it did not fit, or [`ALL_ZEROS`] when `from` is
-    /// nothing but zeros.
+    /// Compresses `from` into `into`. The verdict has the length and CRC-32C of the result; a
+    /// length of 0 and the CRC-32C of `from` if the result did not fit; or [`ALL_ZEROS`] if `from`
+    /// is all zeros.
     Pack { from: View, into: ViewMut, codec: Codec, seed: u64 },
     /// Checks the CRC-32C of `from` and expands it into `into`; a mismatch is `DeviceError::Media`.
     Unpack { from: View, into: ViewMut, codec: Codec, seed: u64, crc: u32 },
-    /// The CRC-32C of `from`, begun with `seed`, in the verdict.
+    /// Returns the CRC-32C of `from`, initialised with `seed`, in the verdict.
     Digest { from: View, seed: u64 },
-    /// Checks and copies `parts` of `from` to `into`, in order, up to the first that has not its
-    /// CRC-32C; the verdict has the number of those that were right.
+    /// Checks and copies `parts` of `from` to `into`, in order, up to the first one with a wrong
+    /// CRC-32C. The verdict has the number of parts copied.
     Move { from: View, into: ViewMut, parts: Vec<Part> },
-    /// `into` becomes the sum of all of `from` and of what it held, each by its factor.
+    /// Replaces `into` by the sum of all of `from` and of its previous content, each multiplied by
+    /// its factor.
     Fold { from: ArrayVec<View, MAX_PIECES>, into: ViewMut, factors: Factors },
 }
 
 impl Command {
-    /// The device that the command goes to, if it goes to one.
+    /// Returns the target device, if the command has one.
     #[inline]
     pub fn device(&self) -> Option<u8> {
         match self {
@@ -178,7 +180,7 @@ impl Command {
         }
     }
 
-    /// Forgets every buffer in the command: the power is off.
+    /// Discards every buffer in the command, after a power cut.
     pub fn void(self) {
         match self {
             Command::Read { into: Target::Data(view), .. } => forget(view.void()),
@@ -209,29 +211,30 @@ impl Command {
     }
 }
 
-/// Ends a match arm whose value is only a buffer's name.
+/// Gives match arms that only return a buffer's id the type `()`.
 fn forget(_name: u32) {}
 
-/// The length that `Pack` tells of zeros, for which it writes nothing.
+/// Length that `Pack` reports for zeros; it writes nothing for them.
 pub const ALL_ZEROS: u32 = u32::MAX;
 
-/// What a driver learned from the bytes; zero where the command has nothing to say.
+/// Result of a command on bytes; zero where the command has no such result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Bytes that `Pack` or `Unpack` produced, or a `Report` filled; the parts that a `Move` moved.
+    /// Bytes that `Pack` or `Unpack` produced or a `Report` filled; number of parts that a `Move`
+    /// copied.
     pub bytes: u32,
-    /// CRC-32C that `Pack` or `Digest` computed. Zero in a world without bytes.
+    /// CRC-32C that `Pack` or `Digest` computed. Zero under drivers without payload bytes.
     pub crc: u32,
 }
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceError {
-    /// The medium can't give these bytes, or they failed their check.
+    /// The medium cannot return the data, or the data failed its check.
     Media,
-    /// The device has no room, as a file on a full file system.
+    /// The device has no space, like a file on a full file system.
     NoSpace,
-    /// The device is gone; nothing more will work on it.
+    /// The device disappeared; all further commands will fail.
     Gone,
     /// The device refuses the command.
     Unsupported,
@@ -248,13 +251,13 @@ impl core::fmt::Display for DeviceError {
     }
 }
 
-/// A command that is over, successful or not.
+/// Completed command, successful or not.
 #[derive(Debug)]
 pub struct Done {
-    /// The token it was submitted with.
+    /// Token of its submission.
     pub token: Token,
-    /// The command itself, with its buffers.
+    /// The command with its buffers.
     pub command: Command,
-    /// What came of it.
+    /// Outcome of the command.
     pub result: Result<Verdict, DeviceError>,
 }

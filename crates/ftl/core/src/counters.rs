@@ -1,31 +1,31 @@
-//! What a layer counts about itself. All lengths are in sectors.
+//! Counters of a layer. All lengths are in sectors.
 
 /// Totals since the layer started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Sectors that the host read.
+    /// Sectors read by the host.
     pub host_read: u64,
-    /// Sectors that the host wrote.
+    /// Sectors written by the host.
     pub host_written: u64,
-    /// Sectors that the host trimmed or zeroed.
+    /// Sectors trimmed or zeroed by the host.
     pub host_trimmed: u64,
-    /// Flushes that the host sent.
+    /// Flushes of the host.
     pub flushes: u64,
-    /// Flushes that found something to make durable.
+    /// Flushes that had data to make durable.
     pub flushes_pending: u64,
-    /// Victims that garbage collection took.
+    /// Victims of garbage collection.
     pub gc_runs: u64,
-    /// Sectors that garbage collection copied.
+    /// Sectors copied by garbage collection.
     pub gc_copied: u64,
     /// Sectors of padding.
     pub padded: u64,
-    /// Sectors of map log.
+    /// Sectors of the map log.
     pub map_written: u64,
-    /// Sectors of checkpoint.
+    /// Sectors of checkpoints.
     pub checkpoint_written: u64,
-    /// Sectors of lists of what full lines hold.
+    /// Sectors of listings of full lines.
     pub lists_written: u64,
-    /// Sectors of journal.
+    /// Sectors of the journal.
     pub journal_written: u64,
     /// Commands that failed.
     pub device_errors: u64,

@@ -1,10 +1,10 @@
-//! A digest of what a layer said: two runs with one input stream must have the same.
+//! Digest of a layer's outputs. Two runs with the same inputs must have the same digest.
 
 use crate::command::{About, Command, Piece, Target};
 use crate::layer::Output;
 use crate::words::Nanos;
 
-/// FNV-1a over the outputs of a layer, in order, with the time of each.
+/// FNV-1a over the outputs of a layer, in order, with their times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamDigest(u64);
 
@@ -15,7 +15,7 @@ impl Default for StreamDigest {
 }
 
 impl StreamDigest {
-    /// The digest so far.
+    /// Returns the digest so far.
     #[inline]
     pub fn value(&self) -> u64 {
         self.0
@@ -35,7 +35,7 @@ impl StreamDigest {
         }
     }
 
-    /// Takes in one output that was made at `now`. Buffer names, the driver's own, are left out.
+    /// Adds an output made at `now`. Buffer ids are omitted, because each driver assigns its own.
     #[inline]
     pub fn absorb(&mut self, now: Nanos, output: &Output) {
         self.word(now);

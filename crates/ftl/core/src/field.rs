@@ -1,19 +1,19 @@
-//! The field of 256 elements in which parity is computed: its elements are bytes, a sum is their
-//! XOR, and a product that of polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (H. P. Anvin, The
+//! Arithmetic of GF(2⁸), the field in which parity is computed. Elements are bytes, addition is
+//! XOR, and multiplication is that of polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (H. P. Anvin, The
 //! mathematics of RAID-6, 2004).
 
 use crate::MAX_PIECES;
 
-/// The powers of the element 2 are all elements but 0, and then begin again.
+/// Order of the element 2: its powers are all elements except 0, then repeat.
 const ORDER: u32 = 255;
 
-/// Twice a byte.
+/// Returns the product of 2 and a byte.
 #[inline(always)]
 pub const fn double(byte: u8) -> u8 {
     (byte << 1) ^ ((byte >> 7) * 0x1d)
 }
 
-/// The product of two bytes.
+/// Returns the product of two bytes.
 pub const fn product(one: u8, other: u8) -> u8 {
     let (mut sum, mut bit) = (0, 8);
     while bit > 0 {
@@ -23,7 +23,7 @@ pub const fn product(one: u8, other: u8) -> u8 {
     sum
 }
 
-/// The element 2 to the power of `exponent`.
+/// Returns the element 2 to the power of `exponent`.
 pub const fn power(exponent: u32) -> u8 {
     let (mut left, mut value) = (exponent % ORDER, 1);
     while left > 0 {
@@ -32,13 +32,13 @@ pub const fn power(exponent: u32) -> u8 {
     value
 }
 
-/// One divided by a byte.
+/// Returns the multiplicative inverse of a byte.
 ///
 /// # Panics
-/// When it is 0.
+/// When the byte is 0.
 pub const fn inverse(byte: u8) -> u8 {
     assert!(byte != 0, "nothing is divided by zero");
-    // Its power 254: the product of its powers 2, 4, …, 128.
+    // The inverse is the power 254: the product of the powers 2, 4, …, 128.
     let (mut square, mut value, mut left) = (byte, 1, 7);
     while left > 0 {
         square = product(square, square);
@@ -47,22 +47,23 @@ pub const fn inverse(byte: u8) -> u8 {
     value
 }
 
-/// By how much each range is multiplied that [`crate::Command::Fold`] adds up.
+/// Factors of the ranges that [`crate::Command::Fold`] adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factors {
-    /// What the target held.
+    /// Factor of the previous content of the target.
     pub old: u8,
-    /// Each of the sources.
+    /// Factor of each source.
     pub new: [u8; MAX_PIECES],
 }
 
 impl Factors {
-    /// The sum of the sources.
+    /// Sum of the sources.
     pub const SUM: Factors = Factors { old: 0, new: [1; MAX_PIECES] };
-    /// The sum of the sources and of what the target held.
+    /// Sum of the sources and the previous content of the target.
     pub const ADD: Factors = Factors { old: 1, ..Factors::SUM };
 
-    /// The sum of the sources, and of what the target held if that is kept.
+    /// Returns the factors for the sum of the sources, plus the previous content of the target if
+    /// `keep`.
     #[inline]
     pub const fn plain(keep: bool) -> Self {
         if keep { Self::ADD } else { Self::SUM }

@@ -1,4 +1,4 @@
-//! Small files that are read as a whole: with a limit, because a name may lead to anything.
+//! Reading of whole small files, with a size limit because a path may refer to any file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -6,30 +6,30 @@ use std::path::Path;
 use std::string::String;
 use std::vec::Vec;
 
-/// The longest file that people write by hand, in bytes: of a volume, a drive, a plan.
+/// Maximum size in bytes of a file written by hand: of a volume, a drive or a plan.
 pub const MAX_TEXT: u64 = 16 << 20;
 
-/// The content of a file of at most `most` bytes.
+/// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// When the file can't be read, or is longer.
+/// When the file cannot be read, or is longer.
 pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_opened(File::open(path)?, most)
 }
 
-/// The content of a text file of at most [`MAX_TEXT`] bytes.
+/// Reads a text file of at most [`MAX_TEXT`] bytes.
 ///
 /// # Errors
-/// When the file can't be read, is longer, or is not UTF-8.
+/// When the file cannot be read, is longer, or is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let text = String::from_utf8(read_whole(path, MAX_TEXT)?);
     text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// The rest of a file that was opened, of at most `most` bytes.
+/// Reads the rest of an open file, at most `most` bytes.
 ///
 /// # Errors
-/// When the file can't be read, or is longer.
+/// When the file cannot be read, or is longer.
 pub fn read_opened(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content)?;

@@ -1,46 +1,46 @@
-//! What a layer holds at the moment. Lengths are in bytes; `zeros`,
-//! `repaired` and `beyond_repair` are counts.
+//! Current contents of a layer. Lengths are in bytes; `zeros`, `repaired` and `beyond_repair` are
+//! counts of blocks, reads and blocks.
 
-/// How full a layer is and what that cost; see `Layer::gauges`.
+/// Fill level of a layer, with its damage and compression; see `Layer::gauges`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// What the host would have to read to see everything that is not zeros.
+    /// Size of all host data that is not zeros, uncompressed.
     pub mapped: u64,
-    /// What of it lies on the devices: compressed, without parity and without metadata.
+    /// Valid data on the devices: compressed, without parity and metadata.
     pub live: u64,
-    /// What can be written, parity apart, before anything must be collected.
+    /// Space for data, without parity, that is free without garbage collection.
     pub free: u64,
-    /// What lies on the devices and is of no use: collection could gain it. Its debt.
+    /// Invalid data on the devices, which garbage collection can reclaim.
     pub stale: u64,
-    /// What was given to compression since the start, all-zero blocks apart.
+    /// Input of compression since the start, without all-zero blocks.
     pub packed_from: u64,
-    /// What that became.
+    /// Output of compression since the start.
     pub packed_into: u64,
-    /// How many all-zero blocks came since the start; they take no room.
+    /// Number of all-zero blocks written since the start; they take no space.
     pub zeros: u64,
-    /// How many reads failed their check since the start and were mended from parity.
+    /// Number of reads since the start that failed their check and were repaired from parity.
     pub repaired: u64,
-    /// How many blocks of the host nothing can bring back, until they are written again.
+    /// Number of blocks of the host that cannot be rebuilt, until they are written again.
     pub beyond_repair: u64,
-    /// What of [`Gauges::live`] lies where a chunk is missing: the next loss would take it along.
+    /// Part of [`Gauges::live`] in segments with a missing chunk: another loss would destroy it.
     pub exposed: u64,
-    /// What of it lies in segments that miss more chunks than parity makes up for: what of that was
-    /// in these chunks can't be read until a device comes back.
+    /// Part of [`Gauges::live`] in segments that miss more chunks than parity can replace. The data
+    /// in the missing chunks is unreadable until a device returns.
     pub unreadable: u64,
-    /// How much of [`Gauges::live`] has to go before what is exposed fits on the devices that are
-    /// left, with parity; 0 where room is not what it waits for.
+    /// Amount of [`Gauges::live`] that must be freed before all exposed data fits on the remaining
+    /// devices with parity; 0 when space is not the obstacle.
     pub excess: u64,
-    /// How much of [`Gauges::live`] there may be before writes are refused; 0 where the host sees
-    /// no more than fits.
+    /// Limit of [`Gauges::live`] at which writes are refused; 0 when the host sees no more than
+    /// fits.
     pub most_live: u64,
-    /// How many more devices the volume can do without now.
+    /// Number of further devices that the volume can lose now.
     pub may_lose: u32,
-    /// Devices that lack chunks because they came later, as a set of bits: what they lack is made
-    /// from the others.
+    /// Devices with missing chunks because they were added later, as a bit set; the chunks are
+    /// rebuilt from the other devices.
     pub lacking: u16,
-    /// Devices whose reads fail, or do not match their checksums, repeatedly, as a set of bits.
+    /// Devices whose reads repeatedly fail or mismatch their checksums, as a bit set.
     pub failing: u16,
-    /// Devices with known damage that is not repaired durably, and failing ones: they count as
-    /// missing in [`Gauges::may_lose`].
+    /// Devices with known damage that is not durably repaired, and failing ones, as a bit set;
+    /// [`Gauges::may_lose`] counts them as missing.
     pub damaged: u16,
 }

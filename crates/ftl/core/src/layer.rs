@@ -1,4 +1,4 @@
-//! The step contract: a layer is a pure state machine that drivers push events into.
+//! Step contract: a layer is a pure state machine that drivers feed with inputs.
 
 use alloc::vec::Vec;
 
@@ -12,96 +12,96 @@ use crate::verb::{Answer, Refusal, Task, TaskEnd, TaskKind, Verb};
 use crate::words::Nanos;
 use arrayvec::ArrayVec;
 
-/// The most outputs of one step.
+/// Maximum number of outputs of one step.
 pub const MAX_OUTPUTS: usize = 64;
-/// The most map entries that one step looks at or changes; longer work comes back by a timer.
+/// Maximum number of map entries that one step visits or changes; longer work continues with a
+/// timer.
 pub const MAX_TOUCH: usize = 65_536;
 
-/// What a driver tells a layer.
+/// Input of a layer.
 #[derive(Debug)]
 pub enum Input {
-    /// The host asks. Only within the layer's `credits`.
+    /// Request of the host, within the layer's `credits`.
     Host(Request),
-    /// A command is over. Commands finish in any order.
+    /// Completed command. Commands complete in any order.
     Done(Done),
-    /// The time is at or after `next_timer`, or the driver starts the layer: its first input.
+    /// The time has reached `next_timer`, or the driver starts the layer: its first input.
     Timer,
-    /// The host is gone: drain, checkpoint, and say `Event::Stopped`.
+    /// The host has disconnected: drain, write a checkpoint, and emit `Event::Stopped`.
     Stop,
 }
 
-/// What a layer tells a driver.
+/// Output of a layer.
 #[derive(Debug)]
 pub enum Output {
-    /// Please do this.
+    /// Command to execute.
     Submit(Token, Command),
-    /// The answer to a request.
+    /// Reply to a request.
     Reply(Reply),
-    /// A payload that an earlier reply had to leave behind.
+    /// Payload that could not be returned with an earlier reply.
     Reclaim(Payload),
-    /// Something happened.
+    /// Event for logs and metrics.
     Event(Event),
 }
 
-/// What happened inside a layer, for logs, metrics and the tables of the chaos run.
+/// Event inside a layer, for logs, metrics and the tables of the chaos run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Requests are welcome. `replayed` log writes were applied, `dropped` ones did not verify.
+    /// Requests are accepted from now on.
     Ready {
-        /// Log writes applied.
+        /// Number of log writes that were applied.
         replayed: u64,
-        /// Log writes at the end that were not whole.
+        /// Number of incomplete log writes at the end.
         dropped: u64,
     },
     /// Everything is durable and the layer is closed.
     Stopped,
-    /// The volume can't be opened; the text says why.
+    /// The volume cannot be opened; the text is the reason.
     Unrecoverable(&'static str),
-    /// A device holds an older copy of what it held when the volume was started last: the volume
-    /// can't be opened with it.
+    /// The volume cannot be opened because a device holds an older copy than at the last start.
     Older {
         /// Index in the stack.
         device: u8,
     },
-    /// A device failed; `abandoned` when it did not answer in time.
+    /// A device failed.
     DeviceFailed {
         /// Index in the stack.
         device: u8,
-        /// What it said.
+        /// Error of the device.
         error: DeviceError,
-        /// Whether it ran past its deadline.
+        /// Whether it exceeded its deadline.
         abandoned: bool,
     },
-    /// Reads of a device failed, or did not match their checksums, repeatedly.
+    /// Reads of a device repeatedly failed or mismatched their checksums.
     Failing {
         /// Index in the stack.
         device: u8,
-        /// How often within a while.
+        /// Number of faults within the observation period.
         faults: u32,
-        /// Whether the layer goes on without it from now on.
+        /// Whether the layer treats the device as lost from now on.
         is_lost: bool,
     },
-    /// Sectors were given up: recovery can't tell their data from other data, or collection can't
-    /// read them. They read as errors until they are written.
+    /// Sectors were lost: recovery cannot identify their data, or garbage collection cannot read
+    /// it. They are read errors until they are written.
     Lost {
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u32,
     },
-    /// A range of the host has the wrong checksum or can't be read, and nothing can make it again:
-    /// reads of it are errors until it is written.
+    /// A range of the host has a wrong checksum or is unreadable, and cannot be rebuilt. It is a
+    /// read error until it is written.
     Corrupt {
-        /// The first sector, as the host counts.
+        /// First sector of the host.
         lba: u64,
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u32,
     },
-    /// What was damaged or unreadable on a device was made again from the other devices.
+    /// Damaged or unreadable data of a device was rebuilt from the other devices.
     Mended {
         /// Index in the stack.
         device: u8,
-        /// The first sector on that device.
+        /// First sector on that device.
         lba: u64,
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u32,
     },
     /// A victim was chosen.
@@ -110,57 +110,59 @@ pub enum Event {
     CheckpointDone,
     /// Every sector that the layer exports is mapped.
     Full,
-    /// A task of the background is over.
+    /// A background task ended.
     Over {
-        /// Which.
+        /// Kind of the task.
         task: TaskKind,
-        /// How it ended.
+        /// Reason of the end.
         end: TaskEnd,
-        /// What it found that nothing can mend, and what it mended: counts.
+        /// Number of findings that cannot be repaired.
         beyond: u64,
-        /// See `beyond`.
+        /// Number of repairs.
         mended: u64,
-        /// What was found wrong and is not repaired: it can't be moved, or the task was stopped
-        /// before the repair was durable.
+        /// Number of findings that are not repaired: they could not be moved, or the task was
+        /// stopped before the repair was durable.
         unrepaired: u64,
     },
 }
 
-/// How much a driver may send, asked before each request is pulled.
+/// Amount that a driver may submit, queried before each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// Requests.
+    /// Number of requests.
     pub requests: u32,
-    /// Sectors in one of them.
+    /// Sectors per request.
     pub sectors: u32,
 }
 
-/// What holds for a layer's whole life.
+/// Constant properties of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sectors that the host sees.
     pub exported: u64,
-    /// The longest read or write, in sectors; a multiple of `align`.
+    /// Maximum length of a read or write in sectors; a multiple of `align`.
     pub max_transfer: u32,
     /// Front ends split long requests at multiples of this, in sectors.
     pub align: u32,
-    /// When a write is answered.
+    /// Time at which a write is acknowledged.
     pub ack: Ack,
 }
 
 impl Limits {
-    /// Where the first part of a read or write of the sectors `at..end` ends; see [`next_cut`].
+    /// Returns the end of the first part of a read or write of the sectors `at..end`; see
+    /// [`next_cut`].
     #[inline]
     pub fn next_cut(&self, at: u64, end: u64) -> u64 {
         next_cut(at, end, self.max_transfer.into(), self.align.into())
     }
 }
 
-/// Where a front end cuts the range `at..end` next when parts may have a length of `max` at most:
-/// at its end, or as far on as possible at a multiple of `align`. All are in the same unit.
+/// Returns the next position at which a front end cuts the range `at..end` into parts of at most
+/// `max`: the end of the range, or the last multiple of `align` within reach. All are in the same
+/// unit.
 ///
 /// # Panics
-/// When `max` is not whole units of `align`: then a part could be empty.
+/// When `max` is not a multiple of `align`, because a part could then be empty.
 #[inline]
 pub fn next_cut(at: u64, end: u64, max: u64, align: u64) -> u64 {
     let furthest = at.saturating_add(max);
@@ -171,17 +173,17 @@ pub fn next_cut(at: u64, end: u64, max: u64, align: u64) -> u64 {
     furthest - furthest % align
 }
 
-/// When a write counts as completed. Durable is another word: see flush.
+/// Time at which a write counts as completed. Durability is separate: it requires a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// When it is in the layer's volatile buffer.
+    /// When the data is in the layer's volatile buffer.
     Buffer,
-    /// When the device has completed it.
+    /// When the device has completed the write.
     Media,
 }
 
 impl Ack {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Ack::Buffer => "buffer",
@@ -190,7 +192,7 @@ impl Ack {
     }
 }
 
-/// The outputs of a step. It never grows past [`MAX_OUTPUTS`].
+/// Outputs of a step, at most [`MAX_OUTPUTS`].
 #[derive(Debug)]
 pub struct Out(Vec<Output>);
 
@@ -201,12 +203,12 @@ impl Default for Out {
 }
 
 impl Out {
-    /// An empty list; the only allocation it makes.
+    /// Creates an empty list; this is its only allocation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many more fit.
+    /// Returns the number of outputs that still fit.
     #[inline]
     pub fn room(&self) -> usize {
         MAX_OUTPUTS - self.0.len()
@@ -215,17 +217,17 @@ impl Out {
     /// Appends an output.
     ///
     /// # Panics
-    /// When the step has made too many.
+    /// When the step exceeds [`MAX_OUTPUTS`].
     #[inline]
     pub fn push(&mut self, output: Output) {
         assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
         self.0.push(output);
     }
 
-    /// Appends what `make` makes, where it is to be: an output is too long to be copied often.
+    /// Appends the result of `make`, constructed in place because outputs are large.
     ///
     /// # Panics
-    /// As [`Out::push`].
+    /// When the step exceeds [`MAX_OUTPUTS`].
     #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce() -> Output) {
         assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
@@ -233,7 +235,7 @@ impl Out {
         self.0.push(make());
     }
 
-    /// The command that was appended last, if that is the last output, and its token.
+    /// Returns the last output, if it is a command, with its token.
     #[inline]
     pub fn last_command(&mut self) -> Option<(&mut Token, &Command)> {
         match self.0.last_mut()? {
@@ -242,91 +244,91 @@ impl Out {
         }
     }
 
-    /// Takes back what was appended last.
+    /// Removes and returns the last output.
     pub fn take_back(&mut self) -> Option<Output> {
         self.0.pop()
     }
 
-    /// Shows the outputs where they lie, in order, to who takes out of them what they own; then
-    /// they are gone. An output is too long to be copied often.
+    /// Passes a reference to each output to `take`, in order, which moves the contents out; then
+    /// clears the list. This avoids copies of large outputs.
     #[inline]
     pub fn each(&mut self, take: impl FnMut(&mut Output)) {
         self.0.iter_mut().for_each(take);
         self.0.clear();
     }
 
-    /// Takes the outputs, in order.
+    /// Removes and returns the outputs, in order.
     #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
         self.0.drain(..)
     }
 }
 
-/// Translates addresses. See the module text of the crate for what a layer must not do.
+/// Flash translation layer: translates addresses. The crate documentation lists the restrictions.
 pub trait Layer {
-    /// Takes one input. The first is `Timer`; requests come only after `Event::Ready`.
+    /// Processes one input. The first is `Timer`; requests come only after `Event::Ready`.
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out);
-    /// Does what an operator wants, or refuses it; only between `Event::Ready` and `Input::Stop`. A
-    /// step with `Input::Timer` follows at once.
+    /// Executes a command of an operator, or refuses it; only between `Event::Ready` and
+    /// `Input::Stop`. The driver makes a step with `Input::Timer` immediately afterwards.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The reason for a refusal; nothing was changed.
     fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
         Err(Refusal::Unable)
     }
-    /// The tasks that are under way in the background, or rest.
+    /// Returns the background tasks that are running or paused.
     fn tasks(&self) -> ArrayVec<Task, 5> {
         ArrayVec::new()
     }
-    /// How much more the host may send now.
+    /// Returns the amount that the host may submit now.
     fn credits(&self) -> Credits;
-    /// When the layer wants `Input::Timer`; a time that has passed means at once.
+    /// Returns the time of the next `Input::Timer`; a time in the past means immediately.
     fn next_timer(&self) -> Option<Nanos>;
-    /// What holds for the layer's life.
+    /// Returns the constant properties of the layer.
     fn limits(&self) -> Limits;
-    /// What it counted.
+    /// Returns the counters.
     fn counters(&self) -> Counters;
-    /// What it holds now; `None` when it keeps no account of that.
+    /// Returns the current fill level; `None` when the layer does not track it.
     fn gauges(&self) -> Option<Gauges> {
         None
     }
-    /// How its devices stand.
+    /// Returns the states of its devices.
     fn members(&self) -> Members {
         Members::default()
     }
-    /// Whether a device failed such that nothing is written any more: only answering is left, and
-    /// only opening the volume anew may help.
+    /// Returns whether a failed device has stopped all writes. Only reads are served then, and
+    /// reopening the volume may help.
     fn has_failed(&self) -> bool {
         false
     }
-    /// The ranges, first sector and length, in order, whose only newest copy is on a device that
-    /// failed: they can't be read. It may take long and allocates.
+    /// Returns the ranges (first sector and length, in order) whose only newest copy is on a failed
+    /// device, so they are unreadable. It may take long and allocates.
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
         Vec::new()
     }
-    /// Bytes of host memory that the map takes, all tables counted.
+    /// Returns the memory of the map in bytes, with all tables.
     fn map_bytes(&self) -> u64;
-    /// What else it shows of its present state: names and figures.
+    /// Returns further facts about its present state: names and values.
     fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         ArrayVec::new()
     }
-    /// Whether sector `lba` may hold something other than zeros, and for how many of `sectors`
-    /// sectors that stays so: at least one. It looks at no more than [`MAX_TOUCH`] of them. A layer
-    /// without a map can't tell, so that everything may.
+    /// Returns whether sector `lba` may hold data other than zeros, and for how many of `sectors`
+    /// sectors this stays the same: at least one. It visits at most [`MAX_TOUCH`] entries. A layer
+    /// without a map cannot know and returns true for all.
     fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }
-    /// Whether zeroes take no longer than a trim, because the layer only forgets the range.
+    /// Returns whether zeroes are as fast as a trim, because the layer only unmaps the range.
     fn has_fast_zeroes(&self) -> bool {
         false
     }
-    /// Whether nothing is under way: no request, no command.
+    /// Returns whether no request and no command is in flight.
     fn idle(&self) -> bool;
-    /// Checks the invariants that are too dear for every step.
+    /// Checks the invariants that are too expensive for every step.
     ///
     /// # Errors
-    /// The first that does not hold, in words.
+    /// The first violated invariant, as text.
     fn check(&self) -> Result<(), &'static str>;
-    /// The power is off: forgets every handle it holds.
+    /// Discards every handle, after a power cut.
     fn power_off(&mut self);
 }

@@ -1,10 +1,10 @@
-//! The words, the commands and the step contract that every part of HostFTL shares.
+//! Commands, units and the step contract shared by all parts of HostFTL.
 //!
-//! A layer is a pure state machine: it has no clock, no threads and no files. Everything that
-//! takes time or touches payload leaves it as a [`Command`] and comes back as a [`Done`]; a driver
-//! decides what the command means (modelled time, io_uring, or a fault injector).
+//! A layer is a pure state machine without clock, threads or files. Everything that takes time or
+//! touches payload leaves it as a [`Command`] and returns as a [`Done`]. A driver executes the
+//! command: with modelled time, io_uring, or fault injection.
 //!
-//! Nothing here allocates per request, and nothing here knows of any other crate.
+//! Nothing here allocates per request or depends on another crate of the workspace.
 #![no_std]
 #![forbid(unsafe_code)]
 

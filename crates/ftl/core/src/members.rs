@@ -1,27 +1,26 @@
-//! The devices of a volume: each has one state and one role, and a table lists the legal changes of
-//! state.
+//! Devices of a volume: each has one state and one role, and a table lists the legal transitions
+//! between states.
 
-/// The most devices of a volume.
+/// Maximum number of devices of a volume.
 pub const MAX_MEMBERS: usize = 16;
 
-/// The state of a device.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It is used.
+    /// In use.
     Active,
-    /// It was not there when the volume was opened.
+    /// Absent when the volume was opened.
     Missing,
-    /// It failed, or an operator left it out.
+    /// Failed, or taken offline by an operator.
     Lost,
-    /// It is missing or lost, and its data is on the other devices, durably: redundancy is whole
-    /// without it.
+    /// Missing or lost, with its data stored redundantly and durably on the other devices.
     Rebuilt,
-    /// Another device came in its place, or as one more, and no durable root says yet what it
-    /// lacks.
+    /// New, as a replacement or an addition; its missing chunks are not yet recorded in a durable
+    /// root.
     Joining,
-    /// It is back after it was lost; otherwise like `Joining`.
+    /// Back after a loss; otherwise like `Joining`.
     Returning,
-    /// It was removed, durably. Its place stays empty.
+    /// Removed durably. Its index stays unused.
     Removed,
 }
 
@@ -31,69 +30,68 @@ impl MemberState {
     /// All states.
     pub const ALL: [MemberState; 7] = [Active, Missing, Lost, Rebuilt, Joining, Returning, Removed];
 
-    /// Whether a device may go from this state to that one: the transition table.
+    /// Returns whether the transition from this state to `next` is legal: the transition table.
     pub const fn may_become(self, next: MemberState) -> bool {
         matches!(
             (self, next),
             (Active, Lost | Removed)
                 | (Missing | Lost, Rebuilt | Joining | Returning | Removed)
-                // Stripes are opened on it again while the others have no room.
+                // While the others lack space, stripes again include it, with a missing chunk.
                 | (Rebuilt, Lost | Joining | Returning | Removed)
-                // It belongs now, failed again, or another one comes in its place.
+                // It is recorded in a root, it failed again, or another device replaces it.
                 | (Joining | Returning, Active | Lost)
         )
     }
 
-    /// Whether it is missing or lost, and nothing came in its place.
+    /// Returns whether the device is missing or lost and has no replacement yet.
     pub const fn is_lost(self) -> bool {
         matches!(self, Missing | Lost | Rebuilt)
     }
 
-    /// Whether it came, and a start may not trust its contents yet.
+    /// Returns whether the device is joining or returning: a start may not trust its contents yet.
     pub const fn is_coming(self) -> bool {
         matches!(self, Joining | Returning)
     }
 }
 
-/// The purpose of a device.
+/// Role of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRole {
-    /// It stores data and parity.
+    /// Stores data and parity.
     Data,
-    /// It stores the journal.
+    /// Stores the journal.
     Journal,
-    /// It takes the place of a device that is lost, and is empty until then.
+    /// Hot spare: empty until it replaces a lost device.
     Spare,
-    /// It is to be removed: its data moves to the other devices.
+    /// To be removed; its data moves to the other devices.
     Leaving,
 }
 
-/// A device of a volume.
+/// Device of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its state.
+    /// State of the device.
     pub state: MemberState,
-    /// Its purpose.
+    /// Role of the device.
     pub role: MemberRole,
-    /// Whether a durable root says whether it is used.
+    /// Whether a durable root agrees with the device being in use or not.
     pub recorded: bool,
-    /// Whether an operator left it out: no spare takes its place.
+    /// Whether an operator took it offline: no spare replaces it.
     pub planned: bool,
 }
 
 impl Member {
-    /// A device that is used for data.
+    /// Device in use for data.
     pub const ACTIVE: Member =
         Member { state: Active, role: MemberRole::Data, recorded: true, planned: false };
 }
 
-/// The devices of a volume by index in the stack. Places after the last one are active and mean
-/// nothing.
+/// Devices of a volume by index in the stack. Entries after the last device are active and unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members {
     list: [Member; MAX_MEMBERS],
-    /// What is looked at for each command, as sets of bits: those that are not active, those that
-    /// are to leave, and those that are not recorded.
+    /// Bit sets that are read for every command: devices that are not active, that are leaving, and
+    /// that are not recorded.
     inactive: u16,
     leaving: u16,
     unrecorded: u16,
@@ -106,16 +104,16 @@ impl Default for Members {
 }
 
 impl Members {
-    /// A device.
+    /// Returns a device.
     ///
     /// # Panics
-    /// For a place that no volume has.
+    /// When the index is beyond the maximum number of devices.
     #[inline]
     pub fn get(&self, device: u8) -> Member {
         self.list[usize::from(device)]
     }
 
-    /// Sets a device without regard to its state before.
+    /// Returns the table with a device set, regardless of its previous state.
     #[must_use]
     pub fn with(mut self, device: u8, member: Member) -> Self {
         self.put(device, member);
@@ -131,10 +129,10 @@ impl Members {
         self.list[usize::from(device)] = member;
     }
 
-    /// Changes the state of a device. A change to or from active is unrecorded at first.
+    /// Changes the state of a device. A change to or from active is initially unrecorded.
     ///
     /// # Panics
-    /// When there is no such change.
+    /// When the transition is not legal.
     pub fn change(&mut self, device: u8, state: MemberState) {
         let was = self.get(device);
         let is_legal = was.state.may_become(state);
@@ -146,7 +144,7 @@ impl Members {
     /// Changes the role of a device.
     ///
     /// # Panics
-    /// For the journal's device, which stays that.
+    /// When the device is or would become the journal's: that role is fixed.
     pub fn assign(&mut self, device: u8, role: MemberRole) {
         let was = self.get(device);
         let is_journal = |role| role == MemberRole::Journal;
@@ -154,7 +152,8 @@ impl Members {
         self.put(device, Member { role, ..was });
     }
 
-    /// A durable root says that the devices `inactive` are not used, and all others are.
+    /// Records that a durable root lists the devices `inactive` as not in use, and all others as in
+    /// use.
     pub fn record(&mut self, inactive: u16) {
         for device in 0..MAX_MEMBERS as u8 {
             let (says, is) = (inactive >> device & 1, self.inactive >> device & 1);
@@ -162,56 +161,57 @@ impl Members {
         }
     }
 
-    /// An operator left a device out, or wants it back.
+    /// Records whether an operator took a device offline.
     pub fn plan(&mut self, device: u8, planned: bool) {
         self.put(device, Member { planned, ..self.get(device) });
     }
 
-    /// Whether durable roots say which devices are used.
+    /// Returns whether durable roots agree with the devices in use.
     #[inline]
     pub fn are_recorded(&self) -> bool {
         self.unrecorded == 0
     }
 
-    /// The devices for which `is` holds, as a set of bits.
+    /// Returns the devices for which `is` holds, as a bit set.
     pub fn set(&self, is: impl Fn(Member) -> bool) -> u16 {
         let all = self.list.iter().enumerate();
         all.filter(|(_, member)| is(**member)).fold(0, |set, (device, _)| set | 1 << device)
     }
 
-    /// The devices that are not used, for whatever reason, as a set of bits like all that follow.
+    /// Returns the devices that are not in use for any reason, as a bit set. The following
+    /// functions return bit sets too.
     #[inline]
     pub fn inactive(&self) -> u16 {
         self.inactive
     }
 
-    /// The devices that are missing or lost, and in whose place nothing came.
+    /// Returns the devices that are missing or lost and have no replacement yet.
     pub fn lost(&self) -> u16 {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state.is_lost()) }
     }
 
-    /// The lost devices without which redundancy is whole, durably.
+    /// Returns the lost devices whose data is stored redundantly and durably on the others.
     pub fn rebuilt(&self) -> u16 {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state == Rebuilt) }
     }
 
-    /// The devices that came, and that a start may not trust yet.
+    /// Returns the joining and returning devices, which a start may not trust yet.
     pub fn coming(&self) -> u16 {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state.is_coming()) }
     }
 
-    /// The devices that were removed.
+    /// Returns the devices that were removed.
     pub fn removed(&self) -> u16 {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state == Removed) }
     }
 
-    /// The devices that are to be removed.
+    /// Returns the devices that are to be removed.
     #[inline]
     pub fn leaving(&self) -> u16 {
         self.leaving
     }
 
-    /// The devices that are kept to take the place of a lost one.
+    /// Returns the hot spares.
     pub fn spares(&self) -> u16 {
         self.set(|member| member.role == MemberRole::Spare)
     }

@@ -1,11 +1,11 @@
-//! Metadata buffers: real bytes in every world, unlike payload.
+//! Metadata buffers. Unlike payload, they contain real bytes under every driver.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::words::BLOCK;
 
-/// One metadata page of 4 KiB, aligned so that a device can transfer it directly.
+/// Metadata page of 4 KiB, aligned for direct transfers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(4096))]
 pub struct Page(pub [u8; BLOCK]);
@@ -16,26 +16,26 @@ impl Default for Page {
     }
 }
 
-/// A run of metadata pages. It is moved into a command and comes back with it, often, and so it is
-/// one pointer wide.
+/// Run of metadata pages. It moves into a command and back with every use, so it is only one
+/// pointer wide.
 #[derive(Debug, Default)]
 pub struct MetaBuf(Option<Box<Box<[Page]>>>);
 
 impl MetaBuf {
-    /// A buffer of `pages` zeroed pages.
+    /// Creates a buffer of `pages` zeroed pages.
     pub fn new(pages: usize) -> Self {
         let mut list = Vec::with_capacity(pages);
         list.resize_with(pages, Page::default);
         MetaBuf(Some(Box::new(list.into_boxed_slice())))
     }
 
-    /// The pages.
+    /// Returns the pages.
     #[inline]
     pub fn pages(&self) -> &[Page] {
         self.0.as_ref().map_or(&[], |pages| pages)
     }
 
-    /// The pages, to change.
+    /// Returns the pages for modification.
     #[inline]
     pub fn pages_mut(&mut self) -> &mut [Page] {
         self.0.as_mut().map_or(&mut [], |pages| pages)

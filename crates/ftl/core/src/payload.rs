@@ -1,19 +1,20 @@
-//! Payload handles: opaque, move-only names of host data that a layer routes but never reads.
+//! Payload handles: opaque, move-only references to host data that a layer routes but never reads.
 //!
 //! Invariants
-//! - A [`Payload`] owns its buffer. What a command touches is lent to it as a [`View`] (read) or a
-//!   [`ViewMut`] (write) and comes back with its `Done`.
-//! - A payload with views out cannot be given up, so a buffer is never reused under a transfer.
-//! - None of the three can be copied, and dropping one panics; [`Payload::void`] and its kin are
-//!   for a driver that has cut the power.
+//! - A [`Payload`] owns its buffer. A command borrows ranges of it as a [`View`] (to read) or a
+//!   [`ViewMut`] (to write), which return with its `Done`.
+//! - A payload with outstanding views cannot be surrendered, so a buffer is never reused during a
+//!   transfer.
+//! - None of the three can be copied, and dropping one panics. [`Payload::void`] and its
+//!   counterparts are for a driver that has cut the power.
 //!
-//! Several write views of one payload may be out at once when their ranges do not overlap; the
-//! chaos driver checks that they do not.
+//! Several write views of one payload may be outstanding if their ranges do not overlap; the chaos
+//! driver checks this.
 
 use crate::bomb::{Bomb, Guarded};
 use crate::words::SECTOR;
 
-/// A buffer of whole sectors that the driver owns and a layer holds.
+/// Buffer of whole sectors that belongs to the driver and is held by a layer.
 #[derive(Debug)]
 pub struct Payload {
     id: u32,
@@ -22,7 +23,7 @@ pub struct Payload {
     bomb: Bomb,
 }
 
-/// A lent range of a payload that a command reads. Offsets and lengths are in bytes.
+/// Range of a payload that is lent to a command for reading. Offsets and lengths are in bytes.
 #[derive(Debug)]
 pub struct View {
     id: u32,
@@ -31,7 +32,7 @@ pub struct View {
     bomb: Bomb,
 }
 
-/// A lent range of a payload that a command writes. Offsets and lengths are in bytes.
+/// Range of a payload that is lent to a command for writing. Offsets and lengths are in bytes.
 #[derive(Debug)]
 pub struct ViewMut {
     id: u32,
@@ -41,26 +42,26 @@ pub struct ViewMut {
 }
 
 impl Payload {
-    /// Names buffer `id` of `sectors` sectors. Only drivers issue payloads.
+    /// Creates the handle of buffer `id` with `sectors` sectors. Only drivers issue payloads.
     #[inline]
     pub fn issue(id: u32, sectors: u32) -> Self {
         assert!(sectors > 0, "a payload has at least one sector");
         Payload { id, sectors, views: 0, bomb: Bomb::new(Guarded::Payload) }
     }
 
-    /// The driver's name for the buffer.
+    /// Returns the driver's id of the buffer.
     #[inline]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its length in sectors.
+    /// Returns the length in sectors.
     #[inline]
     pub fn sectors(&self) -> u32 {
         self.sectors
     }
 
-    /// Whether no view of it is out.
+    /// Returns whether no view is outstanding.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.views == 0
@@ -80,13 +81,13 @@ impl Payload {
         ViewMut { id: self.id, from, len, bomb: Bomb::new(Guarded::View) }
     }
 
-    /// As [`Payload::view`], in sectors.
+    /// Lends a range like [`Payload::view`], in sectors.
     #[inline]
     pub fn view_sectors(&mut self, from: u32, sectors: u32) -> View {
         self.view(from * SECTOR as u32, sectors * SECTOR as u32)
     }
 
-    /// As [`Payload::view_mut`], in sectors.
+    /// Lends a range like [`Payload::view_mut`], in sectors.
     #[inline]
     pub fn view_mut_sectors(&mut self, from: u32, sectors: u32) -> ViewMut {
         self.view_mut(from * SECTOR as u32, sectors * SECTOR as u32)
@@ -121,17 +122,17 @@ impl Payload {
         self.views -= 1;
     }
 
-    /// Gives the buffer back to its driver, which gets the name.
+    /// Returns the buffer to its driver, by its id.
     ///
     /// # Panics
-    /// When a view is still out.
+    /// When a view is still outstanding.
     #[inline]
     pub fn surrender(self) -> u32 {
         assert_eq!(self.views, 0, "a payload was given up while a command uses it");
         self.void()
     }
 
-    /// Forgets the handle, whatever is out: the power is off. Returns the name.
+    /// Discards the handle even with outstanding views, after a power cut. Returns the id.
     #[inline]
     pub fn void(mut self) -> u32 {
         self.bomb.defuse();
@@ -142,32 +143,32 @@ impl Payload {
 macro_rules! view_methods {
     ($name:ident) => {
         impl $name {
-            /// The driver's name for the buffer.
+            /// Returns the driver's id of the buffer.
             #[inline]
             pub fn id(&self) -> u32 {
                 self.id
             }
 
-            /// The first byte lent.
+            /// Returns the offset of the first byte.
             #[inline]
             pub fn from(&self) -> u32 {
                 self.from
             }
 
-            /// The bytes lent.
+            /// Returns the length in bytes.
             #[inline]
             pub fn bytes(&self) -> u32 {
                 self.len
             }
 
-            /// The sectors lent; the range must be whole sectors.
+            /// Returns the length in sectors; the range must be whole sectors.
             #[inline]
             pub fn sectors(&self) -> u32 {
                 assert_eq!(self.len as usize % SECTOR, 0, "a view of part of a sector");
                 self.len / SECTOR as u32
             }
 
-            /// Forgets the view without telling its payload: the power is off. Returns the name.
+            /// Discards the view without its payload, after a power cut. Returns the id.
             #[inline]
             pub fn void(mut self) -> u32 {
                 self.bomb.defuse();

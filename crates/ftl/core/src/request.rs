@@ -1,10 +1,10 @@
-//! Requests from the host and the replies to them.
+//! Requests from the host and their replies.
 
 use crate::bomb::{Bomb, Guarded};
 use crate::cause::Tally;
 use crate::payload::Payload;
 
-/// The right to answer one request. Dropping it without a reply panics.
+/// Right to answer one request. Dropping it without a reply panics.
 #[derive(Debug)]
 pub struct Ticket {
     id: u64,
@@ -12,25 +12,25 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// A ticket for the front end's request `id`.
+    /// Creates a ticket for the front end's request `id`.
     #[inline]
     pub fn issue(id: u64) -> Self {
         Ticket { id, bomb: Bomb::new(Guarded::Ticket) }
     }
 
-    /// The front end's name for the request.
+    /// Returns the front end's id of the request.
     #[inline]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Ends the request: it was answered, or the power is off. Returns the name.
+    /// Ends the request after its reply or a power cut. Returns the id.
     #[inline]
     pub fn close(mut self) -> u64 {
         self.close_in_place()
     }
 
-    /// As [`Ticket::close`], of a ticket that is to be dropped where it lies.
+    /// Ends the request like [`Ticket::close`], for a ticket that is dropped in place.
     #[inline]
     pub fn close_in_place(&mut self) -> u64 {
         self.bomb.defuse();
@@ -38,69 +38,69 @@ impl Ticket {
     }
 }
 
-/// What the host wants.
+/// Operation of a request.
 #[derive(Debug)]
 pub enum HostOp {
-    /// Fill the payload, which is as long as the request.
+    /// Reads into the payload, which has the length of the request.
     Read(Payload),
-    /// Write the payload; with `fua` it is durable when answered.
+    /// Writes the payload.
     Write {
-        /// The bytes, as long as the request.
+        /// Data, with the length of the request.
         data: Payload,
-        /// Durable before the reply.
+        /// Whether the data is durable before the reply.
         fua: bool,
     },
-    /// Make every request that completed before this one arrived durable.
+    /// Makes durable every request that completed before this one was submitted.
     Flush,
-    /// The range is not needed; it reads zeros afterwards.
+    /// Discards the range, which reads zeros afterwards.
     Trim {
-        /// Durable before the reply.
+        /// Whether the trim is durable before the reply.
         fua: bool,
     },
-    /// The range reads zeros afterwards.
+    /// Writes zeros to the range.
     Zeroes {
-        /// Durable before the reply.
+        /// Whether the zeros are durable before the reply.
         fua: bool,
     },
 }
 
-/// One request. A front end splits what is longer than the layer's `max_transfer`; trim and zeroes
-/// may be of any length.
+/// Request of the host. A front end splits reads and writes longer than the layer's `max_transfer`;
+/// trims and zeroes may have any length.
 #[derive(Debug)]
 pub struct Request {
-    /// Answers it.
+    /// Ticket for the reply.
     pub ticket: Ticket,
-    /// What to do.
+    /// Operation.
     pub op: HostOp,
-    /// The first sector.
+    /// First sector.
     pub lba: u64,
-    /// How many sectors; 0 for a flush.
+    /// Length in sectors; 0 for a flush.
     pub sectors: u64,
-    /// For a write: why each sector is written. A host's own write is all `Cause::Host`.
+    /// Sectors by cause, for a write. Writes of a host have only `Cause::Host`.
     pub tally: Tally,
 }
 
-/// Why the host gets an error.
+/// Error that the host receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HostError {
-    /// A device failed and nothing could stand in for it.
+    /// A device failed and its data could not be rebuilt.
     Io,
-    /// No room for new data; reads and trims still work.
+    /// No space for new data; reads and trims still work.
     NoSpace,
-    /// The range is not within the volume.
+    /// The range exceeds the volume.
     Range,
-    /// The volume is only read.
+    /// The volume is read-only.
     ReadOnly,
 }
 
-/// The answer to a request.
+/// Reply to a request.
 #[derive(Debug)]
 pub struct Reply {
-    /// The request's ticket.
+    /// Ticket of the request.
     pub ticket: Ticket,
-    /// The payload of a read or write; `None` when a device that hangs still has it (it follows as
-    /// `Output::Reclaim`) or there never was one.
+    /// Payload of a read or write. `None` if there is none, or if a timed-out device still holds
+    /// it; it then follows as `Output::Reclaim`.
     pub data: Option<Payload>,
-    /// What came of it.
+    /// Outcome of the request.
     pub result: Result<(), HostError>,
 }

@@ -1,21 +1,21 @@
-//! Sizes as people write them: `4096`, `64k`, `1.5G`, `1.92TB`.
+//! Sizes in the form that users write: `4096`, `64k`, `1.5G`, `1.92TB`.
 //!
-//! A letter alone is binary, and so is one with `iB`: `1k` and `1KiB` are 1024 bytes. A letter with
-//! `B` is decimal, as drives are sold: `1.92TB` is 1,920,000,000,000 bytes.
+//! A letter alone or with `iB` is binary: `1k` and `1KiB` are 1024 bytes. A letter with `B` is
+//! decimal, as drives are sold: `1.92TB` is 1,920,000,000,000 bytes.
 
 use alloc::format;
 use alloc::string::String;
 
-/// A size, and whether it has to be taken by the byte.
+/// Size, with the information whether it is exact.
 ///
-/// Invariant: a size that is exact was written as a whole number of bytes or of binary units.
+/// Invariant: an exact size was written as a whole number of bytes or of binary units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     bytes: u64,
     is_exact: bool,
 }
 
-/// What a letter without `B` or `iB` stands for.
+/// Meaning of a letter without `B` or `iB`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Letters {
     Binary,
@@ -23,33 +23,33 @@ enum Letters {
 }
 
 impl Size {
-    /// The size that `text` means; the letters are those of k, M, G, T and P, in either case.
-    /// `None` when it is none, or has 2^64 bytes or more.
+    /// Parses a size with one of the letters k, M, G, T and P, in either case. Returns `None` when
+    /// `text` is not a size, or is 2^64 bytes or more.
     pub fn parse(text: &str) -> Option<Self> {
         read(text, Letters::Binary)
     }
 
-    /// As [`Size::parse`], of a drive's capacity: a letter alone is decimal too, as drives are
-    /// sold.
+    /// Parses the capacity of a drive. Unlike in [`Size::parse`], a letter alone is decimal too, as
+    /// drives are sold.
     pub fn parse_sold(text: &str) -> Option<Self> {
         read(text, Letters::Decimal)
     }
 
-    /// So many bytes, exactly.
+    /// Returns an exact size of `bytes` bytes.
     pub const fn exact(bytes: u64) -> Self {
         Size { bytes, is_exact: true }
     }
 
-    /// Whole bytes: less than a byte is left out.
+    /// Returns the size in bytes, rounded down.
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that are a multiple of `unit`. A size with a point or a decimal unit can't be meant by
-    /// the byte: it is rounded down.
+    /// Returns the size in bytes as a multiple of `unit`. A size with a decimal point or a decimal
+    /// unit is approximate and is rounded down.
     ///
     /// # Errors
-    /// The nearest sizes that would be right, in words.
+    /// The nearest valid sizes, as text.
     ///
     /// # Panics
     /// When `unit` is 0.
@@ -73,7 +73,7 @@ fn read(text: &str, letters: Letters) -> Option<Size> {
     let (number, unit) = text.split_at(end);
     let (unit, is_binary) = unit_of(unit.trim_start(), letters)?;
     let (whole, parts) = number.split_once('.').map_or((number, None), |(a, b)| (a, Some(b)));
-    // Nobody writes less than a byte by itself.
+    // A fraction of a byte is a typing error.
     let is_part = parts.is_some();
     if whole.is_empty() || parts == Some("") || is_part && unit == 1 {
         return None;
@@ -89,10 +89,10 @@ fn read(text: &str, letters: Letters) -> Option<Size> {
     Some(Size { bytes: u64::try_from(bytes).ok()?, is_exact: is_binary && !is_part })
 }
 
-/// Digits behind a point: one more is less than a byte in every unit.
+/// Maximum number of decimals: one more would be less than a byte in every unit.
 const MOST_DIGITS: usize = 18;
 
-/// The bytes of a unit, and whether it is binary.
+/// Returns the bytes of a unit, and whether it is binary.
 fn unit_of(text: &str, letters: Letters) -> Option<(u64, bool)> {
     let mut chars = text.chars();
     let power = match chars.next().map(|letter| letter.to_ascii_lowercase()) {

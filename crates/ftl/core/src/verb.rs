@@ -1,111 +1,109 @@
-//! What an operator wants of a layer that serves, and how far the layer is with it.
+//! Commands of an operator to a running layer, and the progress of its background tasks.
 
-/// What an operator wants. Devices are indices in the stack.
+/// Command of an operator. Devices are indices in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Do without a device from now on, as if it had failed.
+    /// Takes a device offline, as if it had failed.
     Offline(u8),
-    /// A device is back that was done without, with what it had: make what it lacks.
+    /// Brings a lost device back with its contents, and resilvers its missing chunks.
     Returned {
-        /// The index.
+        /// Index of the device.
         device: u8,
-        /// The last of what the layer wrote that the device has for sure, as the registration of
-        /// the layer tells it; 0 when that is nothing.
+        /// Number of the last write of the layer that is certainly on the device, as reported by
+        /// the layer's registration; 0 when there is none.
         has: u64,
     },
-    /// Move what lies on a device elsewhere, then do without it.
+    /// Moves the data of a device to the others, then removes it.
     Remove(u8),
-    /// Whether that would be taken: nothing is begun.
+    /// Checks whether `Remove` would be accepted, without starting it.
     MayRemove(u8),
-    /// Leave off what was begun with a device.
+    /// Cancels an operation on a device.
     Cancel(u8),
-    /// Another device, which holds nothing, came in the place of one that is done without: make
-    /// what it lacks.
+    /// Replaces a lost device by an empty one, and resilvers its missing chunks.
     Replaced {
-        /// The index, which stays the same.
+        /// Index of the device, which stays the same.
         device: u8,
-        /// Whether the new device gains from knowing what is free.
+        /// Whether the new device benefits from discards.
         discard: bool,
     },
-    /// Another device holds a complete copy of this one and took its place. Its failures so far do
-    /// not count for the new one.
+    /// Replaces a device by another one with a complete copy. Its fault count starts again at zero.
     Copied {
-        /// The index, which stays the same.
+        /// Index of the device, which stays the same.
         device: u8,
-        /// Whether the new device gains from knowing what is free.
+        /// Whether the new device benefits from discards.
         discard: bool,
     },
-    /// Whether another device may come in the place of this one: nothing is begun.
-    /// [`Answer::WasSo`] when the one that is there has to be done without first.
+    /// Checks whether `Replaced` would be accepted, without starting it. The answer is
+    /// [`Answer::WasSo`] when the present device must be taken offline first.
     MayReplace(u8),
-    /// Read and check everything that is live.
+    /// Controls a scrub of all valid data.
     Scrub(Scrub),
-    /// Another value of a parameter.
+    /// Changes a parameter.
     Set(Setting),
-    /// Write down soon where all data is, so that a device that is away from then on lacks little:
-    /// [`Answer::Begun`] when that is begun now, [`Answer::WasSo`] while it goes on since before.
+    /// Hurries a checkpoint, so that a device that is absent from then on misses few chunks. The
+    /// answer is [`Answer::Begun`] when the checkpoint starts now, [`Answer::WasSo`] while an
+    /// earlier one is still in progress.
     Settle,
-    /// Forget how often a device failed: an operator has seen it.
+    /// Resets the fault count of a device, after an operator has seen it.
     Clear(u8),
-    /// A device that is in use had damage, not known to be repaired, when the volume was served
-    /// before.
+    /// Marks a device in use as damaged: damage of the previous run is not known to be repaired.
     Doubt {
-        /// The index.
+        /// Index of the device.
         device: u8,
         /// Whether it had failed repeatedly.
         is_failing: bool,
     },
 }
 
-/// What is to become of a scrub.
+/// Control of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scrub {
-    /// Begin one at this place; one that is under way or rests goes on where it is. Places are the
-    /// layer's own: see [`Task::place`].
+    /// Starts a scrub at this position. A running or paused one continues at its own position.
+    /// Positions are opaque: see [`Task::place`].
     Start(u64),
-    /// Rest, and keep the place.
+    /// Pauses the scrub and keeps its position.
     Pause,
-    /// Go on after a rest.
+    /// Resumes a paused scrub.
     Resume,
-    /// End it where it is.
+    /// Ends the scrub at its position.
     Stop,
 }
 
-/// A parameter that can change while a layer serves.
+/// Parameter that can change while a layer runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// How much of the devices' time background work may take beside a host, in percent.
+    /// Share of the devices' time for background work while a host is active, in percent.
     RebuildShare(u8),
-    /// The victim policy that has this number among the layers'.
+    /// Number of the victim policy.
     Gc(u16),
-    /// Failed reads and mismatches after which a device is given up; 0 for never.
+    /// Failed reads and mismatches after which a device is faulted; 0 for never.
     FaultAfter(u16),
 }
 
-/// What came of a verb that was taken.
+/// Outcome of an accepted command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done, or begun: then [`crate::Layer::tasks`] tells how far it is.
+    /// The command was executed or started; [`crate::Layer::tasks`] then reports its progress.
     Begun,
-    /// There was nothing to do: it was so already.
+    /// Nothing had to be changed.
     WasSo,
 }
 
-/// Why a verb was not taken; nothing was changed.
+/// Reason why a command was refused; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// This layer can't do that.
+    /// The layer does not support the command.
     Unable,
-    /// It can't now, or not so; the text says why.
+    /// The command is not possible now or in this form; the text is the reason.
     Because(&'static str),
-    /// So many bytes of what lives have no room without the device.
+    /// This number of bytes of valid data has no space without the device.
     Full(u64),
-    /// Known damage of these devices, a set of bits, is not repaired yet, and the device is needed
-    /// for that. Empty where it is not known which one is damaged.
+    /// These devices (a bit set) have known damage that is not repaired yet, and the device is
+    /// needed for the repair. Empty when the damaged device is not known.
     Damaged(u16),
 }
 
-/// Work that goes on in the background, in the order in which it is done.
+/// Kind of background task, in order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskKind {
     /// Rebuilds the missing chunks of a lost device on the remaining devices.
@@ -119,11 +117,11 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// All, in order.
+    /// All kinds, in order.
     pub const ALL: [TaskKind; 4] =
         [TaskKind::Rebuild, TaskKind::Resilver, TaskKind::Evacuate, TaskKind::Scrub];
 
-    /// The word for users.
+    /// Returns the name for users.
     pub const fn name(self) -> &'static str {
         match self {
             TaskKind::Rebuild => "rebuild",
@@ -134,34 +132,34 @@ impl TaskKind {
     }
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What it does.
+    /// Kind of task.
     pub kind: TaskKind,
-    /// Whether an operator lets it rest.
+    /// Whether an operator paused it.
     pub is_paused: bool,
-    /// Whether it can't go on for now because there is too little room where it moves to.
+    /// Whether it waits for space on its target devices.
     pub lacks_room: bool,
-    /// Bytes that are done, and that are left: what is live, as it lies on the devices.
+    /// Bytes of valid data, as stored on the devices, that are done.
     pub done: u64,
-    /// See `done`.
+    /// Bytes that are left.
     pub left: u64,
-    /// Where it is, for a start that goes on there.
+    /// Position, from which a later start can continue.
     pub place: u64,
 }
 
-/// How a task ended.
+/// Reason why a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// All is done.
+    /// The task is complete.
     Done,
-    /// Somebody ended it before.
+    /// An operator stopped it.
     Stopped,
 }
 
 impl Verb {
-    /// The verb as three numbers, for recordings.
+    /// Encodes the command as three numbers, for recordings.
     pub fn to_numbers(self) -> [u64; 3] {
         match self {
             Verb::Offline(device) => [0, device.into(), 0],
@@ -185,7 +183,7 @@ impl Verb {
         }
     }
 
-    /// The verb that has these numbers; none when there is none.
+    /// Decodes a command; `None` for unknown numbers.
     pub fn from_numbers([verb, which, value]: [u64; 3]) -> Option<Self> {
         let (device, small) = (u8::try_from(which), u16::try_from(value));
         let found = match (verb, which) {

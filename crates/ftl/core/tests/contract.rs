@@ -1,4 +1,4 @@
-//! What the types of the contract refuse: each misuse is a panic at the place where it happens.
+//! Misuse of the contract's types: each panics at the place of the mistake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use hostftl_core::{
     Ticket, Token,
 };
 
-/// The message of the panic in `misuse`.
+/// Returns the message of the panic in `misuse`.
 fn panic_of(misuse: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(misuse)).expect_err("the misuse is noticed");
     match panic.downcast::<String>() {
@@ -92,7 +92,7 @@ fn pieces_know_their_length() {
     payload.void();
 }
 
-/// Commands are moved several times on their way, and a simulated one costs little else.
+/// Commands are moved several times, which is most of the cost of a simulated one.
 #[test]
 fn commands_are_small() {
     assert!(size_of::<Piece>() <= 24, "{}", size_of::<Piece>());
