@@ -1,31 +1,31 @@
-//! A claim: what was published or follows from theory, what we find, and whether that will do.
+//! Claims: a published or computed figure, the figure of the experiment, and the permitted range.
 //!
-//! Three kinds of figures are kept apart. *Published* is printed in the paper, at a place that can
-//! be looked up. *Computed* follows from a closed form or from a model that shares no code with
-//! ours. *Ours* is what the experiment found.
+//! Three kinds of figures are kept separate. *Published* figures are printed in the paper at a
+//! stated place. *Computed* figures follow from a closed form, or from a model that shares no code
+//! with HostFTL. *Ours* are the results of the experiment.
 
 use serde::Serialize;
 
-/// Where a figure has to lie.
+/// Permitted range of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Band {
-    /// From the first to the second, both included.
+    /// From the first to the second, both inclusive.
     Within(f64, f64),
-    /// Not below.
+    /// Lower bound.
     AtLeast(f64),
-    /// Not above.
+    /// Upper bound.
     AtMost(f64),
 }
 
 impl Band {
-    /// Around `middle`, to `percent` per cent on both sides.
+    /// Returns the range of `percent` per cent on both sides of `middle`.
     pub fn around(middle: f64, percent: f64) -> Self {
         let width = middle.abs() * percent / 100.0;
         Band::Within(middle - width, middle + width)
     }
 
-    /// Whether `value` lies there; what is not a number lies nowhere.
+    /// Returns whether `value` is in the range; false for NaN.
     pub fn holds(&self, value: f64) -> bool {
         match *self {
             Band::Within(low, high) => (low..=high).contains(&value),
@@ -35,7 +35,7 @@ impl Band {
     }
 }
 
-/// A figure that is not ours, and where it comes from.
+/// A published or computed figure with its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Known {
     /// The figure.
@@ -45,56 +45,57 @@ pub struct Known {
 }
 
 impl Known {
-    /// `value`, as `source` has it.
+    /// Creates a figure from `source`.
     pub fn new(value: f64, source: impl Into<String>) -> Self {
         Known { value, source: source.into() }
     }
 }
 
-/// Whether a claim holds.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It does.
+    /// The claim holds.
     Holds,
-    /// It does not, and that is known.
+    /// The claim is a known miss.
     Misses,
-    /// It does not, on a trace that was given: nothing is known of that one.
+    /// The claim does not hold on a trace of the user, for which no result is expected.
     Told,
-    /// It does not any more: something broke.
+    /// The claim no longer holds, which indicates a regression.
     Fails,
-    /// It does, though it is listed as one that does not.
+    /// The claim holds although it is listed as a miss.
     HoldsNow,
 }
 
-/// One claim, and what we find.
+/// A claim with the result of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// The claim in words.
+    /// Text of the claim.
     pub claim: String,
-    /// What is printed in the paper.
+    /// Figure printed in the paper.
     pub published: Option<Known>,
-    /// What theory or an independent model says.
+    /// Figure from theory or an independent model.
     pub computed: Option<Known>,
-    /// What we find.
+    /// Figure of the experiment.
     pub ours: f64,
-    /// By how many per cent ours is off: from what is published, or else from what is computed.
+    /// Difference in per cent from the published figure, or from the computed one if none is
+    /// published.
     pub difference_percent: Option<f64>,
-    /// Where ours has to lie.
+    /// Permitted range.
     pub band: Band,
-    /// Whether it lies there.
+    /// Result.
     pub verdict: Verdict,
-    /// Why ours is another figure, as far as that is known.
+    /// Explanation of the difference, as far as known.
     pub why: Option<String>,
-    /// Whether nobody knows why it does not hold.
+    /// Whether a miss has no known explanation.
     pub unexplained: bool,
-    /// Whether the figure is of a trace that was given, so that nothing is known to hold.
+    /// Whether the figure is from a trace of the user, for which no result is expected.
     #[serde(skip)]
     given: bool,
 }
 
 impl Check {
-    /// A claim whose figure should lie in `band`.
+    /// Creates a check that `ours` is in `band`.
     pub fn new(claim: impl Into<String>, ours: f64, band: Band) -> Self {
         let verdict = if band.holds(ours) { Verdict::Holds } else { Verdict::Fails };
         Check {
@@ -111,7 +112,7 @@ impl Check {
         }
     }
 
-    /// A figure that should be within `percent` per cent of what was published.
+    /// Creates a check that `ours` is within `percent` per cent of the published figure.
     pub fn near_published(
         claim: impl Into<String>,
         published: Known,
@@ -121,7 +122,7 @@ impl Check {
         Check::new(claim, ours, Band::around(published.value, percent)).published(published)
     }
 
-    /// A figure that should be within `percent` per cent of what was computed.
+    /// Creates a check that `ours` is within `percent` per cent of the computed figure.
     pub fn near_computed(
         claim: impl Into<String>,
         computed: Known,
@@ -131,36 +132,37 @@ impl Check {
         Check::new(claim, ours, Band::around(computed.value, percent)).computed(computed)
     }
 
-    /// What the paper prints.
+    /// Adds the published figure.
     #[must_use]
     pub fn published(mut self, known: Known) -> Self {
         self.published = Some(known);
         self.differ()
     }
 
-    /// What theory or an independent model says.
+    /// Adds the computed figure.
     #[must_use]
     pub fn computed(mut self, known: Known) -> Self {
         self.computed = Some(known);
         self.differ()
     }
 
-    /// Why ours is another figure.
+    /// Adds an explanation of the difference.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
         self
     }
 
-    /// Why the claim does not hold is not known: what is said of it is what it can't be.
+    /// Marks the difference as unexplained. The explanation then lists the causes that were
+    /// excluded.
     #[must_use]
     pub fn unexplained(mut self) -> Self {
         self.unexplained = true;
         self
     }
 
-    /// The figure is of a trace that was given: a claim that does not hold is told, and nothing
-    /// broke.
+    /// Marks the figure as one from a trace of the user, where a miss is reported but is not a
+    /// failure.
     #[must_use]
     pub fn on_given_trace(mut self) -> Self {
         self.given = true;
@@ -170,7 +172,7 @@ impl Check {
         self
     }
 
-    /// The claim is listed as one that does not hold: if it does, the list is wrong.
+    /// Marks the claim as a known miss. If it holds nevertheless, the list is wrong.
     #[must_use]
     pub(crate) fn listed(mut self) -> Self {
         self.verdict = match self.verdict {
@@ -181,17 +183,18 @@ impl Check {
         self
     }
 
-    /// Whether the claim holds.
+    /// Returns whether the claim holds.
     pub fn holds(&self) -> bool {
         matches!(self.verdict, Verdict::Holds | Verdict::HoldsNow)
     }
 
-    /// Whether something broke, or the list of misses is wrong: the command ends with an error.
+    /// Returns whether the claim regressed or the list of misses is wrong. The command then exits
+    /// with an error.
     pub fn fails(&self) -> bool {
         matches!(self.verdict, Verdict::Fails | Verdict::HoldsNow)
     }
 
-    /// What the command says of a claim that [fails](Check::fails).
+    /// Returns the error message for a claim that [fails](Check::fails).
     pub fn complaint(&self) -> String {
         match self.verdict {
             Verdict::HoldsNow => {

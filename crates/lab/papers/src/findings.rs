@@ -1,4 +1,4 @@
-//! What an experiment found.
+//! Results of an experiment.
 
 use hostftl_report::Figure;
 use serde::Serialize;
@@ -7,32 +7,32 @@ use crate::check::Check;
 use crate::made::Made;
 use crate::sheet::Sheet;
 
-/// What an experiment found, in the order in which it is told.
+/// Results of an experiment, in the order of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings {
     /// The system and its source.
     pub title: String,
-    /// The sentence that says it all.
+    /// Summary in one sentence.
     pub lead: String,
-    /// What makes it again; [`crate::Paper::make`] sets it.
+    /// How to reproduce the experiment; set by [`crate::Paper::make`].
     pub made: Option<Made>,
-    /// Its configuration: what was scaled, which parameters were fitted, what was assumed.
+    /// Configuration: scaling, fitted parameters, assumptions.
     pub setting: Vec<String>,
-    /// Claims, and whether they hold here.
+    /// Claims with their results.
     pub checks: Vec<Check>,
-    /// Figures: published, computed, ours.
+    /// Tables of published, computed and measured figures.
     pub sheets: Vec<Sheet>,
-    /// What differs from the paper and why, and what it does not say.
+    /// Differences from the paper with their reasons, and details that the paper omits.
     pub notes: Vec<String>,
-    /// Broken laws of conservation: none, or the figures can't be trusted.
+    /// Violated conservation laws. If there are any, the figures are invalid.
     pub violations: Vec<String>,
-    /// Charts for the page.
+    /// Charts of the page.
     #[serde(skip)]
     pub figures: Vec<Figure>,
 }
 
 impl Findings {
-    /// Findings with nothing in them yet.
+    /// Creates empty findings.
     pub fn new(title: impl Into<String>) -> Self {
         Findings {
             title: title.into(),
@@ -47,17 +47,17 @@ impl Findings {
         }
     }
 
-    /// How many claims hold, and how many there are.
+    /// Returns the number of claims that hold, and of all claims.
     pub fn held(&self) -> (usize, usize) {
         (self.checks.iter().filter(|check| check.holds()).count(), self.checks.len())
     }
 
-    /// The claims that do not hold, nobody knows why.
+    /// Returns the misses without an explanation.
     pub fn unexplained(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.holds() && check.unexplained)
     }
 
-    /// The claims that held before and do not now, and those that are listed as misses and hold.
+    /// Returns the claims that regressed, and the listed misses that hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.fails())
     }

@@ -1,7 +1,8 @@
-//! The experiments of the published systems, made again: what was published beside what we find.
+//! Reproductions of published experiments, which compare the published figures with those of
+//! HostFTL.
 //!
-//! One folder per paper. Each has a function that makes its studies and returns [`Findings`]; the
-//! command `hostftl paper` prints them, and tests ask them for the checks that must hold.
+//! Each paper has a folder and a function that runs its studies and returns [`Findings`]. The
+//! command `hostftl paper` prints the findings, and tests verify their checks.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -28,21 +29,21 @@ pub use misses::{MISSES, Miss};
 pub use page::{page, pages};
 pub use sheet::{Cell, Kind, Sheet};
 
-/// An experiment that can be made again.
+/// A reproducible experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// Its name in the CLI.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is about, in one line.
+    /// Subject, in one line.
     pub about: &'static str,
     run: fn(&Options, &dyn Watch) -> Result<Findings, Error>,
 }
 
 impl Paper {
-    /// Makes it, and says in the findings how.
+    /// Runs the experiment and records in the findings how it was run.
     ///
     /// # Errors
-    /// When a file can't be read or written, a law is broken, or nobody waits.
+    /// If a file can't be read or written, a law is violated, or the experiment is cancelled.
     pub fn make(&self, options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         let start = Instant::now();
         let mut findings = (self.run)(options, watch)?;
@@ -52,7 +53,7 @@ impl Paper {
     }
 }
 
-/// All papers, in the order in which they are listed.
+/// All papers, in the order of lists.
 pub const ALL: &[Paper] = &[
     Paper {
         name: "multi-scm",
@@ -81,21 +82,21 @@ pub const ALL: &[Paper] = &[
     },
 ];
 
-/// Whoever waits for an experiment.
+/// Observer of an experiment.
 pub trait Watch: Sync {
-    /// So many of so many parts are done; `what` names the part that runs now.
+    /// Reports that `done` of `of` parts are complete; `what` is the name of the current part.
     fn progress(&self, what: &str, done: usize, of: usize);
-    /// Whether nobody waits any longer.
+    /// Returns whether to stop.
     fn cancelled(&self) -> bool;
 }
 
-/// Why an experiment was not made.
+/// Reason why an experiment failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Nobody waited for it.
+    /// It was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// What was missing or impossible, and what to do.
+    /// A missing file or an impossible configuration, with advice, as text for the user.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,24 +1,24 @@
-//! How an experiment was made, so that an independent reader can make it again.
+//! The parameters of an experiment, recorded so that independent readers can reproduce it.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// How large an experiment is.
+/// Size of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// Reduced until tests can make it: the shape, in seconds.
+    /// Reduced for tests: preserves the shape and takes seconds.
     Quick,
-    /// What a desk makes in minutes.
+    /// The default, which takes minutes on a workstation.
     Usual,
-    /// At the published size, however long that takes.
+    /// The published size, without a limit on the duration.
     Full,
 }
 
 impl Size {
-    /// One of three values.
+    /// Returns the value for this size.
     pub fn pick<T>(self, quick: T, usual: T, full: T) -> T {
         match self {
             Size::Quick => quick,
@@ -34,53 +34,54 @@ impl fmt::Display for Size {
     }
 }
 
-/// How an experiment is made.
+/// Parameters of an experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How large it is.
+    /// Size.
     pub size: Size,
-    /// Also what goes beyond the paper, where there is such a thing: a sweep of its parameters.
+    /// Whether to extend the experiment beyond the paper with a sweep of its parameters, if there
+    /// is one.
     pub sweep: bool,
-    /// A folder with traces, when there is one.
+    /// Folder with traces, if any.
     pub traces: Option<PathBuf>,
-    /// How many threads may work at once; at least 1.
+    /// Maximum number of threads; at least 1.
     pub threads: usize,
-    /// What all draws begin with.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The commit that the program was built from; empty where that is not known.
+    /// Commit of the program; empty if unknown.
     pub commit: &'static str,
 }
 
 impl Options {
-    /// Whether it is made at the published size.
+    /// Returns whether the experiment has the published size.
     pub fn full(&self) -> bool {
         self.size == Size::Full
     }
 }
 
-/// What makes the same figures again, and how long that took here.
+/// Record of an experiment: its parameters and its duration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Made {
-    /// The command.
+    /// Command.
     pub command: String,
-    /// The version of HostFTL.
+    /// Version of HostFTL.
     pub version: &'static str,
-    /// The commit that the program was built from; empty where that is not known.
+    /// Commit of the program; empty if unknown.
     pub commit: &'static str,
-    /// What all draws began with.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How large it was.
+    /// Size.
     pub size: Size,
-    /// The folder of traces, when there was one.
+    /// Folder with traces, if any.
     pub traces: Option<String>,
-    /// How long it took, in seconds, with so many threads.
+    /// Duration in seconds, with `threads` threads.
     pub took_s: f64,
-    /// See `took_s`.
+    /// Number of threads.
     pub threads: usize,
 }
 
 impl Made {
-    /// Of the paper `name` as `options` say.
+    /// Creates the record of the paper `name` with `options`.
     pub fn new(name: &str, options: &Options, took_s: f64) -> Self {
         let traces = options.traces.as_ref().map(|folder| folder.display().to_string());
         let mut command = format!("hostftl paper {name} --seed {}", options.seed);
@@ -103,7 +104,7 @@ impl Made {
         }
     }
 
-    /// All of it in lines.
+    /// Formats the record as lines.
     pub fn lines(&self) -> String {
         let traces = self.traces.as_deref().unwrap_or("none");
         let commit = match self.commit {

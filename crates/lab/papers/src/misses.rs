@@ -1,23 +1,23 @@
-//! The claims that do not hold: which, at which size, and with which trace. README's table names
-//! the same, and a test compares both.
+//! The known misses: claims that do not hold, with their sizes and traces. The table in
+//! docs/PAPERS.md lists the same claims, and a test compares both.
 
 use crate::check::{Band, Check};
 use crate::findings::Findings;
 use crate::made::{Options, Size};
 
-/// The seed for which the list is known.
+/// Seed of the runs from which the list was made.
 const SEED: u64 = 1;
 
 /// A claim that is known not to hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Miss {
-    /// The paper's name in the CLI.
+    /// Name of the paper on the command line.
     pub paper: &'static str,
-    /// The claim's words.
+    /// Text of the claim.
     pub claim: &'static str,
-    /// The sizes at which it does not hold; at the others it does.
+    /// Sizes at which it does not hold. It holds at the others.
     pub sizes: &'static [Size],
-    /// Whether it is of the shipped trace, without which the claim is not made.
+    /// Whether it depends on the shipped trace. Without the trace the claim is absent.
     pub shipped: bool,
 }
 
@@ -38,7 +38,7 @@ const fn multi_scm(claim: &'static str, sizes: &'static [Size]) -> Miss {
     Miss { paper: "multi-scm", claim, sizes, shipped: false }
 }
 
-/// All of them, in README's order.
+/// All known misses, in the order of docs/PAPERS.md.
 pub const MISSES: &[Miss] = &[
     olive("LightNVM, sequential read (MB/s), 64 KiB"),
     olive("LightNVM, sequential read (MB/s), 128 KiB"),
@@ -59,7 +59,7 @@ pub const MISSES: &[Miss] = &[
 ];
 
 impl Miss {
-    /// When the claim does not hold, as README says it.
+    /// Returns the sizes and the trace of the miss, as in docs/PAPERS.md.
     pub fn when(&self) -> String {
         let sizes = if self.sizes == ALL {
             "all".into()
@@ -70,8 +70,9 @@ impl Miss {
     }
 }
 
-/// Compares the claims of `paper` with the list: a claim that is listed for this size has to miss,
-/// and each other one has to hold. With another seed than the list's a listed claim may also hold.
+/// Compares the claims of `paper` with the list: a claim that is listed for this size must miss,
+/// and every other claim must hold. With a seed other than that of the list, listed claims may also
+/// hold.
 pub(crate) fn judge(paper: &str, options: &Options, findings: &mut Findings) {
     judge_by(MISSES, paper, options, findings);
 }
@@ -99,8 +100,8 @@ mod tests {
     use super::*;
     use crate::check::Verdict;
 
-    /// The verdicts of two claims, of which the first misses its band and the second does not, by
-    /// a list that names one.
+    /// Returns the verdicts of two claims with a list of one. The first misses its band and the
+    /// second does not.
     fn verdicts(listed: &'static str, size: Size, seed: u64) -> Vec<Verdict> {
         let list = [Miss { paper: "a", claim: listed, sizes: SCALED, shipped: false }];
         let options = Options { size, sweep: false, traces: None, threads: 1, seed, commit: "" };

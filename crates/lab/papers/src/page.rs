@@ -1,4 +1,4 @@
-//! Findings as a page for people: of one paper, or of several.
+//! Findings of one or several papers as an HTML page.
 
 use hostftl_report::{Page, Table};
 
@@ -6,7 +6,7 @@ use crate::check::{Band, Check, Known, Verdict};
 use crate::findings::Findings;
 use crate::sheet::{Kind, Sheet};
 
-/// The page of one paper; its whole text.
+/// Returns the page of one paper.
 pub fn page(findings: &Findings) -> String {
     let mut page = Page::new(&findings.title);
     page.lead(&findings.lead);
@@ -15,7 +15,7 @@ pub fn page(findings: &Findings) -> String {
     page.finish()
 }
 
-/// One page of several papers; its whole text.
+/// Returns one page of several papers.
 pub fn pages(all: &[Findings]) -> String {
     let mut page = Page::new("Published systems, made again");
     let took: f64 = all.iter().filter_map(|it| it.made.as_ref()).map(|made| made.took_s).sum();
@@ -51,7 +51,7 @@ pub fn pages(all: &[Findings]) -> String {
     page.finish()
 }
 
-/// What the colours mean.
+/// Adds the legend of the colours.
 fn kinds(page: &mut Page) {
     let kinds = [Kind::Published, Kind::Computed, Kind::Ours].map(Kind::class);
     let mut table = Table::new(&kinds).words().coloured(&kinds);
@@ -107,10 +107,10 @@ fn claims(checks: &[Check]) -> Table {
 }
 
 impl Check {
-    /// The heads of a table of claims.
+    /// Heads of a table of claims.
     pub const HEADS: [&str; 8] =
         ["claim", "published", "computed", "ours", "difference", "must be", "holds", "why"];
-    /// The kinds of its columns.
+    /// Kinds of its columns.
     pub const KINDS: [Kind; 8] = [
         Kind::Plain,
         Kind::Published,
@@ -122,7 +122,7 @@ impl Check {
         Kind::Plain,
     ];
 
-    /// A cell for each head.
+    /// Returns a cell for each head.
     pub fn cells(&self) -> [String; 8] {
         let known = |known: &Option<Known>| match known {
             Some(known) => format!("{} ({})", digits(known.value), known.source),
@@ -154,7 +154,7 @@ impl Check {
     }
 }
 
-/// Up to four digits behind the point, without zeros at the end.
+/// Formats with up to four decimals, without trailing zeros.
 fn digits(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').into()

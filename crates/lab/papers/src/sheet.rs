@@ -1,20 +1,20 @@
-//! Tables whose cells are figures or words.
+//! Tables whose cells are figures or text.
 
 use serde::{Serialize, Serializer};
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A figure, and how many digits behind the point are shown.
+    /// A figure and the number of its decimals.
     Number(f64, usize),
-    /// Nothing to say.
+    /// An empty cell.
     Nothing,
 }
 
 impl Cell {
-    /// By how many per cent `ours` is off `known`; nothing where nothing is known.
+    /// Returns the difference of `ours` from `known` in per cent; an empty cell if `known` is zero.
     pub fn off(known: f64, ours: f64) -> Self {
         if known == 0.0 {
             Cell::Nothing
@@ -23,7 +23,7 @@ impl Cell {
         }
     }
 
-    /// As people read it.
+    /// Returns the displayed text.
     pub fn text(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -33,7 +33,7 @@ impl Cell {
     }
 }
 
-/// Words, a figure with all its digits, or nothing.
+/// Serializes text, a figure with all its digits, or null.
 impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -56,26 +56,26 @@ impl From<String> for Cell {
     }
 }
 
-/// What a column holds.
+/// Kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Figures that the paper prints.
+    /// Figures printed in the paper.
     Published,
     /// Figures from a closed form or an independent model.
     Computed,
-    /// Figures that the experiment found.
+    /// Figures of the experiment.
     Ours,
-    /// Figures that were set: sizes, counts, parameters.
+    /// Input figures: sizes, counts, parameters.
     Input,
-    /// How far two other columns are apart.
+    /// Difference between two other columns.
     Difference,
-    /// Names and other words.
+    /// Names and other text.
     Plain,
 }
 
 impl Kind {
-    /// The name of its colour in a page; nothing for the colour of text.
+    /// Returns the name of its colour in a page; empty for the colour of text.
     pub fn class(self) -> &'static str {
         match self {
             Kind::Published => "published",
@@ -86,26 +86,26 @@ impl Kind {
     }
 }
 
-/// A table: the first column names the row.
+/// A table whose first column names the row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sheet {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// The head of each column, with its unit.
+    /// Head of each column, with its unit.
     pub heads: Vec<String>,
-    /// The kind of each column.
+    /// Kind of each column.
     pub kinds: Vec<Kind>,
-    /// A cell for each head.
+    /// Rows with a cell for each head.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Sheet {
-    /// A table without columns.
+    /// Creates a table without columns.
     pub fn new(title: impl Into<String>) -> Self {
         Sheet { title: title.into(), heads: Vec::new(), kinds: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds columns of figures that the paper prints.
+    /// Adds columns of figures printed in the paper.
     #[must_use]
     pub fn published<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
         self.columns(Kind::Published, heads)
@@ -117,25 +117,25 @@ impl Sheet {
         self.columns(Kind::Computed, heads)
     }
 
-    /// Adds columns of figures that the experiment found.
+    /// Adds columns of figures of the experiment.
     #[must_use]
     pub fn ours<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
         self.columns(Kind::Ours, heads)
     }
 
-    /// Adds columns of figures that were set.
+    /// Adds columns of input figures.
     #[must_use]
     pub fn input<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
         self.columns(Kind::Input, heads)
     }
 
-    /// Adds a column that says how far two others are apart.
+    /// Adds a column for the difference between two others.
     #[must_use]
     pub fn difference(self, head: &str) -> Self {
         self.columns(Kind::Difference, [head])
     }
 
-    /// Adds columns of words.
+    /// Adds columns of text.
     #[must_use]
     pub fn words<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
         self.columns(Kind::Plain, heads)
@@ -150,7 +150,7 @@ impl Sheet {
     /// Adds a row.
     ///
     /// # Panics
-    /// When it does not have a cell for each head, or a figure stands in a column of words.
+    /// If it does not have a cell for each head, or if a figure is in a column of text.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.heads.len(), "a cell for each head");

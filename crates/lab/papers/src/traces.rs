@@ -1,38 +1,38 @@
-//! Finding the published traces in a folder, and saying which rows are of them.
+//! Search for published traces in a folder, and the origin of workloads.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Findings, Sheet};
 
-/// Said by a paper whose workloads need no trace.
+/// Note of a paper whose workloads need no trace.
 pub(crate) const NEEDS_NONE: &str = "\
     The paper's own workloads are generated (fio), and so are these: no trace belongs to it, and \
     --traces changes nothing.";
 
-/// The trace that is shipped: what is known to hold is known of it.
+/// The shipped trace, for which results are expected.
 pub(crate) const SHIPPED: &str = "mariadb-oltp-head";
 
-/// Said by a paper that plays traces which nobody here knows.
+/// Note of a paper that plays traces of the user.
 pub(crate) const TOLD: &str = "\
     What is known to hold is known of the stand-ins and of the shipped trace: a claim on another \
     trace that does not hold is told, and ends nothing.";
 
-/// Where a workload comes from.
+/// Origin of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The trace that the paper names.
     Real,
-    /// A recorded trace, but another.
+    /// Another recorded trace.
     Another,
-    /// Made up in the place of a published trace that is not at hand.
+    /// A synthetic workload in place of a published trace.
     StandIn,
-    /// Made up where the paper has no trace either.
+    /// A synthetic workload where the paper has no trace either.
     Generated,
 }
 
 impl Origin {
-    /// That of the trace `name`, where it is another than the paper's if it is our database's, or
-    /// the volume of a cloud.
+    /// Returns the origin of the trace `name`. The database trace and the cloud volume are not the
+    /// paper's.
     pub(crate) fn of(name: &str) -> Self {
         if name.starts_with("mariadb-") || name.starts_with("cloudphysics-") {
             Origin::Another
@@ -41,12 +41,12 @@ impl Origin {
         }
     }
 
-    /// Whether it was recorded.
+    /// Returns whether it was recorded.
     pub(crate) fn is_recorded(self) -> bool {
         matches!(self, Origin::Real | Origin::Another)
     }
 
-    /// What the page says.
+    /// Returns the text for the page.
     fn text(self) -> &'static str {
         match self {
             Origin::Real => "real trace",
@@ -57,7 +57,7 @@ impl Origin {
     }
 }
 
-/// Adds the table of workloads: the name in the other tables, where it comes from, and what it is.
+/// Adds the table of workloads: name in the other tables, origin, and description.
 pub(crate) fn tell(
     findings: &mut Findings,
     rows: impl IntoIterator<Item = (String, Origin, String)>,
@@ -70,8 +70,8 @@ pub(crate) fn tell(
     findings.sheets.push(sheet);
 }
 
-/// The file of the trace `name` in `folder`: called so, whatever follows after a point and however
-/// its letters are written. Of several the first by name.
+/// Returns the file of the trace `name` in `folder`: its name up to the first point must match, in
+/// any case. Of several, the first by name is taken.
 pub(crate) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let begin = format!("{}.", name.to_lowercase());
     let files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
@@ -82,7 +82,7 @@ pub(crate) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     files.filter(called).min()
 }
 
-/// A trace's file and its size, so that another of the same name is seen to be another.
+/// Returns a trace's path and size. The size distinguishes different traces of the same name.
 pub(crate) fn file(path: &Path) -> String {
     match std::fs::metadata(path) {
         Ok(meta) => format!("{} ({} bytes)", path.display(), meta.len()),

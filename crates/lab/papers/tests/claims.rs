@@ -1,4 +1,4 @@
-//! What the experiments claim holds here, at the reduced size; and the figures stay as they were.
+//! Verifies the claims of the experiments at the reduced size, and their golden figures.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,11 +15,11 @@ impl Watch for Patient {
     }
 }
 
-/// How far a figure may be from the golden one, in per cent: a volume that runs on threads is not
-/// the same to the last digit each time.
+/// Tolerance of golden figures in per cent. A volume with threads is not reproducible to the last
+/// digit.
 const NEAR: f64 = 2.0;
 
-/// Makes a paper and demands each claim that is not known to miss, and the golden figures.
+/// Runs a paper and verifies every claim that is not a known miss, and the golden figures.
 fn holds(name: &str) {
     let paper = ALL.iter().find(|paper| paper.name == name).expect("a paper of that name");
     let options =
@@ -41,7 +41,7 @@ fn holds(name: &str) {
     golden(name, &findings.checks);
 }
 
-/// No column of words has a figure in it, also none that is written as words.
+/// Verifies that columns of text contain no figures, including figures formatted as text.
 fn each_figure_is_somebodys(sheet: &Sheet) {
     let is_figure = |text: &str| {
         let text = text.trim_start_matches('+');
@@ -55,7 +55,7 @@ fn each_figure_is_somebodys(sheet: &Sheet) {
     }
 }
 
-/// The table in docs/PAPERS.md and the list of misses name the same claims and sizes.
+/// The table in docs/PAPERS.md and the list of misses contain the same claims and sizes.
 #[test]
 fn the_page_names_each_known_miss_and_no_other() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
@@ -72,7 +72,8 @@ fn the_page_names_each_known_miss_and_no_other() {
     assert_eq!(told, known.collect::<Vec<_>>());
 }
 
-/// The figures of the claims are those in the file; `HOSTFTL_GOLDEN=write` accepts what comes out.
+/// Compares the figures of the claims with the golden file; `HOSTFTL_GOLDEN=write` accepts the
+/// current ones.
 fn golden(name: &str, checks: &[Check]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     let mut found = String::new();

@@ -1,10 +1,10 @@
-//! What `hatl-auto` promises, on workloads drawn from seeds.
+//! The promise of `hatl-auto` on random workloads.
 
 use hostftl_drives::DriveSpec;
 use hostftl_papers::hatl::{LAYERS, drawn};
 use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
 
-/// Busy time of each layer of the paper, as a share of the drive's without one.
+/// Returns the busy time of each layer of the paper, relative to that of the drive without a layer.
 fn ratios(workload: &str, seed: u64) -> [f64; 6] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
@@ -24,8 +24,9 @@ fn ratios(workload: &str, seed: u64) -> [f64; 6] {
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }
 
-/// `HATL_SEED` and `HATL_COUNT` draw others, and more of them. Not every seed keeps it:
-/// docs/STUDIES.md says which workloads are above and why; this guards what is reached.
+/// `HATL_SEED` and `HATL_COUNT` select other workloads and a larger number. Some seeds exceed the
+/// bound; docs/STUDIES.md lists these workloads with the reasons. This test protects the current
+/// result.
 #[test]
 fn hatl_auto_is_at_most_a_twentieth_worse_than_the_better_of_mhatl_and_shatl() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());

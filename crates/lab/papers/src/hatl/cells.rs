@@ -1,4 +1,4 @@
-//! The rows of all workloads: each through every layer, as many at a time as there are threads.
+//! Runs all workloads on every layer, one row per thread at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,25 +7,24 @@ use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Study, Warm, default_
 
 use crate::{Error, Options, Watch};
 
-/// Parts of a row, for whoever waits.
+/// Progress units per row.
 const PARTS: u64 = 100;
 
-/// Layers with their names; the first is none.
+/// Layers with their names; the first is the drive without a layer.
 pub(super) type Layers = [(&'static str, &'static str)];
 
-/// The rows of a workload, one for each layer.
+/// Rows of one workload, one per layer.
 pub(super) type Rows = Vec<Row>;
 
-/// Workloads that meet the same layers on the same drive, which is new.
+/// Workloads that run on the same layers and the same new drive.
 pub(super) struct Group {
-    /// The drive.
+    /// Drive.
     pub drive: &'static str,
-    /// The layers.
+    /// Layers.
     pub layers: &'static Layers,
-    /// The workloads.
+    /// Workloads.
     pub loads: Vec<Load>,
-    /// How many requests are under way; nothing for the times of a trace, whose addresses are
-    /// packed then.
+    /// Queue depth. `None` plays a trace at its own times, with packed addresses.
     pub closed_loop: Option<u32>,
 }
 
@@ -35,11 +34,11 @@ impl Group {
     }
 }
 
-/// What is watched: the rows of one study, behind those of the studies before it.
+/// Progress of one study after the rows of earlier studies.
 struct Progress<'a> {
     watch: &'a dyn Watch,
     group: &'a Group,
-    /// How far each row is.
+    /// Progress of each row.
     rows: Vec<AtomicU64>,
     before: usize,
     of: usize,
@@ -58,7 +57,7 @@ impl hostftl_sim::Watch for Progress<'_> {
     }
 }
 
-/// The rows of each workload of each group, in their order.
+/// Returns the rows of each workload of each group, in order.
 pub(super) fn make(
     groups: &[Group],
     options: &Options,
@@ -75,7 +74,7 @@ pub(super) fn make(
     groups.iter().map(one).collect()
 }
 
-/// A row for each layer under each of the workloads of a group.
+/// Returns the rows of a group: one per layer for each workload.
 fn study(part: &Progress, options: &Options) -> Result<Vec<Rows>, Error> {
     let failed = |why: &dyn std::fmt::Display| Error::Failed(why.to_string());
     let group = part.group;

@@ -1,4 +1,4 @@
-//! What the seed says, and what follows from theory and from models, beside what we find.
+//! Claims: the paper, theory and independent models compared with the experiment.
 
 use hostftl_sim::Row;
 
@@ -9,17 +9,17 @@ use super::{LAYERS, Made, busy, of};
 use crate::traces::SHIPPED;
 use crate::{Band, Check, Findings, Known};
 
-/// Section V of the seed.
+/// Section of the paper with its results.
 const SEED: &str = "section V";
-/// An independent model, by its own words.
+/// Source name of an independent model of the description.
 const MODEL: &str = "independent model";
-/// What uniform writes of 4 KiB cost HARD: a sixteenth of a superpage's program, beside a read and
-/// a program.
+/// Cost of HARD under uniform writes of 4 KiB: a sixteenth of the program of a superpage, relative
+/// to a read and a program.
 const HARD: f64 = 800.0 / (16.0 * 860.0);
-/// What the model says of sHATL, uniform writes, at the seed's size.
+/// The model's figure for sHATL under uniform writes at the published size.
 const SHATL: f64 = 0.151;
 
-/// Adds all claims, and the lead.
+/// Adds all claims and the summary.
 pub(super) fn add(findings: &mut Findings, made: &Made, open: &[Open]) {
     let checks = &mut findings.checks;
     if !made.scaled {
@@ -49,7 +49,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Memory of the maps at the seed's size.
+/// Adds the claims on the memory of maps at the published size.
 fn memory(checks: &mut Vec<Check>, rows: &Rows) {
     let hard = mib(of(rows, "HARD").map_bytes);
     let check = Check::near_published("HARD's map, MiB", Known::new(512.0, SEED), hard, 10.0);
@@ -64,7 +64,8 @@ fn memory(checks: &mut Vec<Check>, rows: &Rows) {
     checks.push(Check::near_computed("sHATL's map, MiB", known, shatl, 10.0));
 }
 
-/// Uniform writes of 4 KiB over 256 MiB, or as much of the scaled drive: twice the hidden area.
+/// Adds the claims on uniform writes of 4 KiB over 256 MiB, or the same part of the scaled drive:
+/// twice the hidden area.
 fn uniform(checks: &mut Vec<Check>, made: &Made) {
     let what = "uniform over twice the hidden area";
     let rows = made.uniform();
@@ -90,9 +91,9 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
     checks.push(check.because("map log, pads, and what is kept free of the hidden area"));
 }
 
-/// What the model says of sHATL at a sixteenth of the seed's size: as described, and where the
-/// hidden copies that go home have to be read. Where ours has that size too, the latter keeps as
-/// many superpages free.
+/// Returns the model's figures for sHATL at a sixteenth of the published size: as described, and
+/// with the cost of reading hidden copies before they move home. If the experiment has that size
+/// too, the second also reserves the same number of superpages.
 fn models(scaled: bool) -> [f64; 2] {
     let stream = Stream { blocks: 1 << 12, hot: 0, share: 0, large: 0 };
     let kept = if scaled { FREE } else { 1 };
@@ -101,8 +102,8 @@ fn models(scaled: bool) -> [f64; 2] {
     areas.map(|mut layer| stream.busy(&mut layer, 100_000))
 }
 
-/// What the seed says of its benchmarks in words, on the real traces. What is known to hold is
-/// known of the shipped one.
+/// Adds the paper's verbal claims on its benchmarks, checked on real traces. Expected results exist
+/// only for the shipped trace.
 fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
     let given = are_given(real);
     let told = |check: Check| if given { check.on_given_trace() } else { check };
@@ -131,12 +132,12 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
     }
 }
 
-/// Whether there is a trace of which nothing is known to hold.
+/// Returns whether there is a trace without expected results.
 pub(super) fn are_given(real: &[(String, Rows)]) -> bool {
     real.iter().any(|(name, _)| name != SHIPPED)
 }
 
-/// The reference model on the small drive.
+/// Adds the comparison with the reference model on the small drive.
 fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
     for ((case, rows), open) in made.reference.iter().zip(open) {
         for (index, known) in case.busy.iter().enumerate() {
@@ -149,7 +150,7 @@ fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
     }
 }
 
-/// Why a figure differs from the reference.
+/// Returns the explanation of a difference from the reference.
 fn why(layer: &str, open: &Open) -> String {
     match layer {
         "mHATL" => format!(
@@ -166,7 +167,7 @@ fn why(layer: &str, open: &Open) -> String {
     }
 }
 
-/// Near HARD only while the footprint is small.
+/// Adds the claim that mHATL and sHATL are close to HARD only with a small footprint.
 fn growth(checks: &mut Vec<Check>, made: &Made) {
     let ends = made.sweep.first().zip(made.sweep.last());
     let Some(((_, small), (_, large))) = ends else { return };
@@ -176,12 +177,13 @@ fn growth(checks: &mut Vec<Check>, made: &Made) {
     checks.push(Check::new(claim, least, Band::AtLeast(2.0)));
 }
 
-/// Busy time of `hatl-auto` relative to the better of mHATL and sHATL, in the reference's setting.
+/// Returns the busy time of `hatl-auto` relative to the better of mHATL and sHATL, for rows of the
+/// reference configuration.
 pub(super) fn beside_best(rows: &[Row]) -> f64 {
     busy(&rows[5]) / busy(&rows[2]).min(busy(&rows[3]))
 }
 
-/// What `hatl-auto` promises, on every cell.
+/// Adds the promise of `hatl-auto` for all workloads.
 fn promise(checks: &mut Vec<Check>, made: &Made) {
     let small = made.reference.iter().map(|(_, rows)| rows);
     let small = small.chain(made.drawn.iter().map(|(_, rows)| rows));

@@ -1,4 +1,4 @@
-//! The workloads of the reference shape, the footprint sweep, and real traces.
+//! Workloads of the reference model, of the footprint sweep, and real traces.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -29,18 +29,18 @@ const TRACES: [&str; 10] = [
 /// A workload with the busy times of HARD, mHATL and sHATL in the reference model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
-    /// What it is.
+    /// Name.
     pub name: &'static str,
-    /// Pattern and span; nothing for the mixture, which is made here.
+    /// Pattern and span; `None` for the mixture, which is generated as a file.
     synth: Option<&'static str>,
-    /// The same for the reference model.
+    /// The same workload for the reference model.
     pub stream: Stream,
-    /// HARD, mHATL, sHATL.
+    /// Busy times of HARD, mHATL and sHATL.
     pub busy: [f64; 3],
 }
 
-/// The reference shape: an independent model of the description, on a drive of 2 GiB, with a cap of
-/// 8192 leaves and 8 MiB of hidden area.
+/// Workloads of the reference: an independent model of the description, with a drive of 2 GiB, a
+/// cap of 8192 leaves and 8 MiB of hidden area.
 pub(super) const REFERENCE: [Reference; 4] = [
     Reference {
         name: "uniform over 64 MiB",
@@ -68,13 +68,13 @@ pub(super) const REFERENCE: [Reference; 4] = [
     },
 ];
 
-/// The workload that `text` means, under a name for people.
+/// Parses a workload and sets its display name.
 pub(super) fn parse(name: &str, text: &str) -> Result<Load, Error> {
     let load = Load::parse(text).map_err(|why| Error::Failed(why.to_string()))?;
     Ok(Load { name: name.into(), ..load })
 }
 
-/// The real traces that are in a folder, and the file of each.
+/// Returns the real traces in a folder, and the file of each.
 pub(super) fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> {
     let files = TRACES.iter().filter_map(|name| {
         let path = crate::traces::find(folder?, name)?;
@@ -84,13 +84,13 @@ pub(super) fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), 
     files.collect()
 }
 
-/// Uniform writes over so many MiB.
+/// Returns uniform writes over `mib` MiB.
 pub(super) fn footprint(mib: u64, writes: u64) -> Result<Load, Error> {
     let text = format!("synth:uniform:size=4k,span={mib}m,count={writes}");
     parse(&format!("uniform over {mib} MiB"), &text)
 }
 
-/// Synthetic workloads drawn from a seed, of `writes` writes each.
+/// Returns `count` random synthetic workloads of `writes` writes each.
 pub fn drawn(seed: u64, count: usize, writes: u64) -> Vec<String> {
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut pick = |list: &[&'static str]| list[dice.random_range(0..list.len())];
@@ -106,13 +106,13 @@ pub fn drawn(seed: u64, count: usize, writes: u64) -> Vec<String> {
     (0..count).map(&mut draw).collect()
 }
 
-/// A trace of the mixture, in a file that goes away.
+/// A temporary trace file with the mixture.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Writes it: of each hundred requests five go on in order, in 256 KiB, through the second 256
-    /// MiB of the drive.
+    /// Writes the file. Five of every hundred requests are sequential writes of 256 KiB in the
+    /// second 256 MiB of the drive.
     pub(super) fn new(writes: u64, seed: u64) -> Result<Self, Error> {
         let name = format!("hostftl-paper-{}-{seed}.csv", std::process::id());
         let scratch = Scratch(std::env::temp_dir().join(name));
@@ -142,7 +142,7 @@ impl Scratch {
         out.flush()
     }
 
-    /// The workload of a case.
+    /// Returns the workload of a case.
     pub(super) fn load(&self, case: &Reference, writes: u64) -> Result<Load, Error> {
         match case.synth {
             Some(synth) => parse(case.name, &format!("synth:{synth},count={writes}")),

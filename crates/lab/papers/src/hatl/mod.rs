@@ -1,4 +1,4 @@
-//! HARD, mHATL, sHATL and ReSSD: host remapping for drives that map in superpages.
+//! HARD, mHATL, sHATL and ReSSD: host remapping for drives with superpages.
 //!
 //! Source: Choi and Shin, on host address remapping with little memory (mHATL, sHATL); Jang and
 //! Shin, "HARD: Host-Level Address Remapping Driver for Solid-State Disk" (ICITCS 2011).
@@ -17,8 +17,8 @@ pub use loads::drawn;
 use loads::{REFERENCE, Reference, Scratch, footprint, parse, traces};
 use model::Open;
 
-/// The seed's configuration: 32 GiB, 65,536 leaves (256 KiB), 128 MiB of hidden area. The first
-/// layer is what the others are relative to.
+/// Configuration of the paper: 32 GiB, 65,536 leaves (256 KiB), 128 MiB of hidden area. The first
+/// layer is the baseline.
 const SEED: [(&str, &str); 7] = [
     ("none", "none"),
     ("HARD", "hard"),
@@ -28,7 +28,7 @@ const SEED: [(&str, &str); 7] = [
     ("ReSSD", "shatl:hidden=128m:mode=ressd"),
     ("hatl-auto", "hatl-auto"),
 ];
-/// The same on a sixteenth of the drive, with a sixteenth of the memory.
+/// The same configuration with a sixteenth of the drive and of the memory.
 const SCALED: [(&str, &str); 7] = [
     ("none", "none"),
     ("HARD", "hard"),
@@ -38,9 +38,10 @@ const SCALED: [(&str, &str); 7] = [
     ("ReSSD", "shatl:hidden=8m:mode=ressd"),
     ("hatl-auto", "hatl-auto:budget=256k"),
 ];
-/// By how much that is less.
+/// Scale factor between the two.
 const SCALE: u64 = 16;
-/// The setting of the reference model: a drive of 2 GiB, and twice the leaves of a sixteenth.
+/// Configuration of the reference model: a drive of 2 GiB, and twice the leaves of the scaled
+/// configuration.
 pub const LAYERS: [(&str, &str); 6] = [
     ("none", "none"),
     ("HARD", "hard"),
@@ -49,31 +50,31 @@ pub const LAYERS: [(&str, &str); 6] = [
     ("ReSSD", "shatl:hidden=8m:mode=ressd"),
     ("hatl-auto", "hatl-auto:budget=256k"),
 ];
-/// Drives of the seed, and of a sixteenth.
+/// Drives of the published and the scaled size.
 const DRIVES: [&str; 2] = ["hatl-32g", "hatl-2g"];
-/// Footprints of the sweep, in MiB, a sixteenth of what they stand for.
+/// Footprints of the sweep in MiB, a sixteenth of the published ones.
 const FOOTPRINTS: [u64; 7] = [4, 16, 32, 64, 256, 1024, 1600];
-/// The footprint of the uniform workload at the seed's size, in MiB.
+/// Footprint of the uniform workload at the published size, in MiB.
 const UNIFORM: u64 = 256;
 
-/// Writes of the reference model, and of ours beside it, at every size. The model has a drive that
-/// never collects; ten times as many overwrite the small drive four times, and what that one copies
-/// then is no finding about a layer.
+/// Writes of the reference model, and of the experiment compared with it, at every size. The
+/// model's drive never collects garbage. Ten times this number would overwrite the small drive four
+/// times, and the copies of its own garbage collection would distort the comparison.
 const MODELLED: u64 = 200_000;
 
-/// How much is made.
+/// Extent of the experiment.
 struct Extent {
     /// Workloads of the reference model.
     cases: Vec<&'static Reference>,
-    /// Writes of each workload that is drawn.
+    /// Writes of each random workload.
     drawn_writes: u64,
     /// Writes of the sweep.
     swept: u64,
-    /// Writes of the uniform workload at the seed's size; nothing where that is scaled.
+    /// Writes of the uniform workload at the published size; `None` if it is scaled.
     uniform: Option<u64>,
-    /// Footprints of the sweep, in MiB.
+    /// Footprints of the sweep in MiB.
     footprints: Vec<u64>,
-    /// Workloads that are drawn from the seed.
+    /// Number of random workloads.
     drawn: usize,
 }
 
@@ -92,13 +93,13 @@ impl Extent {
     }
 }
 
-/// What was made: the rows of each workload, a row for each layer.
+/// Results: rows of each workload, one per layer.
 struct Made {
-    /// At the seed's size: uniform writes, real traces.
+    /// Uniform writes and real traces at the published size.
     seed: Vec<(String, Rows)>,
-    /// The files of the real traces.
+    /// Files of the real traces.
     files: Vec<String>,
-    /// Whether that is a sixteenth of the seed's size.
+    /// Whether the published size is scaled to a sixteenth.
     scaled: bool,
     sweep: Vec<(u64, Rows)>,
     reference: Vec<(&'static Reference, Rows)>,
@@ -153,21 +154,21 @@ impl Made {
         })
     }
 
-    /// The rows of real traces.
+    /// Returns the rows of real traces.
     fn real(&self) -> &[(String, Rows)] {
         &self.seed[..self.seed.len() - 1]
     }
 
-    /// The rows of uniform writes at the seed's size.
+    /// Returns the rows of uniform writes at the published size.
     fn uniform(&self) -> &Rows {
         &self.seed[self.seed.len() - 1].1
     }
 }
 
-/// Makes the experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// When a trace can't be read, a law is broken, or nobody waits.
+/// If a trace can't be read, a law is violated, or the experiment is cancelled.
 pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let extent = Extent::of(options);
     let made = Made::new(&extent, options, watch)?;
@@ -177,7 +178,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let open = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let case = extent.cases[index];
         let (number, all) = (index + 1, extent.cases.len());
-        // All rows are made by then.
+        // All rows are complete at this point.
         watch.progress(&format!("the model of {}, {number} of {all}", case.name), all, all);
         Open::new(&case.stream, MODELLED)
     });
@@ -198,12 +199,12 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     Ok(findings)
 }
 
-/// Busy time relative to no layer.
+/// Returns the busy time relative to the drive without a layer.
 fn busy(row: &Row) -> f64 {
     row.busy_ratio.unwrap_or(f64::NAN)
 }
 
-/// The row of a layer of [`SEED`] or [`SCALED`].
+/// Returns the row of a layer of [`SEED`] or [`SCALED`].
 fn of<'a>(rows: &'a Rows, layer: &str) -> &'a Row {
     let at = SEED.iter().position(|(name, _)| *name == layer);
     &rows[at.expect("it is one of them")]

@@ -1,37 +1,39 @@
-//! The reference model: what the published description of sHATL and mHATL says, and nothing else.
+//! The reference model, which implements only the published description of sHATL and mHATL.
 //!
-//! Only costs are counted: a superpage of 16 blocks is written in 800 us and read in 60. There is
-//! no log, no superpage is kept free, and nothing is under way. Where our layers differ from the
-//! description there is a field that can be set, so that one difference can be tried at a time.
+//! Only costs are counted: a superpage of 16 blocks takes 800 us to write and 60 us to read. There
+//! is no log, no superpage is reserved, and requests do not overlap. Each difference between the
+//! description and the layers of HostFTL has a field, so that its effect can be measured
+//! separately.
 
 use std::collections::BTreeSet;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Blocks of a superpage.
+/// Blocks per superpage.
 pub(super) const SLOTS: u32 = 16;
 const READ: f64 = 60.0;
 const WRITE: f64 = 800.0;
-/// Writing a superpage, in ns.
+/// Duration of the program of a superpage, in ns.
 pub(super) const WRITE_NS: u64 = 800_000;
 const NOWHERE: u32 = u32::MAX;
 
 /// A stream of writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// Blocks that are written, one at a time.
+    /// Number of blocks that are written one at a time.
     pub blocks: u32,
-    /// The first so many get `share` of each hundred requests.
+    /// Number of leading blocks that receive `share` of every hundred requests.
     pub hot: u32,
-    /// See `hot`.
+    /// Percentage of requests for the first `hot` blocks.
     pub share: u32,
-    /// Of each hundred requests so many are of 256 KiB, in order, behind those blocks.
+    /// Percentage of sequential requests of 256 KiB, at addresses behind those blocks.
     pub large: u32,
 }
 
 impl Stream {
-    /// Busy time of so many requests under `layer`, relative to none.
+    /// Returns the busy time of `requests` requests on `layer`, relative to the drive without a
+    /// layer.
     pub(super) fn busy(&self, layer: &mut impl Layer, requests: u64) -> f64 {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
         let (mut next, mut busy, mut plain) = (0, 0.0, 0.0);
@@ -59,18 +61,18 @@ impl Stream {
 
 /// A layer of the model.
 pub(super) trait Layer {
-    /// Writes a block; the busy time.
+    /// Writes a block and returns the busy time.
     fn write(&mut self, block: u32) -> f64;
-    /// Writes a whole superpage.
+    /// Writes a whole logical superpage and returns the busy time.
     fn write_lsp(&mut self, lsp: u32) -> f64;
 }
 
-/// Superpages that are filled one after the other, and where each block is.
+/// Superpages that are filled in order, with the place of each block.
 #[derive(Debug)]
 struct Area {
-    /// The block of each slot.
+    /// Block in each slot.
     slots: Vec<u32>,
-    /// The slot of each block.
+    /// Slot of each block.
     place: Vec<u32>,
     free: Vec<u32>,
     open: u32,
@@ -105,7 +107,7 @@ impl Area {
         (self.slots[slot as usize], self.place[block as usize]) = (block, slot);
     }
 
-    /// The blocks that a superpage holds.
+    /// Returns the blocks in a superpage.
     fn held(&self, superpage: u32) -> impl Iterator<Item = u32> + '_ {
         let slots = (superpage * SLOTS) as usize..((superpage + 1) * SLOTS) as usize;
         self.slots[slots].iter().copied().filter(|block| *block != NOWHERE)
@@ -116,30 +118,31 @@ impl Area {
 #[derive(Debug)]
 pub(super) struct Shatl {
     area: Area,
-    /// When each superpage was opened; those on media only.
+    /// Superpages on media with the time at which each was opened.
     full: BTreeSet<(u64, u32)>,
     opened: u64,
-    /// Superpages of the area that hold nothing hidden: what ours keep free, in limbo and for log.
+    /// Superpages of the area without hidden data. In HostFTL these are free, in limbo, or used for
+    /// the log.
     kept: usize,
-    /// Whether it costs something to read what goes home from elsewhere than the victim.
+    /// Whether reading hidden copies outside the victim has a cost.
     reads: bool,
 }
 
 impl Shatl {
-    /// With a hidden area of so many superpages, of which `kept` are never used.
+    /// Creates a layer with `hidden` superpages of hidden area, of which `kept` are never used.
     pub(super) fn new(hidden: u32, kept: u32, blocks: u32) -> Self {
         let area = Area::new(hidden, blocks);
         Shatl { area, full: BTreeSet::new(), opened: 0, kept: kept as usize, reads: false }
     }
 
-    /// The same, where hidden copies have to be read: the victim once, and for each LSP the other
-    /// superpages that hold something of it.
+    /// Adds the cost of reading hidden copies: the victim once, and for each LSP the other
+    /// superpages that contain blocks of it.
     #[must_use]
     pub(super) fn reading(self) -> Self {
         Shatl { reads: true, ..self }
     }
 
-    /// Superpages but the victim that hold something of an LSP.
+    /// Returns the number of superpages other than the victim with blocks of an LSP.
     fn others(&self, lsp: u32, victim: u32) -> usize {
         let places = self.area.place[(lsp * SLOTS) as usize..((lsp + 1) * SLOTS) as usize].iter();
         let held = places.filter(|slot| **slot != NOWHERE).map(|slot| slot / SLOTS);
@@ -147,12 +150,12 @@ impl Shatl {
         others.len()
     }
 
-    /// The LSPs of which a superpage holds something.
+    /// Returns the LSPs with blocks in a superpage.
     fn lsps(&self, superpage: u32) -> BTreeSet<u32> {
         self.area.held(superpage).map(|block| block / SLOTS).collect()
     }
 
-    /// Moves what the victim has a part of home.
+    /// Moves every LSP with blocks in the victim home.
     fn collect(&mut self) -> f64 {
         let weight = |(opened, superpage): &(u64, u32)| (self.lsps(*superpage).len(), *opened);
         let victim = *self.full.iter().min_by_key(|it| weight(it)).expect("one is full");
@@ -195,26 +198,26 @@ impl Layer for Shatl {
     }
 }
 
-/// mHATL, on a drive that has room for every superpage it opens.
+/// mHATL, on a drive with space for every superpage that it opens.
 #[derive(Debug)]
 pub(super) struct Mhatl {
     area: Area,
     leaves: u32,
     cap: u32,
-    /// Leaves of single blocks in each superpage, and when one of its blocks changed.
+    /// For each superpage, the number of its single-block leaves and the time of its last change.
     low: Vec<(u32, u64)>,
-    /// Superpages with low leaves: how many, when changed, which.
+    /// Superpages with single-block leaves: number, time of the last change, index.
     victims: BTreeSet<(u32, u64, u32)>,
-    /// Live blocks of each superpage, and the superpages that have any, by how many.
+    /// Valid blocks of each superpage, and the superpages with valid blocks ordered by this number.
     valid: Vec<u32>,
     emptiest: BTreeSet<(u32, u32)>,
     clock: u64,
-    /// Whether gathering writes zeros where nothing is mapped, so that one leaf is left.
+    /// Whether gathering fills unmapped blocks with zeros, so that a single leaf remains.
     zeros: bool,
 }
 
 impl Mhatl {
-    /// With a cap of leaves on a drive of so many superpages.
+    /// Creates a layer with a cap of `cap` leaves on a drive of `superpages` superpages.
     pub(super) fn new(superpages: u32, cap: u32, zeros: bool, blocks: u32) -> Self {
         Mhatl {
             area: Area::new(superpages, blocks),
@@ -229,7 +232,7 @@ impl Mhatl {
         }
     }
 
-    /// The same, with the first so many blocks mapped, each superpage as one leaf.
+    /// Maps the first `blocks` blocks in advance, with one leaf per superpage.
     #[must_use]
     pub(super) fn mapped(mut self, blocks: u32) -> Self {
         (0..blocks / SLOTS).for_each(|lsp| {
@@ -238,8 +241,8 @@ impl Mhatl {
         self
     }
 
-    /// Adds the leaves of so many blocks from one on to the counts, or takes them out; whether they
-    /// are one leaf.
+    /// Adds the leaves of `blocks` blocks from `first` to the counts, or removes them. Returns
+    /// whether they are a single leaf.
     fn count(&mut self, first: u32, blocks: u32, more: bool) -> bool {
         let place = |block: u32| self.area.place[block as usize];
         let at = place(first);
@@ -295,7 +298,8 @@ impl Mhatl {
         }
     }
 
-    /// The superpage with many low leaves that has not changed for long: the product counts.
+    /// Returns the superpage with the largest product of single-block leaves and time since the
+    /// last change.
     fn victim(&self) -> Option<u32> {
         let most = self.victims.last()?.0;
         let oldest = (1..=most).filter_map(|low| self.victims.range((low, 0, 0)..).next());
@@ -303,7 +307,7 @@ impl Mhatl {
         oldest.filter(|it| it.2 != self.area.open).max_by_key(score).map(|it| it.2)
     }
 
-    /// Writes an LSP in order into a superpage of its own; the busy time.
+    /// Writes an LSP in order to a superpage of its own and returns the busy time.
     fn gather(&mut self, lsp: u32) -> f64 {
         let blocks = lsp * SLOTS..(lsp + 1) * SLOTS;
         let mapped = |block: &u32| self.area.place[*block as usize] != NOWHERE;
@@ -319,7 +323,8 @@ impl Mhatl {
         WRITE + READ * read.len() as f64
     }
 
-    /// Gathers what victims hold until nine tenths of the cap are left, or a victim frees no leaf.
+    /// Gathers LSPs of victims until the leaves are at most nine tenths of the cap, or until a
+    /// victim frees none.
     fn round(&mut self) -> f64 {
         let mut busy = 0.0;
         while self.leaves * 10 > self.cap * 9 {
@@ -334,7 +339,7 @@ impl Mhatl {
         busy
     }
 
-    /// Moves what is live in the emptiest superpages when few are free.
+    /// Moves valid blocks out of the emptiest superpages when few are free.
     fn collect(&mut self) -> f64 {
         let mut busy = 0.0;
         while self.area.free.len() < 64 {
@@ -353,18 +358,18 @@ impl Mhatl {
     }
 }
 
-/// What the model says of mHATL where its description leaves it open.
+/// Results for mHATL with the choices that its description leaves open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// Busy time when nothing was mapped before, as described; when gathering writes zeros where
-    /// nothing is mapped; and when all that is written was mapped before.
+    /// Busy times without earlier mappings, as described; with zeros in unmapped blocks; and with
+    /// all blocks mapped in advance.
     pub busy: [f64; 3],
-    /// The least and the greatest of these, also with a tenth of the requests.
+    /// Minimum and maximum of these, including runs with a tenth of the requests.
     pub range: (f64, f64),
 }
 
 impl Open {
-    /// With a cap of 8192 leaves on a drive that has room for all.
+    /// Runs the model with a cap of 8192 leaves on a drive with enough space for all superpages.
     pub(super) fn new(stream: &Stream, requests: u64) -> Self {
         let new = |zeros| Mhatl::new(30_000, 8192, zeros, 2 * stream.blocks);
         let busy = |requests| {

@@ -1,4 +1,4 @@
-//! What was found, as tables, charts and words.
+//! Results as tables, charts and text.
 
 use hostftl_report::{Axis, Bars, Figure, Lines};
 use hostftl_sim::Row;
@@ -9,7 +9,8 @@ use super::{Extent, LAYERS, Layers, MODELLED, Made, SCALE, SCALED, SEED, busy, m
 use crate::traces::{self, Origin};
 use crate::{Cell, Findings, Sheet};
 
-/// Superpages of the hidden area, and how many of them our collection keeps free or in limbo.
+/// Superpages of the hidden area, and the number of them that the layer's garbage collection keeps
+/// free or in limbo.
 pub(super) const HIDDEN: u32 = 128;
 pub(super) const FREE: u32 = 16;
 const ZEROS: &str = "gathering writes zeros where nothing is mapped";
@@ -19,12 +20,12 @@ fn number(value: f64) -> Cell {
     if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
 }
 
-/// The layers' names, each the head of a column.
+/// Returns the names of the layers as column heads.
 fn names(layers: &Layers) -> impl Iterator<Item = &'static str> + '_ {
     layers.iter().skip(1).map(|(layer, _)| *layer)
 }
 
-/// Busy times at the seed's size.
+/// Returns the busy times at the published size.
 pub(super) fn seed(made: &Made) -> Sheet {
     let title = "The seed's configuration: busy time relative to no layer, ours";
     let sheet = Sheet::new(title).words(["workload"]).ours(names(&SEED));
@@ -40,7 +41,7 @@ pub(super) fn seed(made: &Made) -> Sheet {
     sheet
 }
 
-/// Busy times beside those of the reference model.
+/// Returns the busy times compared with the reference model.
 pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
     let title =
         "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model beside ours";
@@ -62,7 +63,8 @@ pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
     sheet
 }
 
-/// The reference model made again, with one difference of ours at a time.
+/// Returns the results of the reference model, unchanged and with one difference of HostFTL at a
+/// time.
 pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
     let title = "What the difference is: that model made again, and changed in one thing";
     let mut sheet = Sheet::new(title)
@@ -96,8 +98,8 @@ pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sh
     sheet
 }
 
-/// Superpages of the hidden area that hold nothing hidden in ours: those kept free, and as much of
-/// the others as log and padding had of what was written there.
+/// Returns the number of superpages of the hidden area without hidden data: the reserved ones, and
+/// the share of the others that was used for log and padding.
 fn kept(case: &Reference, row: &Row) -> u32 {
     let small = 100 - u64::from(case.stream.large);
     let data = row.requests * small / 100 * (model::WRITE_NS / u64::from(model::SLOTS));
@@ -105,7 +107,7 @@ fn kept(case: &Reference, row: &Row) -> u32 {
     FREE + (u64::from(HIDDEN - FREE) * log / (log + data).max(1)) as u32
 }
 
-/// Busy times by footprint.
+/// Returns the busy times by footprint.
 pub(super) fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
     let title =
         "Footprint sweep at a sixteenth of the seed's drive and memory, uniform 4 KiB writes";
@@ -123,7 +125,7 @@ pub(super) fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
     sheet
 }
 
-/// How many leaves mHATL has at the end, how many it should have, and what its guard says.
+/// Returns the final number of mHATL's leaves, its cap, and the state of its guard.
 fn guard_cells(row: &Row) -> [Cell; 3] {
     let count = |name: &str| row.fact(name).map_or(Cell::Nothing, |it| Cell::Number(it as f64, 0));
     let says = match (row.fact("cap_exceeded"), row.fact("cap_is_tight")) {
@@ -134,7 +136,8 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
     [count("leaves"), count("leaf_cap"), says.into()]
 }
 
-/// Busy times under workloads drawn from a seed, and those of `hatl-auto` beside the others.
+/// Returns the busy times under random workloads, and those of `hatl-auto` relative to other
+/// layers.
 pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     let title = format!("Workloads drawn from seed {seed}: busy time relative to no layer");
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
@@ -148,7 +151,7 @@ pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     sheet
 }
 
-/// Where the busy time of each layer went, relative to all of that without one.
+/// Returns the breakdown of the busy time of each layer, relative to the total without a layer.
 pub(super) fn split(name: &str, rows: &[Row]) -> Sheet {
     let title = format!("{name}: where the busy time goes, relative to all of it without a layer");
     let ours = [
@@ -182,7 +185,7 @@ pub(super) fn split(name: &str, rows: &[Row]) -> Sheet {
     sheet
 }
 
-/// Busy times at the seed's size.
+/// Returns a chart of the busy times at the published size.
 pub(super) fn bars(made: &[(String, Vec<Row>)]) -> Figure {
     let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
     let mut bars = Bars::new("Busy time relative to no layer", &names, |it| format!("{it:.2}"));
@@ -193,7 +196,7 @@ pub(super) fn bars(made: &[(String, Vec<Row>)]) -> Figure {
     bars.figure()
 }
 
-/// Busy times by footprint.
+/// Returns a chart of the busy times by footprint.
 pub(super) fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
     let x = Axis::log("footprint, MiB", |it| format!("{it:.0}"));
     let y = Axis::linear("busy time relative to no layer", |it| format!("{it:.2}"));
@@ -205,7 +208,7 @@ pub(super) fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
     lines.figure()
 }
 
-/// Which workloads at the seed's size are recorded.
+/// Adds the origin of each workload at the published size.
 pub(super) fn origins(findings: &mut Findings, made: &Made) {
     let real = made.real().iter().zip(&made.files).map(|((name, rows), file)| {
         let requests = rows[0].requests;
@@ -218,7 +221,7 @@ pub(super) fn origins(findings: &mut Findings, made: &Made) {
     traces::tell(findings, real.chain(generated).collect::<Vec<_>>());
 }
 
-/// How it was made, and what to know.
+/// Adds the configuration and notes.
 pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
     let of = |layers: &Layers| layers.iter().map(|(_, text)| *text).collect::<Vec<_>>().join(",");
     let setting = &mut findings.setting;

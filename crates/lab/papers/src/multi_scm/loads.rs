@@ -1,4 +1,4 @@
-//! The workloads: synthetic ones by what is published of four MSR traces, and a real one.
+//! Workloads: synthetic ones from published properties of four MSR traces, and recorded traces.
 
 use std::path::Path;
 
@@ -7,40 +7,41 @@ use hostftl_trace::{Op, Record, Source, TraceError};
 use crate::traces::{Origin, file};
 use crate::{Error, Options};
 
-/// Sectors of a page.
+/// Sectors per page.
 const PAGE: u64 = 32;
-/// Pages of a MiB.
+/// Pages per MiB.
 const PAGES_PER_MIB: u32 = 64;
-/// Requests of a real trace that are played, at the reduced size and usually.
+/// Requests of a recorded trace that are played at the quick size.
 const QUICK: u64 = 20_000;
+/// Requests of a recorded trace that are played at the usual size.
 const REAL: u64 = 400_000;
 /// Requests of prxy_0 in the MSR Cambridge traces: the lines of its file.
 const PRXY_0: u64 = 12_518_968;
-/// Requests of the database's trace that are played.
+/// Requests of the database trace that are played.
 const DATABASE: u64 = 200_000;
-/// Pages of 8 TiB.
+/// Maximum size of the data in pages: 8 TiB.
 const MOST_PAGES: u32 = 1 << 29;
 
-/// One of the paper's workloads, as far as it is published.
+/// Published properties of one of the paper's workloads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Published {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// How the paper calls it.
+    /// Class in the paper.
     pub kind: &'static str,
-    /// What stands in for it: write share, size and hotness as is told of the trace, the
-    /// skew fitted.
+    /// Synthetic stand-in. Write share, size and hotness follow published properties of the trace;
+    /// the skew is fitted.
     synth: &'static str,
-    /// Its size here, and its requests.
+    /// Size of the stand-in in MiB.
     mib: u32,
-    /// See `mib`.
+    /// Requests of the stand-in.
     count: u64,
-    /// Its published size in MiB: Table 1 of the LBA scrambler's paper, which uses the same trace;
-    /// where that has none, sixteen times the size here.
+    /// Published size in MiB, from Table 1 of the LBA scrambler's paper, which uses the same
+    /// traces. Where the table has none, sixteen times the size of the stand-in.
     full_mib: u32,
-    /// The published gains of cases 4 and 3 over case 1, in per cent, where there are any.
+    /// Published gains of cases 4 and 3 over case 1 in per cent, if any.
     pub gains: [Option<f64>; 2],
-    /// The case that the paper chooses when life counts.
+    /// Case that the paper chooses for the longest life.
     pub choice: usize,
 }
 
@@ -88,26 +89,26 @@ pub(super) const PUBLISHED: [Published; 4] = [
     },
 ];
 
-/// A workload that can be played.
+/// A playable workload.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where it comes from.
+    /// Origin.
     pub origin: Origin,
-    /// What it is.
+    /// Description.
     pub about: String,
     source: Source,
-    /// Pages of the user's data.
+    /// Pages of user data.
     pub pages: u32,
-    /// How many times as large the published data is, where it is scaled down.
+    /// Ratio of the published size to this one; 1 if it is not scaled down.
     pub scaled: u32,
-    /// Requests to play.
+    /// Number of requests to play.
     pub count: u64,
 }
 
 impl Load {
-    /// The paper's four: the trace where the folder has it, else what stands in for it.
+    /// Returns the paper's four workloads: the trace if the folder contains it, else the stand-in.
     pub(super) fn all(options: &Options) -> Result<Vec<Self>, Error> {
         let folder = options.traces.as_deref();
         let load = |of: &Published| match folder.and_then(|it| crate::traces::find(it, of.name)) {
@@ -120,8 +121,8 @@ impl Load {
         PUBLISHED.iter().map(load).collect()
     }
 
-    /// The first reads and writes of a trace, at most `most` of them, on memories for what these
-    /// touch.
+    /// Opens the first reads and writes of a trace, at most `most`. The memories are sized for the
+    /// data that these touch.
     fn recorded(name: &str, origin: Origin, path: &Path, most: u64) -> Result<Self, Error> {
         let failed = |why: TraceError| Error::Failed(why.to_string());
         let source: Source = path.display().to_string().parse().map_err(failed)?;
@@ -151,19 +152,19 @@ impl Load {
         Ok(load)
     }
 
-    /// What stands in for a published workload, at the published size if `full`: with as many
-    /// accesses of a page.
+    /// Returns the stand-in of a published workload, at the published size if `full`, with the same
+    /// number of accesses per page.
     pub(super) fn synthetic(of: &Published, full: bool) -> Self {
         let mib = if full { of.full_mib } else { of.mib };
         Self::made(of, mib, of.count * u64::from(mib) / u64::from(of.mib))
     }
 
-    /// What stands in for prxy_0, as large and as long as the trace.
+    /// Returns the stand-in of prxy_0 with the size and the length of the trace.
     pub(super) fn whole_prxy_0() -> Self {
         Self::made(&PUBLISHED[0], PUBLISHED[0].full_mib, PRXY_0)
     }
 
-    /// So many MiB of a stand-in, and so many requests.
+    /// Returns a stand-in of `mib` MiB with `count` requests.
     fn made(of: &Published, mib: u32, count: u64) -> Self {
         let text = format!("{},span={mib}m,count={count}", of.synth);
         let source = text.parse().expect("it is checked by a test");
@@ -172,17 +173,17 @@ impl Load {
         Load { name, origin: Origin::StandIn, about, source, pages, scaled, count }
     }
 
-    /// Whether it is a recorded trace.
+    /// Returns whether it is a recorded trace.
     pub(super) fn is_real(&self) -> bool {
         self.origin.is_recorded()
     }
 
-    /// The same, of which only the first part is played.
+    /// Returns the first part of the workload, shorter by the factor `by`.
     pub(super) fn shorter(&self, by: u64) -> Self {
         Load { count: self.count / by, ..self.clone() }
     }
 
-    /// The head of the database trace in a folder of traces, if it is there.
+    /// Returns the database trace in a folder, if it is there.
     pub(super) fn database(folder: &Path) -> Result<Option<Self>, Error> {
         let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
@@ -190,7 +191,7 @@ impl Load {
         Self::recorded("mariadb-oltp", Origin::Another, &path, DATABASE).map(Some)
     }
 
-    /// The requests, without flushes: a multi-SCM SSD has nothing volatile.
+    /// Returns the requests without flushes, because a multi-SCM SSD has no volatile data.
     pub(super) fn open(
         &self,
         seed: u64,

@@ -17,10 +17,10 @@ use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Watch, tr
 use loads::{Load, PUBLISHED, Published};
 use stack::{Figures, Outcome, Setup};
 
-/// Cases of the paper: levelling in both memories, in M, in S, in none.
+/// Number of cases in the paper: wear levelling in both memories, in M, in S, in neither.
 const CASES: usize = 4;
 
-/// Makes the experiment.
+/// Runs the experiment.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut all = Load::all(options)?;
     if let Some(folder) = &options.traces {
@@ -72,10 +72,12 @@ fn play_all(
     each(jobs, options, watch, ("", stack::play))
 }
 
-/// What a run or a model finds of a workload; nothing when nobody waits any longer.
+/// Function that plays a workload in the experiment or in a model; it returns `None` when
+/// cancelled.
 type Play<T> = fn(&Setup, &Load, u64, &dyn Fn() -> bool) -> Result<Option<T>, Error>;
 
-/// What `play` finds of every job, several at a time; `what` is said of each beside its name.
+/// Returns the result of `play` for every job, several at a time. `what` is appended to the name of
+/// each in the progress.
 fn each<T: Send>(
     jobs: &[(&Load, Setup)],
     options: &Options,
@@ -83,7 +85,7 @@ fn each<T: Send>(
     (what, play): (&str, Play<T>),
 ) -> Result<Vec<T>, Error> {
     let done = AtomicUsize::new(0);
-    // Of equal cost: one begins after the other.
+    // Equal costs, so jobs start in order.
     let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let (load, setup) = &jobs[index];
@@ -100,14 +102,15 @@ fn each<T: Send>(
     results?.ok_or(Error::Cancelled)
 }
 
-/// By how many per cent a case is faster than case 1.
+/// Returns the gain in requests per second of a case over case 1, in per cent.
 fn gain(outcomes: &[Outcome], case: usize) -> f64 {
     (outcomes[case - 1].iops / outcomes[0].iops - 1.0) * 100.0
 }
 
-/// The case to choose when life counts, as the paper reads it from Fig. 5: that whose M is nearest
-/// to its endurance when S has reached its own, with data so many times as large. Of cases that are
-/// as near, and as fast to a thousandth, the one that levels most.
+/// Returns the case to choose for the longest life, with data `times` times as large. As in Fig. 5
+/// of the paper, it is the case whose M is closest to its endurance when S reaches its own. Among
+/// cases that are equally close and, to a thousandth, equally fast, the one with the most levelling
+/// is chosen.
 fn choice(cases: &[Figures], times: u32) -> usize {
     let off = |case: usize| {
         let [m, s] = cases[case - 1].most_at(times, case <= 2);
@@ -120,7 +123,7 @@ fn choice(cases: &[Figures], times: u32) -> usize {
     near().find(|case| iops(*case) >= fastest * 0.999).unwrap_or(1)
 }
 
-/// The same of what was found.
+/// Returns the same for the results of the experiment.
 fn choice_found(outcomes: &[Outcome], times: u32) -> usize {
     choice(&outcomes.iter().map(Outcome::figures).collect::<Vec<_>>(), times)
 }
@@ -162,7 +165,7 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
     }
 }
 
-/// What stands in for traces that are not at hand.
+/// Adds a description of the stand-ins for missing traces.
 fn stand_ins(setting: &mut Vec<String>, options: &Options) {
     setting.push(
         "Stand-ins are synthetic, because the trace is not at \
@@ -187,7 +190,7 @@ fn stand_ins(setting: &mut Vec<String>, options: &Options) {
     );
 }
 
-/// By how many per cent a case is faster than case 1 in the serial model.
+/// Returns the gain of a case over case 1 in the serial model, in per cent.
 fn serial_gain(computed: &[Figures], case: usize) -> f64 {
     (computed[case - 1].iops / computed[0].iops - 1.0) * 100.0
 }
@@ -273,14 +276,14 @@ fn chart(rows: &[(&Load, &[Outcome])]) -> hostftl_report::Figure {
     bars.figure()
 }
 
-/// Where the paper prints its gains and its choices.
+/// Source of the published gains and choices.
 const TABLE: &str = "Table 3";
-/// The independent model.
+/// Source name of the independent model.
 const SERIAL: &str = "a model that does one thing at a time";
-/// What lies between the paper and a run of the trace itself.
+/// Explanation of a difference on the trace itself.
 const UNSAID: &str = "the trace itself, of which the paper does not say which part it takes, nor \
                       when a page comes to M";
-/// What lies between the traces and what stands in for them.
+/// Explanation of a difference on a stand-in.
 const STAND_IN: &str = "the trace is not at hand, and its stand-in is skewed otherwise; the paper \
                         does not say when a page comes to M";
 
@@ -331,13 +334,13 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[F
     );
 }
 
-/// Why another case lives longest here.
+/// Explanation of a different choice of the longest-lived case.
 const CHOICE: &str = "it depends on how the hot pages lie, which the paper does not publish; \
                       proj_3's stand-in writes so evenly that cases 3 and 4 are the same, and of \
                       prxy_0's at the published size M ends before S in one, and after S in the \
                       other";
 
-/// All of Table 3, and what the text reads in Fig. 5.
+/// Adds the claims on the whole of Table 3, and on the text about Fig. 5.
 fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
     let ours = near(|at, case| gain(rows[at].1, case));
     let serial = Known::new(near(|at, case| serial_gain(computed[at], case)), SERIAL);
@@ -358,7 +361,8 @@ fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Fi
     findings.checks.push(told(check).published(Known::new(4.0, TABLE)).because(CHOICE));
 }
 
-/// How many of the published gains are within [`NEAR`] of what `gain` says of a workload's case.
+/// Returns the number of published gains that are within [`NEAR`] of `gain`, which takes workload
+/// and case.
 fn near(gain: impl Fn(usize, usize) -> f64) -> f64 {
     let mut near = 0;
     for (at, of) in PUBLISHED.iter().enumerate() {
@@ -369,15 +373,15 @@ fn near(gain: impl Fn(usize, usize) -> f64) -> f64 {
     near as f64
 }
 
-/// Of how many workloads `choice` says the published case.
+/// Returns the number of workloads for which `choice` equals the published case.
 fn same(choice: impl Fn(usize) -> usize) -> f64 {
     PUBLISHED.iter().enumerate().filter(|(at, of)| choice(*at) == of.choice).count() as f64
 }
 
-/// How many points a gain may be off.
+/// Tolerance of a gain in percentage points.
 const NEAR: f64 = 5.0;
 
-/// The gains have the published order.
+/// Adds the claims on the order of the gains.
 fn order(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     let gains: Vec<f64> = rows.iter().map(|(_, outcomes)| gain(outcomes, 4)).collect();
     let claim = "proj_3 (read-cold): what levelling costs, in %";
@@ -396,7 +400,7 @@ fn order(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     }
 }
 
-/// What levelling is for.
+/// Adds the claims on the effect of wear levelling.
 fn wear_checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     let mut add = |claim, ours| {
         findings.checks.push(Check::new(claim, ours, Band::AtLeast(1.0)));

@@ -1,30 +1,30 @@
-//! What it brings that a dirty page goes to S beside the next request: the same runs, with all that
-//! both memories did one after the other, and the model that does one thing at a time.
+//! The effect of writing dirty pages to S in parallel with the next request. It compares the same
+//! runs, the summed work of both memories in sequence, and the serial model.
 
 use super::loads::{Load, PUBLISHED};
 use super::stack::{Figures, Outcome, Setup};
 use super::{SERIAL, TABLE, each, gain, play_all, serial, serial_gain};
 use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Size, Watch};
 
-/// The cases whose gains are published, in the order of [`PUBLISHED`].
+/// Cases with published gains, in the order of [`PUBLISHED`].
 const CASES: [usize; 2] = [4, 3];
-/// By how many per cent a gain may be off the published, of a workload as long as the trace.
+/// Tolerance in per cent of the published gain, for a workload as long as the trace.
 const NEAR: f64 = 15.0;
-/// By how many points ours may be off the model, when it does one thing at a time too.
+/// Tolerance in percentage points between the experiment and the model, both in sequence.
 const POINT: f64 = 1.0;
 
-/// What is left when both do one thing at a time.
+/// Explanation of the remaining difference from the model.
 const OVERLAP: &str = "so what ours gains beyond the model is overlap: a dirty page goes to S \
     beside the next request, which a copy of levelling in M holds up and one in S does not";
-/// Whose figures these are.
+/// Explanation of the figures for the long stand-in.
 const LENGTH: &str = "one thing at a time, which the paper does not say; the stand-in has as many \
     requests as the trace, 2.5 times those of the table above, but not its skew";
-/// Why a workload with writes of whole pages gains more in ours.
+/// Explanation of the larger gain with writes of whole pages.
 const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. One that is not in M is an overwrite \
     of a page of M in ours, since a memory knows no better, and a fill in the model, so that ours \
     levels more there.";
 
-/// Adds the table and what it claims.
+/// Adds the table and its claims.
 pub(super) fn add(
     findings: &mut Findings,
     rows: &[(&Load, &[Outcome])],
@@ -62,7 +62,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// prxy_0's stand-in, as large and as long as the trace.
+/// Adds the stand-in of prxy_0 with the size and the length of the trace.
 fn whole(
     findings: &mut Findings,
     sheet: &mut Sheet,
@@ -86,7 +86,7 @@ fn whole(
     Ok(())
 }
 
-/// What a case gains over case 1, in per cent.
+/// Gains of a case over case 1, in per cent.
 #[derive(Clone, Copy, Debug)]
 struct Gains {
     ours: f64,

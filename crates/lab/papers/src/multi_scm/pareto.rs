@@ -1,5 +1,5 @@
-//! Beyond the paper: the interval, M's share and the cache policy, and which choices nothing beats
-//! in both speed and life.
+//! A sweep beyond the paper: interval, share of M and cache policy, with the Pareto front of speed
+//! and life.
 
 use hostftl_layers::TierPolicy;
 use hostftl_report::{Axis, Lines};
@@ -55,7 +55,7 @@ pub(super) fn sweep(
     Ok(())
 }
 
-/// Those of `order` that no other of them beats in both, from the fastest on.
+/// Returns the elements of `order` on the Pareto front, from the fastest on.
 fn front(outcomes: &[Outcome], mut order: Vec<usize>) -> Vec<usize> {
     let figures = |index: usize| (outcomes[index].iops, outcomes[index].life());
     order.sort_by(|&a, &b| {

@@ -1,9 +1,10 @@
-//! An independent model of the SSD: one controller that does one thing at a time.
+//! An independent model of the SSD: a controller without parallelism.
 //!
-//! It shares no code with the layer and the memories that `ours` is found with, and knows only what
-//! the paper says. A request takes as long as all that it causes: the page that is fetched from S
-//! and filled into M, the dirty page that leaves M, the page that levelling copies, and then its
-//! own sectors in M. So no write-back goes on beside the next request, as it does in ours.
+//! It shares no code with the layer and the memories of the experiment, and implements only the
+//! description in the paper. The duration of a request is the sum of its parts: fetching the page
+//! from S and filling it into M, writing the evicted dirty page back, copying a page for wear
+//! levelling, and accessing its own sectors in M. Write-backs therefore never overlap with the next
+//! request, as they do in the experiment.
 
 use std::collections::VecDeque;
 
@@ -14,30 +15,30 @@ use super::loads::Load;
 use super::stack::{Figures, Setup};
 use crate::Error;
 
-/// Sectors of a page.
+/// Sectors per page.
 const PAGE: u32 = 32;
-/// A page that is not in M, and the end of the order of use.
+/// Marks a page that is not in M, and the end of the list by recency.
 const NOWHERE: u32 = u32::MAX;
-/// Requests between two looks at whether anybody waits.
+/// Number of requests between two checks for cancellation.
 const LOOK: u64 = 1 << 16;
 
-/// One memory, with the time that it worked.
+/// One memory and its total work.
 #[derive(Debug)]
 struct Memory {
-    /// What a sector takes.
+    /// Duration per sector in ns.
     sector: Nanos,
-    /// Writes between two moves of a page; 0 = it never moves.
+    /// Writes between two moves of a page; 0 = never.
     interval: u32,
     free: VecDeque<u32>,
     /// Writes of each sector.
     counts: Vec<u32>,
-    /// The writes at which a page moves.
+    /// Number of writes at which each page moves.
     thresholds: Vec<u32>,
     worked: Nanos,
 }
 
 impl Memory {
-    /// So many pages, of which those from `held` on are free.
+    /// Creates a memory of `pages` pages, of which those from `held` on are free.
     fn new(pages: u32, held: u32, sector: Nanos, interval: u32) -> Self {
         Memory {
             sector,
@@ -66,7 +67,8 @@ impl Memory {
         sectors.iter().copied().fold(0, u32::max)
     }
 
-    /// Fills a free page, which is no overwrite and brings it no nearer to its move.
+    /// Fills a free page. This is not an overwrite, so it does not count towards the move of the
+    /// page.
     fn fill(&mut self) -> u32 {
         let page = self.free.pop_front().expect("a page leaves before another comes");
         self.thresholds[page as usize] += 1;
@@ -74,7 +76,7 @@ impl Memory {
         page
     }
 
-    /// Overwrites a part of a page, which moves first when it is its turn; gives where it is then.
+    /// Overwrites a part of a page, after moving the page if it is due. Returns its place.
     fn overwrite(&mut self, page: u32, from: u32, sectors: u32) -> u32 {
         let turn = self.interval > 0 && self.most(page) >= self.thresholds[page as usize];
         let moves_to = if turn { self.free.pop_front() } else { None };
@@ -90,13 +92,13 @@ impl Memory {
     }
 }
 
-/// A page of the user's data.
+/// A page of user data.
 #[derive(Clone, Copy, Debug)]
 struct Data {
     in_m: u32,
     in_s: u32,
     dirty: bool,
-    /// The pages that were used next after it and last before it.
+    /// Neighbours in the list by recency.
     newer: u32,
     older: u32,
 }
@@ -109,7 +111,7 @@ struct Ssd {
     data: Vec<Data>,
     newest: u32,
     oldest: u32,
-    /// Pages in M, and how many there may be: a tenth of M stays free.
+    /// Number of pages in M, and its maximum: a tenth of M stays free.
     cached: u32,
     most: u32,
 }
@@ -150,7 +152,7 @@ impl Ssd {
         data.dirty |= is_write;
     }
 
-    /// Brings a page to M; one that is written as a whole is not read.
+    /// Brings a page to M. A page that is written as a whole is not read from S.
     fn fetch(&mut self, page: u32, is_whole: bool) {
         if self.cached == self.most {
             self.evict();
@@ -162,7 +164,7 @@ impl Ssd {
         self.cached += 1;
     }
 
-    /// Takes the least recently used page out of M.
+    /// Evicts the least recently used page from M.
     fn evict(&mut self) {
         let page = self.oldest;
         self.unlink(page);
@@ -198,7 +200,7 @@ impl Ssd {
     }
 }
 
-/// Plays a workload; nothing when nobody waits any longer.
+/// Plays a workload. Returns `None` when cancelled.
 pub(super) fn play(
     setup: &Setup,
     load: &Load,
@@ -233,7 +235,7 @@ mod tests {
     const M: u64 = 580;
     const S: u64 = 1480;
 
-    /// An SSD for 640 pages, whose M has 40 pages, 36 of them for the cache.
+    /// Creates an SSD for 640 pages, with 40 pages of M, 36 of them for the cache.
     fn ssd(case: usize) -> Ssd {
         Ssd::new(&Setup::case(case), 640)
     }

@@ -1,4 +1,4 @@
-//! The SSD: a tier of two storage-class memories, and what a workload does to it.
+//! The SSD, a tier of two storage-class memories, and its runs.
 
 use hostftl_core::{Nanos, Payload};
 use hostftl_drives::Model;
@@ -9,57 +9,56 @@ use hostftl_sim::{End, Front, HostCosts, Pace, Player, World};
 use super::loads::Load;
 use crate::Error;
 
-/// What may differ from SSD to SSD.
+/// Variable parameters of the SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setup {
-    /// Writes between two moves of a page, in M and in S; 0 = no levelling.
+    /// Writes between two moves of a page, in M and in S; 0 = no wear levelling.
     pub intervals: [u32; 2],
-    /// M's share of all memory, in thousandths.
+    /// Share of M in thousandths of all memory.
     pub share: u32,
-    /// Which pages come to M.
+    /// Policy for bringing pages to M.
     pub policy: TierPolicy,
 }
 
 impl Setup {
-    /// The paper's, as one of its cases 1 to 4.
+    /// Returns the parameters of the paper's case 1 to 4.
     pub(super) fn case(number: usize) -> Self {
         let (in_m, in_s) = [(5, 5), (5, 0), (0, 5), (0, 0)][number - 1];
         Setup { intervals: [in_m, in_s], share: 50, policy: TierPolicy::Lru }
     }
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Reads and writes in a second.
+    /// Reads and writes per second.
     pub iops: f64,
-    /// The same if nothing went on beside anything else: what both memories worked, one after the
-    /// other.
+    /// The same without overlap: the work of both memories in sequence.
     pub in_turn: f64,
-    /// Sectors that the host wrote.
+    /// Sectors written by the host.
     pub written: u64,
-    /// How worn M and S are.
+    /// Wear of M and S.
     pub wear: [Wear; 2],
-    /// Sectors that moved between them.
+    /// Sectors moved between them.
     pub moved: u64,
-    /// A broken law.
+    /// A violated law.
     pub violation: Option<String>,
 }
 
-/// What a choice among the cases goes by.
+/// Figures for the choice of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
-    /// Requests in a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Writes of the most-written sector of M and of S.
+    /// Maximum number of writes of a sector, of M and of S.
     pub most: [u32; 2],
 }
 
 impl Figures {
-    /// The most writes of a sector of M and of S for data so many times as large, with as many
-    /// accesses of a page. S keeps its own: it wears evenly, or as often as a page is fetched and
-    /// written back. So does M where it is levelled; else its hottest sector keeps its share of all
-    /// writes.
+    /// Returns the maximum number of writes of a sector of M and of S for data `times` times as
+    /// large, with the same number of accesses per page. S is unchanged: it wears evenly, or by
+    /// fetches and write-backs of each page. So is M with wear levelling. Without it, the hottest
+    /// sector of M keeps its share of all writes.
     pub(super) fn most_at(&self, times: u32, levelled: bool) -> [f64; 2] {
         let [m, s] = self.most.map(|most| f64::from(most.max(1)));
         [if levelled { m } else { m * f64::from(times) }, s]
@@ -67,27 +66,27 @@ impl Figures {
 }
 
 impl Outcome {
-    /// What a choice goes by.
+    /// Returns the figures for the choice of a case.
     pub(super) fn figures(&self) -> Figures {
         Figures { iops: self.iops, most: self.wear.map(|wear| wear.most) }
     }
 
-    /// Writes of the host, in sectors, until a sector of one memory is worn out.
+    /// Returns the sectors that the host can write until a sector of one memory is worn out.
     pub(super) fn life(&self) -> f64 {
         let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
         (1e9 / m).min(1e5 / s) * self.written as f64
     }
 
-    /// Writes of M's most-written sector when one of S has reached its endurance, if wear goes on
-    /// as it did.
+    /// Returns the writes of M's most written sector when a sector of S reaches its endurance, if
+    /// wear continues in the same way.
     pub(super) fn m_at_the_end_of_s(&self) -> f64 {
         let [m, s] = self.wear.map(|wear| f64::from(wear.most));
         m * 1e5 / s.max(1.0)
     }
 }
 
-/// The memories for `user` pages of data: in all a quarter more, `share` thousandths of it M. One
-/// page of S is for the ledger of the layer.
+/// Returns the memories for `user` pages of data. Their total is a quarter larger, and M has
+/// `share` thousandths of it. One page of S is for the ledger of the layer.
 fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
     let all = user + user / 4;
     let fast = (all * setup.share / 1000).max(40);
@@ -104,7 +103,7 @@ fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
     ]
 }
 
-/// Plays a workload, one request at a time; nothing when nobody waits any longer.
+/// Plays a workload, one request at a time. Returns `None` when cancelled.
 pub(super) fn play(
     setup: &Setup,
     load: &Load,
@@ -120,7 +119,7 @@ pub(super) fn play(
     let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
     let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format);
     let layer = layer.map_err(|why| failed(why.to_string()))?;
-    // The layer runs inside the SSD, whose own work is not modelled.
+    // The layer runs inside the SSD, where processing time is not modelled.
     let costs = HostCosts { command_ns: 0, copy_rate: u64::MAX / 8192, ..HostCosts::default() };
     let drives = specs.iter().map(Scm::new).collect();
     let world = World::of(layer, drives, costs);

@@ -1,4 +1,4 @@
-//! What fio does to the array: one pattern at one depth, and how fast that is.
+//! fio runs on the array: the speed of one pattern at one queue depth.
 
 use hostftl_core::Payload;
 use hostftl_drives::olive::{Conflicts, Olive, OliveSpec};
@@ -11,65 +11,66 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Error;
 
-/// Requests of a run.
+/// Number of requests of a run.
 const REQUESTS: u64 = 20_000;
-/// Sectors that are read: so many are written before.
+/// Number of sectors that are written before, and then read.
 const READ: u64 = 1 << 21;
-/// Requests under way wherever the paper does not speak of their number, which is everywhere.
+/// Default queue depth. The paper never states it.
 pub(super) const DEPTH: u32 = 8;
 
-/// What drives the array.
+/// Driver of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
-    /// The block driver: what is written lies where its address says.
+    /// The block driver: data is stored at its address.
     Block,
-    /// LightNVM: a media manager over raw chips.
+    /// LightNVM: a media manager on raw chips.
     LightNvm(LayerKind),
 }
 
-/// Where requests go.
+/// Access pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
-    /// One after the other.
+    /// Sequential.
     Sequential,
-    /// One after the other over the stripes of one chip: what a stream sees of a wide interleave.
+    /// Sequential over the stripes of one chip: the access of a single stream under a wide
+    /// interleave.
     OneChip,
-    /// Anywhere.
+    /// Random.
     Random,
-    /// Each on the next chip, behind what that chip was sent before.
+    /// Chips in rotation, each sequentially.
     InTurns,
 }
 
 /// One run of fio.
 #[derive(Clone, Debug)]
 pub(super) struct Bench {
-    /// The array.
+    /// Array.
     pub spec: OliveSpec,
     /// Reads or writes.
     pub op: Op,
-    /// Where they go.
+    /// Access pattern.
     pub walk: Walk,
-    /// Sectors of each.
+    /// Sectors per request.
     pub sectors: u32,
-    /// What drives the array.
+    /// Driver.
     pub driver: Driver,
-    /// How many are under way.
+    /// Queue depth.
     pub depth: u32,
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// Requests in a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 10^6 bytes in a second.
+    /// Speed in 10^6 bytes per second.
     pub mbs: f64,
-    /// What waited for what.
+    /// Waiting times by cause.
     pub conflicts: Conflicts,
 }
 
 impl Bench {
-    /// Runs it.
+    /// Runs the benchmark.
     pub(super) fn run(&self, seed: u64) -> Result<Found, Error> {
         let mut world = self.world()?;
         if self.op == Op::Read && self.driver != Driver::Block {

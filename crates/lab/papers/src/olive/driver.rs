@@ -1,4 +1,4 @@
-//! Tables 3 and 4: the block driver against LightNVM, 24 cells.
+//! Tables 3 and 4: the block driver compared with LightNVM, 24 cells.
 
 use hostftl_drives::olive::OliveSpec;
 use hostftl_layers::LayerKind;
@@ -9,8 +9,8 @@ use super::bench::{Bench, DEPTH, Driver, Found, Walk};
 use super::placing::{self, Gains};
 use crate::{Cell, Check, Error, Findings, Known, Sheet};
 
-/// A row of both tables: its name, whether LightNVM drives, reads or writes, random or not, the
-/// figures at 4, 64 and 128 KiB in MB/s or thousands of requests a second.
+/// A row of both tables: name, whether the driver is LightNVM, reads or writes, whether random, and
+/// the figures at 4, 64 and 128 KiB in MB/s or thousands of requests per second.
 type Published = (&'static str, bool, Op, bool, [f64; 3]);
 
 const PUBLISHED: [Published; 8] = [
@@ -24,32 +24,33 @@ const PUBLISHED: [Published; 8] = [
     ("LightNVM, random write (K/s)", true, Op::Write, true, [4.516, 0.813, 0.825]),
 ];
 
-/// Table 3 prints 128.632 for it, and the text that LightNVM's 210.009 is 5.7 % more.
+/// Table 3 prints 128.632 for this figure, but according to the text LightNVM's 210.009 is 5.7 %
+/// more.
 const MISPRINT: f64 = 198.632;
 
-/// Why reads that the block driver makes are as published.
+/// Explanation of the agreement for reads through the block driver.
 const CONSTANTS: &str = "the model's five constants are fitted";
-/// Why reads of what rrpc wrote are others.
+/// Explanation of the difference for reads of data written by rrpc.
 const STRIPS: &str = "on the board the interleave of 2 MiB lies below LightNVM too (sections 3.3 \
     and 4.2), so it reads as the block driver does, which is computed; ours reads what rrpc wrote \
     to the chips in turns, in strips of 64 KiB, of which 4 are its list: a stream finds two chips, \
     and a request that crosses strips is two";
-/// Why random writes that rrpc makes gain another factor.
+/// Explanation of the difference for random writes through rrpc.
 const BUFFERED: &str = "ours gathers small writes and parts long ones into strips of 64 KiB, so \
     all sizes are written at one speed, as computed; the original sends each request as it comes, \
     and so does the last column of the table of gains, which is near the published one";
-/// Why writes in order gain another factor.
+/// Explanation of the difference for sequential writes.
 const IN_ORDER: &str = "strips of 64 KiB keep four chips busy, as computed; the original sends \
     each request as it comes, and then the gain is how many chips the requests under way keep \
     busy: 3.3 with 8 of them, within 15 % of all three published with 3. The paper does not say \
     how many there were";
-/// What random writes of 128 KiB can't be.
+/// Excluded causes of the speed of random writes of 128 KiB.
 const TOO_FAST: &str = "not explained: 108 MB/s are published, and four chips at the speed of the \
     block driver's stream give 99, whatever goes where and however many are under way; ours parts \
     it into strips of 64 KiB, as computed";
-/// The closed form of reads.
+/// Source name of the closed form of reads.
 const SLOWEST: &str = "the block driver's, by the slower of host and chips";
-/// The closed form of gains.
+/// Source name of the closed form of gains.
 const BUSY: &str = "strips, all chips busy";
 
 fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
@@ -61,7 +62,7 @@ fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
     Bench { spec: OliveSpec::default(), op, walk, sectors: kib * 2, driver, depth: DEPTH }
 }
 
-/// Adds both tables and what they claim.
+/// Adds both tables and their claims.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)")
         .words(["cell"])
@@ -76,7 +77,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
         for ((kib, published), figure) in SIZES.into_iter().zip(cells).zip(&mut row) {
             let Found { iops, mbs, .. } = bench(driver, op, random, kib).run(seed)?;
             *figure = if random { iops / 1000.0 } else { mbs };
-            // The chips' times are those of writes in order: what comes out is what went in.
+            // The chip timings are fitted to sequential writes, so these figures are inputs.
             let is_input = !nvm && op == Op::Write && !random;
             sheet.row([
                 if is_input { format!("{name}, an input").into() } else { name.into() },
@@ -101,7 +102,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     add_pblk(findings, &ours, seed)
 }
 
-/// Adds the writes under `pblk`, of which the paper has no figure.
+/// Adds writes under `pblk`, for which the paper has no figure.
 fn add_pblk(findings: &mut Findings, rrpc: &[[f64; 3]], seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("The later media manager on the same chips")
         .words(["writes"])
@@ -126,7 +127,7 @@ fn add_pblk(findings: &mut Findings, rrpc: &[[f64; 3]], seed: u64) -> Result<(),
     Ok(())
 }
 
-/// A figure of Table 3, and where it stands.
+/// Returns a figure of Table 3 with its source.
 fn source(published: f64) -> Known {
     let table = "Table 3";
     if published == MISPRINT {
@@ -136,8 +137,8 @@ fn source(published: f64) -> Known {
     }
 }
 
-/// What LightNVM gains over the block driver: the quotients of the tables' rows, of which that of
-/// the block driver has the number `block`.
+/// Returns the gains of LightNVM over the block driver as quotients of the tables' rows. Row
+/// `block` is that of the block driver.
 fn gains(name: &'static str, block: usize, ours: &[[f64; 3]]) -> Gains {
     let quotient = |row: &[f64; 3], by: &[f64; 3]| std::array::from_fn(|at| row[at] / by[at]);
     let random = PUBLISHED[block].3;
@@ -177,7 +178,8 @@ fn claims(findings: &mut Findings, both: &[Gains; 2]) {
     findings.notes.push(unknown());
 }
 
-/// What the paper leaves open, and what no placing explains, with the figures of Table 4.
+/// Returns the text on details that the paper omits and differences that placement does not
+/// explain, with the figures of Table 4.
 fn unknown() -> String {
     let [block, order, random] = [4, 5, 7].map(|row: usize| PUBLISHED[row].4);
     let bytes = SIZES.map(|kib| f64::from(kib) * 1024.0 / 1e3);

@@ -1,4 +1,4 @@
-//! Figures 5 and 6: how the interleave spreads a stream over the chips.
+//! Figures 5 and 6: the effect of the interleave on a stream.
 
 use hostftl_drives::olive::OliveSpec;
 use hostftl_report::{Axis, Lines};
@@ -8,12 +8,12 @@ use super::SIZES;
 use super::bench::{Bench, DEPTH, Driver, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
-/// The interleaves, in KiB.
+/// Interleaves in KiB.
 const WIDTHS: [u32; 7] = [4, 8, 16, 32, 64, 128, 2048];
-/// Which of them the paper found best for writes of 4, 64 and 128 KiB.
+/// Best interleaves in the paper for writes of 4, 64 and 128 KiB.
 const BEST_WRITES: [u32; 3] = [8, 128, 128];
 
-/// Why one interleave is best for writes.
+/// Explanation of the best interleave for writes.
 const JUMPS: &str = "what counts is how long a chip takes for a KiB, which is least in pieces of \
     128 KiB, and that each stripe begins with a jump, which two writes of a stripe share; small \
     writes under way at once share a chip the more, the wider the interleave";
@@ -29,14 +29,14 @@ fn sweep(op: Op, kib: u32, seed: u64) -> Result<Vec<f64>, Error> {
     WIDTHS.into_iter().map(speed).collect()
 }
 
-/// The first of the widths that are as fast as any.
+/// Returns the smallest of the fastest widths.
 fn best(speeds: &[f64]) -> u32 {
     let most = speeds.iter().copied().fold(0.0, f64::max);
     let at = speeds.iter().position(|speed| *speed >= most * 0.999);
     WIDTHS[at.expect("there is a fastest")]
 }
 
-/// Whether no width is faster than this one, to a per cent.
+/// Returns whether no width is faster than this one by more than one per cent.
 fn is_best(speeds: &[f64], width: u32) -> bool {
     let most = speeds.iter().copied().fold(0.0, f64::max);
     let at = WIDTHS.iter().position(|it| *it == width);

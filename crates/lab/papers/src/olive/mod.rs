@@ -11,10 +11,10 @@ mod ports;
 
 use crate::{Error, Findings, Options, Watch};
 
-/// The request sizes of the paper, in KiB.
+/// Request sizes of the paper in KiB.
 const SIZES: [u32; 3] = [4, 64, 128];
 
-/// Makes the experiment.
+/// Runs the experiment.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("Olive: eMMC chips under a block driver and under LightNVM");
     findings.lead =

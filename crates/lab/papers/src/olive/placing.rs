@@ -1,9 +1,9 @@
-//! What placing does to Tables 3 and 4, by closed forms, and by a run in which each request goes
-//! whole to the next chip.
+//! The effect of placement on Tables 3 and 4, by closed forms and by a run in which each request
+//! goes to the next chip as a whole.
 //!
-//! Our `rrpc` gathers writes into strips, which go to the chips in turns; the original sends each
-//! request as it comes. On the board the interleave lies below LightNVM, so that it reads as the
-//! block driver does.
+//! `rrpc` of HostFTL gathers writes into strips, which go to the chips in rotation. The original
+//! sends each request as it arrives. On the board, the interleave is below LightNVM, so reads
+//! behave as under the block driver.
 
 use hostftl_drives::olive::OliveSpec;
 use hostftl_trace::Op;
@@ -12,22 +12,22 @@ use super::SIZES;
 use super::bench::{Bench, DEPTH, Driver, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
-/// Sectors of a strip of `rrpc` with its defaults, and those of them that are data: its last block
-/// is the strip's list.
+/// Sectors of a strip of `rrpc` with its defaults, and the number of them for data. The last block
+/// is the strip's listing.
 const STRIP: (u32, u32) = (128, 120);
 
 /// Sectors in 10^6 bytes.
 const MEGABYTE: f64 = 1e6 / 512.0;
 
-/// Numbers of requests under way, of which the paper does not speak.
+/// Queue depths to try, because the paper does not state one.
 const DEPTHS: [u32; 6] = [2, 3, 4, 6, 8, 16];
 
-/// How many per cent a gain may be off the published.
+/// Tolerance of a gain in per cent of the published one.
 pub(super) const NEAR: f64 = 15.0;
 
-/// How fast the array reads as the block driver lays data: in 10^6 bytes a second in order, from
-/// one chip, and in thousands of requests a second at random, from all; what takes longest there
-/// sets the pace.
+/// Returns the read speed with the data layout of the block driver: sequential from one chip in
+/// 10^6 bytes per second, or random from all chips in thousands of requests per second. The slowest
+/// component determines it.
 pub(super) fn reads(random: bool, kib: u32) -> f64 {
     let (spec, sectors) = (OliveSpec::default(), kib * 2);
     let [host, chip] = [spec.host_time(sectors, false), spec.chip_time(sectors, false)];
@@ -36,9 +36,9 @@ pub(super) fn reads(random: bool, kib: u32) -> f64 {
     if random { 1e6 / each } else { f64::from(sectors) / MEGABYTE * 1e9 / each }
 }
 
-/// What writing in strips gains over the block driver when all chips are always busy. Of the block
-/// driver's random writes so many chips are busy as of a closed network of equal chips with
-/// exponential times; a stream keeps one.
+/// Returns the gain of writing in strips over the block driver if all chips are always busy. For
+/// the block driver's random writes, the number of busy chips is that of a closed network of equal
+/// chips with exponential times. A sequential stream keeps one chip busy.
 pub(super) fn strips(random: bool, kib: u32) -> f64 {
     let (spec, sectors) = (OliveSpec::default(), kib * 2);
     let (chips, depth) = (spec.chips as f64, f64::from(DEPTH));
@@ -52,8 +52,8 @@ pub(super) fn strips(random: bool, kib: u32) -> f64 {
     chips * speed(data, spec.chip_time(whole, true)) / block
 }
 
-/// Adds what LightNVM's writes gain by placing, in order and at random, and the claim that random
-/// writes gain what is published when each request goes whole.
+/// Adds the gains of LightNVM's writes by placement, and the claim that random writes reach the
+/// published gain if requests are not split.
 pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
         .words(["writes"])
@@ -93,14 +93,15 @@ pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Resu
     by_depth(findings, rows, seed)
 }
 
-/// Writes a second when each stays whole: to the chips in turns, or as the block driver lays them.
+/// Returns the writes per second without splitting: to the chips in rotation, or in the layout of
+/// the block driver.
 fn writes(walk: Walk, kib: u32, depth: u32, seed: u64) -> Result<f64, Error> {
     let (spec, driver) = (OliveSpec::default(), Driver::Block);
     let bench = Bench { spec, op: Op::Write, walk, sectors: kib * 2, driver, depth };
     Ok(bench.run(seed)?.iops)
 }
 
-/// Adds what is gained by how many requests are under way, when each goes whole to the next chip.
+/// Adds the gains by queue depth if each request goes to the next chip as a whole.
 fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
     let title = "Gains when each request goes whole to the next chip, by how many are under way";
     let mut sheet = Sheet::new(title)
@@ -139,18 +140,18 @@ fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(),
     Ok(())
 }
 
-/// What LightNVM gains over the block driver, at 4, 64 and 128 KiB.
+/// Gains of LightNVM over the block driver, at 4, 64 and 128 KiB.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gains {
-    /// Which writes.
+    /// Name of the pattern.
     pub name: &'static str,
-    /// Whether at random.
+    /// Whether it is random.
     pub random: bool,
-    /// As Table 4 has it.
+    /// Gains in Table 4.
     pub published: [f64; 3],
-    /// What we find.
+    /// Gains of the experiment.
     pub ours: [f64; 3],
-    /// What we find of the block driver, in requests a second.
+    /// Speed of the block driver in the experiment, in requests per second.
     pub block: [f64; 3],
 }
 
@@ -172,9 +173,10 @@ mod tests {
 
     #[test]
     fn strips_gain_what_four_chips_and_a_longer_write_give() {
-        // 60 KiB in 4169 µs on four chips, against 4 KiB in 685 µs on one.
+        // 60 KiB in 4169 µs on four chips, compared with 4 KiB in 685 µs on one.
         assert!(near(strips(false, 4), 4.0 * (60.0 / 4169.0) / (4.0 / 685.0)));
-        // Of four chips 32/11 are busy with random writes, which take a third longer.
+        // With random writes, 32/11 of the four chips are busy, and each write takes a third
+        // longer.
         let block = 32.0 / 11.0 * 128.0 / (5274.0 * 4.0 / 3.0);
         assert!(near(strips(true, 128), 4.0 * (60.0 / 4169.0) / block));
     }

@@ -1,5 +1,5 @@
-//! Figure 7: four ACP ports against one ACP and four HP ports; and what too few buses and
-//! controllers cost.
+//! Figure 7: four ACP ports compared with one ACP and four HP ports; and the cost of shared buses
+//! and controllers.
 
 use hostftl_drives::olive::{OliveSpec, Port};
 use hostftl_trace::Op;
@@ -49,7 +49,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds what waits when chips share buses and controllers, which the paper set aside.
+/// Adds the waiting times if chips share buses and controllers, a case that the paper excludes.
 pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let ours = [
         "MB/s",

@@ -1,5 +1,5 @@
-//! One workload on one drive, with and without the scrambler: the drive is aged and then timed, one
-//! request at a time.
+//! One workload on one drive, with or without the scrambler. The drive is aged and then measured at
+//! queue depth 1.
 
 use hostftl_core::{Cause, Nanos, Payload};
 use hostftl_drives::{Clock, DriveSpec};
@@ -9,10 +9,10 @@ use hostftl_trace::{Op, Record};
 
 use crate::Error;
 
-/// Sectors of a request that fills the drive: 1 MiB.
+/// Sectors per request of the fill: 1 MiB.
 const CHUNK: u64 = 2048;
 
-/// A drive of the paper's blocks (4 MiB, 256 pages of 16 KiB) with one chip.
+/// Returns a drive with the paper's blocks (4 MiB, 256 pages of 16 KiB) and one chip.
 pub(super) fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error> {
     let spare = 100.0 - exported_percent;
     let text = format!(
@@ -23,18 +23,18 @@ pub(super) fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec
     DriveSpec::parse(&text, "mlc-16k").map_err(|why| Error::Failed(why.to_string()))
 }
 
-/// What was measured.
+/// Measured figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     /// Requests.
     pub requests: u64,
-    /// How long they took, in ns.
+    /// Total duration in ns.
     pub took: Nanos,
-    /// How long reads took on average, in us.
+    /// Mean duration of reads in us.
     pub read_us: Option<f64>,
-    /// How long writes took on average, in us.
+    /// Mean duration of writes in us.
     pub write_us: Option<f64>,
-    /// Pages that the drive's collection copied.
+    /// Pages copied by the drive's garbage collection.
     pub gc_copies: u64,
     /// Blocks erased.
     pub erases: u64,
@@ -44,20 +44,20 @@ pub(crate) struct Measured {
     pub energy: f64,
     /// Bytes of the layer's tables.
     pub table_bytes: u64,
-    /// How often each rule chose a page.
+    /// Number of pages chosen by each rule.
     pub rules: [u64; 3],
-    /// Sectors that the host wrote.
+    /// Sectors written by the host.
     pub written: u64,
 }
 
 impl Measured {
-    /// Microseconds for each request.
+    /// Returns the microseconds per request.
     pub(crate) fn us(&self) -> f64 {
         self.took as f64 / self.requests.max(1) as f64 / 1e3
     }
 }
 
-/// A stack that is aged and then timed.
+/// A stack to be aged and then measured.
 pub(super) struct Bench {
     world: World<AnyLayer>,
     table_bytes: u64,
@@ -70,7 +70,7 @@ fn failed(why: impl std::fmt::Display) -> Error {
 }
 
 impl Bench {
-    /// `layer` over a new drive.
+    /// Creates `layer` over a new drive.
     pub(super) fn new(spec: &DriveSpec, layer: &LayerConfig) -> Result<Self, Error> {
         let devices = [spec.device_info()];
         let plan = AnyLayer::plan(layer, &devices).map_err(failed)?;
@@ -97,8 +97,8 @@ impl Bench {
         Ok(front)
     }
 
-    /// Writes the first `sectors` in order, and then plays those of `records` that write, all
-    /// without taking time: reads age nothing.
+    /// Writes the first `sectors` in order, then plays the writes of `records`, all in logical
+    /// time. Reads are omitted because they do not age the drive.
     pub(super) fn age(
         &mut self,
         sectors: u64,
@@ -114,7 +114,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Plays `records`, one after the other.
+    /// Plays `records` one after the other.
     pub(super) fn measure(
         &mut self,
         records: impl Iterator<Item = Record>,
@@ -146,7 +146,7 @@ impl Bench {
         self.world.layer().rules()
     }
 
-    /// Stops the stack and checks the laws of conservation over its whole life.
+    /// Stops the stack and checks the conservation laws over its whole life.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.world.stop().map_err(failed)?;
         check_laws(&self.world, &self.asked).map_err(failed)

@@ -1,4 +1,4 @@
-//! The cases of the reference model, and writes of several sizes with and without alignment.
+//! The cases of the reference model, and writes of several sizes, aligned and misaligned.
 
 use hostftl_layers::LayerConfig;
 use hostftl_trace::{Grain, Op, Record};
@@ -8,43 +8,43 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::LBA;
 use crate::Options;
 
-/// Sectors of a page of the drive.
+/// Sectors per page of the drive.
 const PAGE: u32 = 32;
-/// Sectors of a MiB.
+/// Sectors per MiB.
 const MIB: u64 = 2048;
-/// The least data: the drive needs blocks to collect.
+/// Minimum size of the data in sectors, so that the drive has blocks to collect.
 pub(super) const LEAST: u64 = 256 * MIB;
 
-/// Writes at random places of 512 MiB, with the figures of the reference model.
+/// Random writes over 512 MiB, with the figures of the reference model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference {
-    /// What it is.
+    /// Name.
     pub name: &'static str,
     /// Free capacity in per cent.
     pub free: u32,
-    /// Length of a write, and what it is aligned to, in sectors.
+    /// Length of a write in sectors.
     pub size: u64,
-    /// As above.
+    /// Alignment of writes in sectors.
     pub grain: u64,
-    /// By how many sectors all writes are off that alignment.
+    /// Misalignment of all writes in sectors.
     pub offset: u64,
     /// Whether nine of ten writes go to a tenth of the data.
     pub skew: bool,
-    /// The scrambler.
+    /// Scrambler.
     pub layer: &'static str,
-    /// What the drive exports of its pages, in per cent.
+    /// Share of its pages that the drive exports, in per cent.
     pub exported: f64,
-    /// Time of a request without and with the scrambler, in us, where there is one.
+    /// Time per request without and with the scrambler in us, if known.
     pub times: [Option<f64>; 2],
-    /// Its gain.
+    /// Gain.
     pub gain: f64,
-    /// Change of copies and erases in per cent, where there is one.
+    /// Changes of copies and erases in per cent, if known.
     pub changes: Option<[f64; 2]>,
 }
 
-/// The scrambler with its default slot, 4 KiB.
+/// The scrambler with its default slot of 4 KiB.
 pub(super) const PLAIN: &str = "scrambler:spare=0";
-/// The scrambler whose slot is chosen by the first writes.
+/// The scrambler with a slot that is chosen by the first writes.
 const AUTO: &str = "scrambler:spare=0:slot=auto";
 
 const fn case(name: &'static str, free: u32, size: u64, times: [f64; 2], gain: f64) -> Reference {
@@ -63,7 +63,7 @@ const fn case(name: &'static str, free: u32, size: u64, times: [f64; 2], gain: f
     }
 }
 
-/// The reference table, in its order, and the row with fewer addresses.
+/// The reference table in its order, and an additional row with fewer addresses.
 pub(super) const REFERENCE: [Reference; 9] = [
     Reference {
         changes: Some([-72.0, -47.0]),
@@ -107,12 +107,12 @@ pub(super) const REFERENCE: [Reference; 9] = [
 ];
 
 impl Reference {
-    /// The data in sectors.
+    /// Returns the size of the data in sectors.
     pub(crate) fn data(options: &Options) -> u64 {
         options.size.pick(LEAST, 512 * MIB, 512 * MIB)
     }
 
-    /// Endless writes.
+    /// Returns an infinite sequence of writes.
     pub(crate) fn writes(&self, data: u64, seed: u64) -> impl Iterator<Item = Record> + use<> {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (size, grain, skew) = (self.size, self.grain, self.skew);
@@ -130,7 +130,7 @@ impl Reference {
 }
 
 impl Reference {
-    /// Sectors of the slot that is chosen by the first writes.
+    /// Returns the slot in sectors that the first writes select.
     pub(crate) fn chosen_slot(&self, data: u64, seed: u64) -> u32 {
         let mut grain = Grain::default();
         for write in self.writes(data, seed) {
@@ -145,11 +145,12 @@ impl Reference {
     }
 }
 
-/// Sectors by which the partitions of servers were misaligned when the traces were taken: the first
-/// began behind 63 sectors. That src1_0's server was one of these is our inference.
+/// Misalignment of partitions on servers at the time of the traces in sectors: the first partition
+/// began at sector 63. It is an inference that src1_0's server was one of these.
 pub(super) const MISALIGNED: u64 = 63;
 
-/// Writes of 8 to 64 KiB in units of their own size, aligned and not, by slots of one LBA.
+/// Returns cases of writes of 8 to 64 KiB in units of their own size, aligned and misaligned, with
+/// slots of one LBA.
 pub(super) fn sizes() -> Vec<Reference> {
     let names = ["8 KiB", "16 KiB", "32 KiB", "64 KiB"];
     let sizes = names.into_iter().zip([16, 32, 64, 128]);

@@ -1,4 +1,4 @@
-//! What the paper prints, what a model computes, and what we find.
+//! Claims: the paper and an independent model compared with the experiment.
 
 use hostftl_sim::theory;
 
@@ -8,10 +8,10 @@ use super::loads::{HEADLINE, Workload};
 use super::{BySlot, FREE, Pair};
 use crate::{Band, Check, Findings, Known};
 
-/// Where the figures of the specification's own model come from.
+/// Source name of the model in the specification.
 const MODEL: &str = "independent model of the description";
 
-/// Adds the claims of the model, and the lead; `blind` is the first case without rule 2.
+/// Adds the claims on the model, and the summary. `blind` is the first case without rule 2.
 pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured) {
     for (case, pair) in REFERENCE.iter().zip(reference) {
         let claim = format!("gain, {}", case.name);
@@ -30,7 +30,8 @@ pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured)
     let claim = "programs for each request without rule 2: a catastrophe";
     let check = Check::new(claim, programs, Band::AtLeast(8.0));
     findings.checks.push(check.computed(Known::new(15.0, MODEL)));
-    // Of 160 blocks for 128 of data up to four are set aside; each write programs a page.
+    // There are 160 blocks for 128 blocks of data, and up to four are reserved. Each write programs
+    // a page.
     let none = &reference[0].none;
     let waf = none.programs as f64 / none.requests as f64;
     let known = Known::new(theory::greedy(158.0 / 128.0, 256), "closed form, greedy, α 1.234");
@@ -48,7 +49,7 @@ pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured)
     );
 }
 
-/// Adds the claims of the paper's workloads, and of writes by size and alignment.
+/// Adds the claims on the paper's workloads, and on writes by size and alignment.
 pub(super) fn paper(
     checks: &mut Vec<Check>,
     loads: &[Workload],
@@ -60,7 +61,7 @@ pub(super) fn paper(
     extremes(checks, loads, paper);
 }
 
-/// The paper's own figure.
+/// Returns the claim on the paper's main figure.
 fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
     let all = loads.iter().zip(paper.chunks(FREE.len()));
     let headline = || all.clone().filter(|(load, _)| load.name.starts_with(HEADLINE));
@@ -75,15 +76,15 @@ fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
     }
 }
 
-/// What lies between the paper and a run of the trace itself.
+/// Explanation of a difference on the trace itself.
 const UNSAID: &str = "the trace itself: its addresses are packed here, and not more than its \
                       first 400,000 requests are timed";
-/// What lies between the trace and what stands in for it.
+/// Explanation of a difference on the stand-in.
 const STAND_IN: &str = "the trace is not at hand; its stand-in writes 16 KiB and is misaligned by \
                         31.5 KiB, as servers of that time were (inference); aligned whole pages \
                         can gain nothing";
 
-/// Writes by size and alignment.
+/// Adds the claims on writes by size and alignment.
 fn by_size(checks: &mut Vec<Check>, by_slot: &[BySlot]) {
     let gains =
         |offset: usize| by_slot.iter().skip(offset).step_by(2).map(|it| it.lba.write_gain());
@@ -104,7 +105,7 @@ fn by_size(checks: &mut Vec<Check>, by_slot: &[BySlot]) {
     checks.push(Check::new(claim, least_of(of_best), Band::AtLeast(0.95)));
 }
 
-/// What the abstract says of the paper's workloads without a name.
+/// Adds the claims of the abstract, which does not name their workloads.
 fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     let given = loads.iter().any(|load| load.given);
     let told = |check: Check| if given { check.on_given_trace() } else { check };
@@ -128,11 +129,11 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     );
 }
 
-/// Erases below which a quotient says nothing.
+/// Minimum number of erases for a meaningful quotient.
 const ENOUGH: u64 = 20;
-/// Where the figures by alignment come from.
+/// Source of the figures by alignment.
 const ALIGNMENT: &str = "independent model, one size of 8 to 64 KiB";
-/// The conference abstract, which is no seed.
+/// Source name of the conference abstract.
 const ABSTRACT: &str = "abstract of the conference paper, no seed";
 
 fn most_of(gains: impl Iterator<Item = f64>) -> f64 {
@@ -159,7 +160,7 @@ mod tests {
         let mut options = Options { size, sweep, traces: None, threads, seed, commit: "" };
         let verdicts = |options: &Options| {
             let loads = workloads(options).unwrap();
-            // Nothing was measured: no claim holds.
+            // Without measurements no claim holds.
             let pairs = vec![Pair::default(); loads.len() * FREE.len()];
             let headline = headline(&loads, &pairs);
             let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! The paper's five workloads: the traces where they are given, and what stands in for them.
+//! The paper's five workloads: traces of the user, or stand-ins.
 
 use std::path::{Path, PathBuf};
 
@@ -8,34 +8,34 @@ use super::cases::{LEAST, MISALIGNED};
 use crate::traces::{Origin, SHIPPED, file};
 use crate::{Error, Options};
 
-/// Requests of a trace that are timed.
+/// Number of requests of a trace that are measured.
 const TIMED: u64 = 400_000;
 
 /// One of the paper's workloads.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Where it comes from.
+    /// Origin.
     pub origin: Origin,
-    /// Whether it is a trace of which nothing is known to hold: not the shipped one.
+    /// Whether it is a trace without expected results, that is, not the shipped one.
     pub given: bool,
-    /// What it is.
+    /// Description.
     pub about: String,
     source: Source,
     /// Sectors by which its requests are shifted.
     shift: u64,
-    /// The data in sectors.
+    /// Size of the data in sectors.
     pub data: u64,
-    /// Requests that are timed.
+    /// Number of requests that are measured.
     pub count: u64,
 }
 
-/// The workload of the headline figure.
+/// Workload of the paper's main figure.
 pub(super) const HEADLINE: &str = "src1_0";
 
-/// Name, data in GB, and what stands in: the write share and the mean size are published of the
-/// trace, the skew is ours.
+/// Name, data in GB, and stand-in. Its write share and mean size are published properties of the
+/// trace; the skew is chosen.
 const PAPER: [(&str, f64, &str); 5] = [
     ("Financial1", 0.53, "zipf:size=4k,read=23,theta=0.9"),
     ("tpcc-mysql", 0.65, "zipf:size=16k,read=40,theta=0.8"),
@@ -44,8 +44,9 @@ const PAPER: [(&str, f64, &str); 5] = [
     (HEADLINE, 60.62, "uniform:size=16k,read=56"),
 ];
 
-/// The workloads: traces of these names where the folder has them, `mariadb-oltp` for tpcc-mysql,
-/// and synthetic ones for the others. src1_0's stand-in is there twice, aligned and not.
+/// Returns the workloads: traces of these names if the folder has them, `mariadb-oltp` for
+/// tpcc-mysql, and synthetic ones for the others. The stand-in of src1_0 is included twice, aligned
+/// and misaligned.
 pub(super) fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     let all = PAPER.iter().skip(options.size.pick(2, 0, 0)).step_by(options.size.pick(2, 1, 1));
     let mut loads = Vec::new();
@@ -66,7 +67,7 @@ pub(super) fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     Ok(loads)
 }
 
-/// The trace for the workload `name`, and how the file is called.
+/// Returns the trace for the workload `name`, and the name of the file.
 fn trace(folder: &Path, name: &'static str) -> Option<(&'static str, PathBuf)> {
     let names = match name {
         "tpcc-mysql" => &["tpcc-mysql", "tpcc", SHIPPED, "mariadb-oltp"][..],
@@ -80,7 +81,7 @@ fn failed(why: TraceError) -> Error {
 }
 
 impl Workload {
-    /// The trace `called` in a file.
+    /// Opens the trace `called` in a file.
     fn recorded(name: &'static str, called: &str, path: &Path) -> Result<Self, Error> {
         let source: Source = path.display().to_string().parse().map_err(failed)?;
         let (mut data, mut count) = (0, 0);
@@ -94,7 +95,7 @@ impl Workload {
         Ok(Workload { name, origin, given, about, source, shift: 0, data, count })
     }
 
-    /// What stands in for a trace.
+    /// Creates the stand-in of a trace.
     fn synthetic(
         name: &'static str,
         gb: f64,
@@ -116,7 +117,7 @@ impl Workload {
         Ok(Workload { name, origin, given: false, about, source, shift: 0, data, count })
     }
 
-    /// The requests, again and again; flushes left out.
+    /// Returns the requests without flushes, repeated endlessly.
     pub(super) fn requests(
         &self,
         seed: u64,

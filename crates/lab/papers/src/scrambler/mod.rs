@@ -1,4 +1,4 @@
-//! The LBA scrambler: a middleware that writes where the drive collects next.
+//! The LBA scrambler: a layer that directs writes to the blocks that the drive will collect next.
 //!
 //! Source: Sun, Iwasaki, Soga, Johguchi and Takeuchi, "LBA Scrambler: A NAND Flash Aware Data
 //! Management Scheme for High-Performance Solid-State Drives" (IEEE TVLSI), and its conference
@@ -21,19 +21,19 @@ use loads::{Workload, workloads};
 
 /// Free capacities of the paper, in per cent.
 const FREE: [u32; 4] = [20, 40, 60, 80];
-/// The scrambler of the paper: its unit is the LBA.
+/// The scrambler of the paper, whose unit is the LBA.
 const LBA: &str = "scrambler:spare=0:slot=512";
-/// Sectors of a block.
+/// Sectors per block.
 const BLOCK: u64 = 8192;
-/// How full a page may get, with the scrambler that keeps to it; 1 is the default.
+/// Limits on the utilisation of a page, each with its scrambler; the default is 1.
 const UTIL: [(f64, &str); 3] = [
     (0.25, "scrambler:spare=0:util=0.25"),
     (0.5, "scrambler:spare=0:util=0.5"),
     (0.75, "scrambler:spare=0:util=0.75"),
 ];
 
-/// The thresholds of rules 1 and 2, which the paper calls sufficient and enough: those studied,
-/// with the scrambler that keeps to them; 0 is the default of both.
+/// Studied thresholds of rules 1 and 2 (*sufficient* and *enough* in the paper), each with its
+/// scrambler; the default of both is 0.
 const THRESHOLDS: [(&str, &str); 6] = [
     ("sufficient 0.02", "scrambler:spare=0:sufficient=0.02"),
     ("sufficient 0.1", "scrambler:spare=0:sufficient=0.1"),
@@ -43,32 +43,32 @@ const THRESHOLDS: [(&str, &str); 6] = [
     ("enough 0.25", "scrambler:spare=0:enough=0.25"),
 ];
 
-/// Without and with the scrambler.
+/// Figures without and with the scrambler.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pair {
     /// The drive alone.
     pub none: Measured,
-    /// Under the scrambler.
+    /// The drive under the scrambler.
     pub scrambled: Measured,
 }
 
 impl Pair {
-    /// How many times as fast requests are.
+    /// Returns the speed of requests, relative to the drive alone.
     pub(crate) fn gain(&self) -> f64 {
         self.none.us() / self.scrambled.us()
     }
 
-    /// How many times as fast writes are.
+    /// Returns the speed of writes, relative to the drive alone.
     pub(crate) fn write_gain(&self) -> f64 {
         ratio(self.none.write_us, self.scrambled.write_us)
     }
 
-    /// How many times as long reads take.
+    /// Returns the duration of reads, relative to the drive alone.
     pub(crate) fn read_penalty(&self) -> f64 {
         ratio(self.scrambled.read_us, self.none.read_us)
     }
 
-    /// The change of a figure in per cent, per request; nothing where there is next to none of it.
+    /// Returns the change of a figure per request, in per cent; `None` if it is close to zero.
     pub(crate) fn change(&self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
         let each = |it: &Measured| of(it) / it.requests.max(1) as f64;
         let (before, after) = (each(&self.none), each(&self.scrambled));
@@ -83,15 +83,15 @@ fn ratio(one: Option<f64>, other: Option<f64>) -> f64 {
     }
 }
 
-/// Writes of one size through slots of two lengths.
+/// Writes of one size with slots of two lengths.
 pub(crate) struct BySlot<'a> {
     /// The writes.
     pub case: &'a Reference,
-    /// Through slots of 512 B.
+    /// Figures with slots of 512 B.
     pub lba: &'a Pair,
-    /// Through slots of 4 KiB.
+    /// Figures with slots of 4 KiB.
     pub block: Pair,
-    /// Sectors of the slot that is chosen by the first writes.
+    /// Slot in sectors that the first writes select.
     pub chosen: u32,
 }
 
@@ -112,7 +112,7 @@ impl<'a> BySlot<'a> {
         pairs.map(of).collect()
     }
 
-    /// Through the slots that are chosen, which are among those that were measured.
+    /// Returns the figures with the selected slot, which is one of the two.
     pub(crate) fn by_chosen(&self) -> &Pair {
         match self.chosen {
             1 => self.lba,
@@ -122,7 +122,7 @@ impl<'a> BySlot<'a> {
     }
 }
 
-/// What is measured.
+/// A measurement.
 enum Job<'a> {
     Case(&'a Reference, &'a str),
     Load(&'a Workload, u32, &'a str),
@@ -136,7 +136,7 @@ impl Job<'_> {
         }
     }
 
-    /// An error with what it broke.
+    /// Adds the name of the job to an error.
     fn named(&self, why: Error) -> Error {
         let (free, layer) = match self {
             Job::Case(case, layer) => (case.free, layer),
@@ -150,7 +150,7 @@ impl Job<'_> {
         }
     }
 
-    /// The drive is filled, overwritten twice (half as often by the larger workloads), and timed.
+    /// Fills the drive, overwrites it twice (half as often with larger workloads), and measures.
     fn run(&self, options: &Options) -> Result<Measured, Error> {
         let (data, free, exported, layer) = match self {
             Job::Case(case, layer) => (Reference::data(options), case.free, case.exported, layer),
@@ -182,7 +182,7 @@ impl Job<'_> {
     }
 }
 
-/// Makes the experiment.
+/// Runs the experiment.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let loads = workloads(options)?;
     let blind = "scrambler:spare=0:refresh=0";

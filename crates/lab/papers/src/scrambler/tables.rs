@@ -1,4 +1,4 @@
-//! What was found, as tables, a chart and words.
+//! Results as tables, a chart and text.
 
 use hostftl_report::{Bars, Figure};
 
@@ -24,7 +24,7 @@ fn erases(it: &Measured) -> f64 {
     it.erases as f64
 }
 
-/// Ours beside the reference model.
+/// Returns the results compared with the reference model.
 pub(super) fn reference(pairs: &[Pair]) -> Sheet {
     let title = "An independent model (512 MiB of data) beside ours: time for each request";
     let mut sheet = Sheet::new(title)
@@ -60,7 +60,7 @@ pub(super) fn reference(pairs: &[Pair]) -> Sheet {
     sheet
 }
 
-/// How full a page may get before another is taken.
+/// Returns the results by the utilisation limit of a page.
 pub(super) fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
     let title = "How full a page may get, at 20 % free and 4 KiB (not in the reference model)";
     let shares = UTIL.iter().map(|(share, _)| format!("{share:.2}")).chain(["1.00".to_owned()]);
@@ -68,7 +68,7 @@ pub(super) fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
     varied(title, "util_max", shares.zip(all), whole)
 }
 
-/// What rules 1 and 2 do with other thresholds.
+/// Returns the results by the thresholds of rules 1 and 2.
 pub(super) fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
     let title = "Sufficient (rule 1) and enough (rule 2), at 20 % free and 4 KiB";
     let names = THRESHOLDS.iter().map(|(name, _)| (*name).to_owned());
@@ -76,7 +76,7 @@ pub(super) fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
     varied(title, "threshold", all, whole)
 }
 
-/// A row for each of several scramblers over the drive of `whole`.
+/// Returns a table with a row for each of several scramblers on the drive of `whole`.
 fn varied<'a>(
     title: &str,
     head: &str,
@@ -106,7 +106,7 @@ fn rows<'a>(
     names.zip(pairs)
 }
 
-/// The paper's grid: what the scrambler changes.
+/// Returns the paper's grid: the changes by the scrambler.
 pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let ours = ["ours, write gain", "gc runs", "copied pages", "energy", "endurance", "read time"];
     let title = "The paper's workloads: what the scrambler changes, slots of 512 B";
@@ -127,7 +127,7 @@ pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     sheet
 }
 
-/// Writes by size, aligned and not.
+/// Returns the results of writes by size, aligned and misaligned.
 pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
     let title = "src1_0's question: writes at random, 20 % free, by alignment and slot";
     let ours = [
@@ -154,7 +154,7 @@ pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
     sheet
 }
 
-/// Figures of the scrambler itself.
+/// Returns internal figures of the scrambler.
 pub(super) fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let mut sheet = Sheet::new("Inside: shares of the rules, tables, throughput")
         .words(["workload, free"])
@@ -180,7 +180,7 @@ fn percent_of(share: f64) -> Cell {
     Cell::Text(format!("{:.0} %", share * 100.0))
 }
 
-/// Write gains.
+/// Returns a chart of the write gains.
 pub(super) fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
     let names: Vec<&str> = loads.iter().map(|load| load.name).collect();
     let mut bars =
@@ -193,7 +193,7 @@ pub(super) fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
     bars.figure()
 }
 
-/// How it was made, and what to know.
+/// Adds the configuration and notes.
 pub(super) fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) {
     let setting = &mut findings.setting;
     setting.push(
@@ -246,8 +246,8 @@ pub(super) fn settings(findings: &mut Findings, loads: &[Workload], options: &Op
     ]);
 }
 
-/// By how many per cent more is written until the blocks are worn out; nothing where none was
-/// erased.
+/// Returns the increase of the amount written until the blocks are worn out, in per cent; `None`
+/// without erases.
 fn longer(pair: &Pair) -> Option<f64> {
     let change = pair.change(erases).filter(|change| *change > -99.0);
     change.map(|change| 1e4 / (100.0 + change) - 100.0)

@@ -1,4 +1,4 @@
-//! The laboratory: one modelled drive, RAID 5 over four, and the log array over the same four.
+//! The compared stacks: one modelled drive, RAID 5 over four, and the log array over the same four.
 
 use hostftl_core::{DeviceInfo, Layer, Payload};
 use hostftl_drives::{Clock, DriveSpec};
@@ -11,34 +11,36 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::ROUNDS;
 use crate::{Error, Options, Watch};
 
-/// A slice of a drive like the seed's, with all its dies, as fast as one and as full; and a quarter
-/// of that slice, for tests.
+/// A slice of a drive like the paper's, with all its dies, its speed and its utilisation; and a
+/// quarter of that slice for tests.
 const NAMES: [&str; 2] = ["tlc-7t", "tlc-7t:capacity=1g"];
-/// Requests under way, as 16 jobs with 128 each.
+/// Queue depth of 16 jobs with 128 requests each.
 const DEPTH: u32 = 2048;
-/// Requests measured.
+/// Number of measured requests, by size of the experiment.
 const REQUESTS: [u64; 3] = [20_000, 300_000, 1_000_000];
-/// How much of a block's bytes compression saves, in per cent.
+/// Percentage of a block's bytes saved by compression.
 const SAVED: u8 = 67;
-/// Sectors of a block, and of a chunk of RAID 5.
+/// Sectors per block.
 const BLOCK: u64 = 8;
+/// Sectors per chunk of RAID 5.
 const CHUNK: u32 = 128;
-/// Rows of 4 KiB in md's stripe cache as it begins; since Linux 4.1 it grows while memory is free.
+/// Initial size of md's stripe cache, in rows of 4 KiB. Since Linux 4.1 it grows while memory is
+/// free.
 const MD_ROWS: u16 = 256;
 
-/// What is compared.
+/// A compared stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lab {
     One,
-    /// RAID 5 with a place in its stripe cache for each request under way.
+    /// RAID 5 with an entry of its stripe cache for each request in progress.
     Raid5,
-    /// RAID 5 with the stripe cache that md begins with.
+    /// RAID 5 with the initial stripe cache of md.
     Md,
     Log,
 }
 
 impl Lab {
-    /// All of them, in the order of the report.
+    /// All stacks, in the order of the report.
     pub(super) const ALL: [Lab; 4] = [Lab::One, Lab::Raid5, Lab::Md, Lab::Log];
 
     pub(super) const fn name(self) -> &'static str {
@@ -50,8 +52,8 @@ impl Lab {
         }
     }
 
-    /// How often all is written at random before anything is counted: drives that are full are
-    /// steady after one time.
+    /// Returns the number of random overwrites before the measurement. Full drives are steady after
+    /// one.
     const fn rounds(self) -> u64 {
         match self {
             Lab::One | Lab::Raid5 | Lab::Md => 1,
@@ -60,29 +62,29 @@ impl Lab {
     }
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub kind: Lab,
     pub requests: u64,
     pub iops: f64,
-    /// Bytes sent to the drives for each byte of the host.
+    /// Bytes sent to the drives per byte of the host.
     pub sent_per_byte: f64,
-    /// Bytes programmed in flash for each byte sent.
+    /// Bytes programmed in flash per byte sent.
     pub flash_per_sent: f64,
     pub p99_ns: u64,
-    /// Years until the blocks are worn out, if all that is exported is written once a day.
+    /// Years until the blocks are worn out at one write of the exported capacity per day.
     pub years: f64,
-    /// A broken law.
+    /// A violated law.
     pub violation: Option<String>,
 }
 
-/// The name of the drive.
+/// Returns the name of the drive.
 pub(super) fn drive_name(options: &Options) -> &'static str {
     options.size.pick(NAMES[1], NAMES[0], NAMES[0])
 }
 
-/// The drive.
+/// Returns the drive.
 fn drive(options: &Options) -> Result<DriveSpec, Error> {
     let found = DriveSpec::find(drive_name(options));
     found.map_err(|why| Error::Failed(why.to_string()))
@@ -109,7 +111,7 @@ pub(super) fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result
             let layer = any(kind, &infos).map_err(failed)?;
             let world = World::new(layer, &drives, costs);
             let mut world = world.map_err(|why| failed(why.to_string()))?;
-            // Collection reads what its segments list.
+            // Garbage collection reads the listings of segments back.
             world.keep_metadata();
             play((kind, &drives), world, options, watch)
         }
@@ -129,7 +131,7 @@ fn buffers(plan: &Plan) -> Vec<Payload> {
     (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect()
 }
 
-/// Fills and overwrites a space by the clock that only counts, then measures.
+/// Fills and overwrites the space in logical time, then measures.
 fn play<L: Layer>(
     (kind, drives): (Lab, &[DriveSpec]),
     mut world: World<L>,
@@ -169,7 +171,8 @@ fn play<L: Layer>(
     })
 }
 
-/// Years of one write a day of `exported` bytes, when `waf` bytes are programmed for each.
+/// Returns the life in years at one write of `exported` bytes per day, if `waf` bytes are
+/// programmed per byte.
 fn years(drives: &[DriveSpec], exported: u64, waf: f64) -> f64 {
     let flash = |drive: &DriveSpec| {
         let sectors = u64::from(drive.shape.lanes()) * drive.shape.lane_sectors();
@@ -178,13 +181,13 @@ fn years(drives: &[DriveSpec], exported: u64, waf: f64) -> f64 {
     drives.iter().map(flash).sum::<f64>() / waf / exported as f64 / 365.0
 }
 
-/// A write of one block.
+/// Returns a write of one block.
 fn write(block: u64) -> Record {
     let record = Record::new(0, Op::Write, 0, block * BLOCK, BLOCK);
     Record { saved: Some(SAVED), ..record }
 }
 
-/// Plays writes until all are answered.
+/// Plays writes until all are complete.
 fn pass<L: Layer>(
     kind: Lab,
     world: &mut World<L>,

@@ -1,5 +1,5 @@
-//! fio's job as a real run: a volume over four files, its port, and a client with blocks as fio
-//! makes them.
+//! fio's job on a real volume over four files, with a client that writes blocks with fio's
+//! contents.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,17 +13,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{BLOCK, RANDOM, ROUNDS};
 use crate::{Error, Options, Watch};
 
-/// Requests under way.
+/// Queue depth.
 pub(super) const DEPTH: u64 = 256;
-/// Devices, one of which is worth of parity.
+/// Number of devices; the capacity of one is for parity.
 const DEVICES: u64 = 4;
-/// Bytes of each file.
+/// Bytes per file at the smaller sizes of the experiment.
 const SMALL: u64 = 256 << 20;
+/// Bytes per file at the full size.
 const LARGE: u64 = 8 << 30;
-/// Requests between two looks at whether anybody waits.
+/// Number of requests between two checks for cancellation.
 const GLANCE: u64 = 4096;
 
-/// What the random writes came to, in bytes.
+/// Bytes of the random writes, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Real {
     pub exported: u64,
@@ -37,18 +38,18 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// What the host wrote over what of it was stored.
+    /// Returns the compression ratio: bytes of the host per byte of stored data.
     pub(super) fn ratio(&self) -> f64 {
         self.host as f64 / self.data as f64
     }
 
-    /// Bytes sent for each byte of the host.
+    /// Returns the bytes sent per byte of the host.
     pub(super) fn sent_per_byte(&self) -> f64 {
         self.sent as f64 / self.host as f64
     }
 
-    /// The same by the accounting identity: compression, parity and collection, and on top what
-    /// padding and metadata cost.
+    /// Returns the same from the accounting identity: the product of compression, parity and
+    /// garbage collection, plus padding and metadata.
     pub(super) fn predicted(&self) -> f64 {
         let (devices, host) = (DEVICES as f64, self.host as f64);
         let collection = (self.data + self.collection) as f64 / self.data as f64;
@@ -56,7 +57,7 @@ impl Real {
         1.0 / self.ratio() * (devices / (devices - 1.0)) * collection + rest
     }
 
-    /// The way from the host to the drives.
+    /// Returns the bytes from the host to the drives, step by step.
     pub(super) fn steps(&self) -> [(&'static str, u64); 7] {
         [
             ("host", self.host),
@@ -88,8 +89,8 @@ impl Real {
     }
 }
 
-/// Makes the volume, fills it, writes it at random until collection runs, and counts what as many
-/// random writes as it has blocks come to.
+/// Creates and fills the volume, overwrites it at random until garbage collection runs, and
+/// measures one further random overwrite.
 pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
     let failed = |why: &dyn std::fmt::Display| Error::Failed(format!("the volume on files: {why}"));
     let folder = tempfile::tempdir().map_err(|why| failed(&why))?;
@@ -118,7 +119,7 @@ pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Erro
     Real::of(exported, &after, &before).ok_or_else(|| failed(&"it told no figures"))
 }
 
-/// Writes blocks, many at once.
+/// A client that writes many blocks concurrently.
 struct Client {
     port: Port,
     random: Xoshiro256PlusPlus,
@@ -129,7 +130,7 @@ impl Client {
         Client { port, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Writes `count` blocks where `place` says, then flushes.
+    /// Writes `count` blocks at the addresses of `place`, then flushes.
     fn write(
         &mut self,
         count: u64,
@@ -150,7 +151,7 @@ impl Client {
             check(answers.recv().ok())?;
             answered += 1;
             if answered.is_multiple_of(GLANCE) && watch.cancelled() {
-                // What is under way ends by itself when the volume is closed.
+                // Requests in progress complete when the volume is closed.
                 return Err(Error::Cancelled);
             }
         }
@@ -163,7 +164,7 @@ impl Client {
         self.port.submit(Job { op, offset, bytes, cookie: block, reply });
     }
 
-    /// A block as fio makes it.
+    /// Returns a block with fio's contents: random bytes, then zeros.
     fn block(&mut self) -> Buffer {
         let mut data = self.port.buffer(BLOCK as u32);
         self.random.fill_bytes(&mut data[..RANDOM]);

@@ -1,7 +1,8 @@
-//! A log array over several SSDs: compression, RAID 5, and what the drives are still sent.
+//! A log array over several SSDs: compression, RAID 5, and the remaining write traffic to the
+//! drives.
 //!
-//! Source: the published measurement of an XDP card (Pliops): fio's random 4 KiB writes that
-//! compress by two thirds, 23.05 TB written as 7.86 TB.
+//! Source: the published measurement of an XDP card (Pliops): fio's random 4 KiB writes with a
+//! compressibility of two thirds; 23.05 TB were written as 7.86 TB.
 
 mod array;
 mod files;
@@ -12,23 +13,24 @@ use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Size, Wat
 use array::{Lab, Outcome};
 use files::Real;
 
-/// Bytes of a block, and how many of them fio makes random at 67 per cent.
+/// Bytes per block.
 const BLOCK: usize = 4096;
+/// Bytes of a block that fio fills with random data at 67 per cent compressibility.
 const RANDOM: usize = BLOCK * (100 - 67) / 100;
-/// Bytes written over bytes stored, as the card's monitor shows it: 23.05 TB as 7.86 TB.
+/// Bytes written per byte stored, according to the card's monitor: 23.05 TB as 7.86 TB.
 const RATIO: f64 = 2.93;
-/// What LZ4 with a header of 20 bytes makes of fio's blocks.
+/// Compression ratio of LZ4 on fio's blocks, with a header of 20 bytes.
 const LZ4: f64 = 2.932;
-/// What a log over 3 + 1 drives sends for each byte of the host when it holds 7.86 of 23.04 TB:
-/// (1 / 2.932) * (4 / 3) * 1.069, the last from the closed form of collection at that α.
+/// Bytes sent per byte of the host by a log over 3 + 1 drives that holds 7.86 of 23.04 TB: (1 /
+/// 2.932) * (4 / 3) * 1.069. The last factor is the closed form of garbage collection at that α.
 const SENT: f64 = 0.486;
-/// How often all blocks are written at random before anything of the log array is counted. Once
-/// fills a third of the space, so that the log has gone round and collection runs.
+/// Random overwrites of the log array before the measurement. One fills a third of the space, so
+/// after five the log has wrapped and garbage collection runs.
 const ROUNDS: u64 = 5;
-/// Parts of the experiment that take time.
+/// Number of slow parts of the experiment.
 const PARTS: usize = 5;
 
-/// Makes the experiment.
+/// Runs the experiment.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("XDP: a log array with compression and RAID 5");
     watch.progress("fio's job on files", 0, PARTS);
@@ -202,7 +204,7 @@ fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 4]) {
     );
 }
 
-/// The lone drive is no straw man: it does what such a drive is rated for.
+/// Adds the claim that the single drive reaches its rating, so that the comparison with it is fair.
 fn rating(findings: &mut Findings, one: &Outcome) {
     let claim =
         "the lone drive: random 4 KiB writes a second, beside its rating (no result of XDP)";
@@ -211,7 +213,7 @@ fn rating(findings: &mut Findings, one: &Outcome) {
     findings.checks.push(check.because("over-provisioning and dies of the model are fitted to it"));
 }
 
-/// Random 4 KiB writes in a second of one of the seed's drives, by its data sheet.
+/// Rated random 4 KiB writes per second of the paper's drive, from its data sheet.
 const RATED: f64 = 215_000.0;
-/// Where the ratio has to lie: 2.93 with room for other headers.
+/// Permitted range of the ratio: 2.93, with a tolerance for other headers.
 const RATIO_BAND: Band = Band::Within(2.90, 2.96);
