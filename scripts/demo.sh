@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on the embedded default: a real volume under a real client, then the same layer
-# measured on a recorded workload. Leaves nothing behind.
+# The main job: a comparison of layers on a recorded workload, then a volume under a real client whose
+# server is killed and whose device dies. Leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hostftl="$(scripts/cargo.sh where)/hostftl"
@@ -34,74 +34,92 @@ wait_ready() {
     return 1
 }
 
-# Writes every block once in random order, each time another, and reads all of them back.
-write_and_verify() {
-    if ! (cd "$work" && fio --name=demo --ioengine=nbd "--uri=nbd+unix:///?socket=$work/demo.sock" \
-        --rw=randwrite --bs=4k --iodepth=32 --size=256M --randrepeat=0 --fsync=4096 \
-        --verify=crc32c --verify_fatal=1 --verify_state_save=0 --group_reporting) \
+# fio_on URI ARGUMENT…: a client that writes, or verifies, 128 MiB in blocks of 4 KiB.
+fio_on() {
+    local uri=$1
+    shift
+    if ! (cd "$work" && fio --name=demo --ioengine=nbd "--uri=$uri" --rw=randwrite --bs=4k \
+        --iodepth=32 --size=128M --verify=crc32c --verify_fatal=1 --verify_state_save=0 "$@") \
         >"$work/fio.log" 2>&1; then
         echo "demo: fio found an error:" >&2
         tail -n 20 "$work/fio.log" "$work/serve.log" >&2
         return 1
     fi
-    grep -E '^ *(read|write): ' "$work/fio.log" | sed 's/^ */   fio  /'
+    grep -E '^ *(read|write): ' "$work/fio.log" | sed 's/^ */   fio  /' || true
 }
 
-serve_under_fio() {
-    title "1. A volume: layer hard over an ordinary file"
-    show "hostftl create demo.toml --device demo.img --size 320M --layer hard"
-    "$hostftl" create "$work/demo.toml" --device "$work/demo.img" --size 320M --layer hard
-
-    title "2. Served as a block device, and driven by fio: random 4 KiB writes, every one verified"
-    show "hostftl serve demo.toml --nbd unix:demo.sock"
-    "$hostftl" serve "$work/demo.toml" --nbd "unix:$work/demo.sock" >"$work/serve.log" 2>&1 &
+serve() {
+    : >"$work/serve.log"
+    "$hostftl" serve "$work/demo.toml" --nbd "unix:$work/demo.sock" "$@" >"$work/serve.log" 2>&1 &
     server=$!
     wait_ready
-    grep '^ready' "$work/serve.log" | sed "s|$work/||"
-    show "fio --ioengine=nbd --rw=randwrite --bs=4k --iodepth=32 --size=256M --verify=crc32c  (twice)"
-    write_and_verify
-    write_and_verify
-    echo "   fio  every block read back as it was written"
+    uri=$(sed -n 's/^ready //p' "$work/serve.log")
+}
 
-    show "hostftl status demo.toml"
-    "$hostftl" status "$work/demo.toml" | sed "s|$work/||g"
+# run COMMAND…: shows a command of hostftl and runs it, without the paths of this script.
+run() {
+    show "hostftl $*"
+    (cd "$work" && "$hostftl" "$@") 2>&1 | sed "s|$work/||g"
+}
+
+volume_under_fio() {
+    title "2. A compressed volume with parity, written by fio and killed in the middle of its work"
+    run create demo.toml --device a.img --device b.img --device c.img --size 256M --layer log --parity
+    show "hostftl serve demo.toml --nbd unix:demo.sock"
+    serve
+    show "fio: 128 MiB of random 4 KiB writes, then a flush"
+    fio_on "$uri" --do_verify=0 --end_fsync=1
+    # No client is left that could miss unflushed writes, so the export keeps its name.
+    show "kill -9 $server; hostftl serve demo.toml --nbd unix:demo.sock --go-on"
+    kill -KILL "$server"
+    wait "$server" 2>/dev/null || true
+    serve --go-on
+    show "fio: verify every block"
+    fio_on "$uri" --verify_only=1
+    run status demo.toml
+
+    title "3. A device dies: all of b.img is gone"
+    show "truncate -s 0 b.img; fio: verify every block"
+    truncate -s 0 "$work/b.img"
+    fio_on "$uri" --verify_only=1
+    run wait demo.toml || true
+    run device replace demo.toml 1 new.img
+    run wait demo.toml
+    run status demo.toml || true
     kill -TERM "$server"
     wait "$server"
     server=
-    show "hostftl check demo.toml        (after a clean stop)"
-    "$hostftl" check "$work/demo.toml" | sed "s|$work/||g"
+    run check demo.toml --data
 }
 
 title "HostFTL: a flash translation layer that runs on the host"
-echo "It gathers small random writes into the large sequential ones that flash wants. The code that"
-echo "serves the volume below is the code that the comparison after it measures."
+echo "It turns small random writes into the large sequential writes that flash needs. The comparison"
+echo "and the volume below run the same code."
 scripts/setup.sh demo
 scripts/cargo.sh build --release --quiet --workspace --bin hostftl
+
+title "1. Would a layer help a database on a drive with 64 KiB indirection units?"
+echo "The trace is MariaDB under sysbench, recorded for this project. The drive is shown new, filled to"
+echo "70 %, aged by random writes, and aged by the trace itself."
+show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers none,hatl-auto --compact"
+"$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers none,hatl-auto --compact
+
 if command -v fio >/dev/null && fio --enghelp 2>/dev/null | grep -qw nbd; then
-    serve_under_fio
+    volume_under_fio
 else
     echo
-    echo "SKIPPED: parts 1 and 2 need fio with its nbd engine (sudo apt-get install fio)."
+    echo "SKIPPED: parts 2 and 3 need fio with its nbd engine (sudo apt-get install fio)."
 fi
-
-title "3. What would each layer do to a database's writes?"
-echo "The trace: MariaDB under sysbench, recorded for this project. The drive: a model whose own map"
-echo "has 64 KiB superpages, so every smaller write costs it a read-modify-write. It is shown new, filled"
-echo "to 70 %, aged by random writes, and aged by the trace itself."
-show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact"
-"$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --compact
 
 title "Next"
 cat <<'TEXT'
-  scripts/rehearsal.sh
-       a minute in which a device dies under a client, the volume heals, a new device comes, and a scrub is clean
-  target/release/hostftl compare traces/mariadb-oltp-head.csv.zst --compact --drive hatl-1g
-       the same on a smaller drive
-  target/release/hostftl compare YOUR.csv --drive hatl-32g --layers passthrough,hard
+  target/release/hostftl compare YOUR.csv --drive qlc-64k:capacity=2g
        your own workload; the format is t_us,op,byte_off,byte_len (traces/README.md)
-  target/release/hostftl compare synth:uniform:size=4k,span=64m,count=100000
-       a synthetic one
-  target/release/hostftl create vol.toml --device /dev/YOURS --layer hard
-       a volume on a real drive; it asks for --force before it overwrites anything
-  docs/ARCHITECTURE.md explains how it works, docs/SEMANTICS.md what it promises.
+  target/release/hostftl advise YOUR.csv --drive qlc-64k:capacity=2g --scale-to 61.44TB --load 12TB/day
+       the layer to use on that drive, or none, and how long the drive lives
+  target/release/hostftl create vol.toml --device /dev/YOURS --layer log
+       a volume on a real drive; it refuses a drive that holds data
+  scripts/rehearsal.sh
+       a minute in which devices die, are replaced and are added under load
+  docs/OPERATING.md is for operators, docs/STUDIES.md for studies, docs/ARCHITECTURE.md for developers.
 TEXT
