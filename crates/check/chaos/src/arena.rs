@@ -1,17 +1,17 @@
-//! Payload memory, and the race detector over it.
+//! Payload memory with a race detector.
 //!
 //! Invariants
 //! - A range lent for writing overlaps no other range lent at the same time; ranges that are only
 //!   read may overlap.
-//! - What a command borrows is recorded when it is submitted and forgotten when it is over.
+//! - The ranges of a command are recorded at its submission and released at its completion.
 
 use hostftl_compute::Sources;
 use hostftl_core::{ArrayVec, Command, MAX_PIECES, Payload, Piece, SECTOR, Target};
 
-/// What fresh buffers are full of: no sector of a host looks like it.
+/// Content of fresh buffers; no sector of a host resembles it.
 pub(crate) const GARBAGE: u8 = 0xa5;
 
-/// One range that a command in flight uses.
+/// Range that a command in flight uses.
 #[derive(Debug)]
 struct Loan {
     token: u64,
@@ -20,7 +20,7 @@ struct Loan {
     write: bool,
 }
 
-/// All payload buffers of a stack, as one flat memory.
+/// All payload buffers of a stack in one flat memory.
 #[derive(Debug, Default)]
 pub struct Arena {
     bytes: Vec<u8>,
@@ -30,14 +30,14 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Forgets all buffers and loans, and keeps the memory.
+    /// Removes all buffers and loans, and keeps the memory.
     pub fn clear(&mut self) {
         self.used = 0;
         self.starts.clear();
         self.loans.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a buffer, whatever it holds, and returns its name.
+    /// Adds a buffer with arbitrary content and returns its id.
     pub fn add(&mut self, sectors: u32) -> u32 {
         let id = self.starts.len();
         self.starts.push(self.used);
@@ -56,20 +56,21 @@ impl Arena {
         Payload::issue(id, sectors)
     }
 
-    /// Bytes `from..from + len` of a buffer.
+    /// Returns the bytes `from..from + len` of a buffer.
     pub fn slice(&self, id: u32, from: u32, len: u32) -> &[u8] {
         &self.bytes[self.starts[id as usize] + from as usize..][..len as usize]
     }
 
-    /// As [`Arena::slice`], to change.
+    /// Returns a range like [`Arena::slice`], for modification.
     pub fn slice_mut(&mut self, id: u32, from: u32, len: u32) -> &mut [u8] {
         &mut self.bytes[self.starts[id as usize] + from as usize..][..len as usize]
     }
 
-    /// The ranges `from`, each a buffer, a first byte and a length, to read, and `into` to change.
+    /// Returns the ranges `from` (each a buffer, a first byte and a length) for reading, and `into`
+    /// for writing.
     ///
     /// # Panics
-    /// When one of `from` and `into` overlap.
+    /// When one of `from` overlaps `into`.
     pub fn apart(
         &mut self,
         from: &ArrayVec<(u32, u32, u32), MAX_PIECES>,
@@ -91,7 +92,7 @@ impl Arena {
         (starts.iter().zip(from.iter()).map(read).collect(), target)
     }
 
-    /// Records what `command` borrows.
+    /// Records the ranges that `command` borrows.
     ///
     /// # Errors
     /// When a command in flight uses the same bytes and one of the two writes them.
@@ -114,7 +115,7 @@ impl Arena {
         }
     }
 
-    /// Forgets what a command borrowed.
+    /// Releases the ranges that a command borrowed.
     pub fn repay(&mut self, token: u64, command: &Command) {
         each_range(command, |id, _, _, _| {
             self.loans[id as usize].retain(|loan| loan.token != token);

@@ -1,4 +1,4 @@
-//! Many seeds on all processors, in batches, so that a run can stop and go on.
+//! Runs of many seeds on all processors, in batches, so that a run can be stopped and resumed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,23 +14,23 @@ use crate::run::{Report, Violation, run_seed};
 /// Seeds between two points at which a run may stop.
 pub(crate) const BATCH: u64 = 64;
 
-/// What a run is to do.
+/// Extent of a run.
 #[derive(Clone, Debug)]
 pub struct Goal {
-    /// The first seed and the one after the last.
+    /// The first seed, and the seed after the last.
     pub seeds: (u64, u64),
-    /// Goes on past the last seed until so many steps are done.
+    /// Minimum number of steps; the run continues after the last seed until it is reached.
     pub steps: u64,
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// What was done for one layer.
+/// Totals of one layer.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// The next seed to run.
+    /// Next seed.
     pub next: u64,
-    /// Seeds done.
+    /// Completed seeds.
     pub seeds: u64,
     /// Calls of `Layer::step`.
     pub steps: u64,
@@ -38,16 +38,16 @@ pub struct Summary {
     pub cuts: u64,
     /// Requests of the host.
     pub requests: u64,
-    /// Named events.
+    /// Counts of named events.
     pub tallies: Tallies,
-    /// What met on one stack.
+    /// Counts of combinations on one stack.
     pub pairs: Pairs,
-    /// Time spent.
+    /// Elapsed time.
     pub elapsed: Duration,
 }
 
 impl Summary {
-    /// Counts a seed in.
+    /// Adds the report of a seed.
     pub fn add(&mut self, report: &Report) {
         self.seeds += 1;
         self.steps += report.steps;
@@ -58,23 +58,24 @@ impl Summary {
     }
 }
 
-/// A run over many seeds of one layer.
+/// Run of many seeds with one layer.
 #[derive(Debug)]
 pub struct Campaign {
     layer: LayerKind,
     goal: Goal,
-    /// What was done so far.
+    /// Totals so far.
     pub summary: Summary,
 }
 
 impl Campaign {
-    /// A run that begins at the first seed, or where `summary` of an earlier run ended.
+    /// Creates a run that starts at the first seed, or where the run of `summary` ended.
     pub fn new(layer: LayerKind, goal: Goal, summary: Option<Summary>) -> Self {
         let fresh = Summary { next: goal.seeds.0, ..Summary::default() };
         Campaign { layer, goal, summary: summary.unwrap_or(fresh) }
     }
 
-    /// Runs batch after batch. `after` sees the summary after each, and may end the run by `false`.
+    /// Runs batch after batch. `after` receives the summary after each, and ends the run by
+    /// returning false.
     ///
     /// # Errors
     /// The violation with the lowest seed of its batch.
@@ -103,7 +104,7 @@ impl Campaign {
 /// Runs `seeds` on several threads. Returns their reports in the order of the seeds.
 ///
 /// # Errors
-/// A violation; no further seed begins after it.
+/// A violation; no further seed is started after it.
 pub fn run_seeds(
     layer: LayerKind,
     seeds: &[u64],
@@ -133,7 +134,7 @@ pub fn run_seeds(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The one command that shows a violation again.
+/// Returns the command that reproduces a violation.
 pub fn replay_command(violation: &Violation) -> String {
     format!("hostftl-chaos --layer {} --seed {}", violation.layer, violation.seed)
 }

@@ -1,10 +1,9 @@
-//! Devices that come and leave: before a life a volume gets another device, or one of its devices
-//! is told to leave, and later perhaps to stay after all.
+//! Changes of the member list: before a life a volume gets another device, or starts to remove one
+//! of its devices; the removal may be cancelled later.
 //!
-//! Invariants
-//! - Where the layer says that a device has left, and the superblocks say so too, the device is
-//!   destroyed.
-//! - A cut may come before the superblocks say so: then it is there again, as it was.
+//! - A device is destroyed when the layer reports it removed and the superblocks record it.
+//! - A cut may come before the superblocks record the removal; the device is then present again,
+//!   unchanged.
 
 use hostftl_core::{Answer, Layer, Verb};
 use hostftl_layers::{AnyLayer, Mode};
@@ -17,7 +16,7 @@ use crate::events::Named;
 use crate::world::World;
 
 impl World {
-    /// Chooses which devices come or leave before a life that begins in `mode`.
+    /// Chooses which devices are added or removed before a life that starts in `mode`.
     pub(crate) fn change_members(&mut self, mode: Mode) {
         if mode != Mode::Open || !self.swarm.changes {
             return;
@@ -30,7 +29,7 @@ impl World {
         }
     }
 
-    /// A root is durable: perhaps a device stays that was to leave, if the layer can do that still.
+    /// After a durable root, may cancel the removal of a device, if the layer still can.
     pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
         let leaving = layer.members().leaving();
         let often = if self.swarm.busy { 250 } else { 60 };
@@ -42,7 +41,7 @@ impl World {
         if done == Ok(Answer::Begun) {
             self.stays |= 1 << device;
         }
-        // The superblocks may not know of it yet when the power is cut.
+        // The power may be cut before the superblocks record the cancellation.
         if done == Ok(Answer::Begun) && self.dice.chance(800) {
             self.config.members.leaving &= !(1 << device);
             self.tallies.note(Named::Stayed);
@@ -50,11 +49,11 @@ impl World {
         }
     }
 
-    /// A root is durable: perhaps a device is told to leave while the volume is served, if the
-    /// layer lets it. The superblocks say so at once.
+    /// After a durable root, may start the removal of a device while the volume is served, if the
+    /// layer permits it. The superblocks record it immediately.
     pub(crate) fn perhaps_remove(&mut self, layer: &mut AnyLayer) {
         let may = self.swarm.live_changes;
-        // The superblocks would say all of it together.
+        // The superblocks would record all these changes together.
         let members = self.config.members;
         let untold =
             layer.members().removed() & !members.gone | members.spare & !layer.members().spares();
@@ -72,9 +71,9 @@ impl World {
         self.tell_change("is to leave while the volume is served", 1 << device);
     }
 
-    /// A root is durable.
+    /// After a durable root, checks that no device with a cancelled removal was removed.
     pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
-        // A spare may take the place of one that is lost, which leaves then.
+        // A spare may replace a lost device, which is then removed.
         if self.config.members.spare & !layer.members().spares() != 0 {
             self.stays = 0;
         }
@@ -93,7 +92,7 @@ impl World {
     }
 
     fn add_device(&mut self) {
-        // Behind a journal's device too.
+        // New devices are added behind the journal's device too.
         let count = self.infos.len() as u32;
         let stack = (&self.infos[0], count);
         let (has_parity, is_zoned) = (self.config.log.parity > 0, self.segments.is_some());
@@ -131,7 +130,7 @@ impl World {
         self.tell_change("comes", 1 << count);
     }
 
-    /// One of the devices is to leave, if enough others are good.
+    /// Starts the removal of a device, if enough others are good.
     fn begin_to_leave(&mut self) {
         let members = self.config.members;
         let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !members.gone;
@@ -154,7 +153,7 @@ impl World {
         self.tell_change("is to leave", leaves);
     }
 
-    /// A root is durable: whoever has left is destroyed when the superblocks say so.
+    /// After a durable root, destroys the removed devices once the superblocks record the removal.
     pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let left = layer.members().removed() & !self.config.members.gone;
         let taken = self.config.members.spare & !layer.members().spares();
@@ -189,7 +188,7 @@ impl World {
         }
     }
 
-    /// The volume is made anew with the devices that it has by now.
+    /// Formats the volume anew with its present devices.
     pub(crate) fn begin_as_made(&mut self) {
         let it = &mut self.config.members;
         if it.born == 0 && it.gone | it.leaving | it.spare == 0 {

@@ -1,23 +1,24 @@
-//! What a host sector holds: its own name, so that any sector found anywhere says what it is.
+//! Content of host sectors: each contains its own address and version, so that it can be identified
+//! wherever it is found.
 
 use hostftl_core::SECTOR;
 
 const WORDS: usize = SECTOR / 8;
 const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a sector turned out to hold.
+/// Content that was found in a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Zeros.
     Zeros,
-    /// Version `version` of sector `lba`, whole.
+    /// Version `version` of sector `lba`, complete.
     Version {
-        /// The sector that the host wrote.
+        /// Address of the sector.
         lba: u64,
-        /// Which write it was.
+        /// Number of the write.
         version: u32,
     },
-    /// Neither zeros nor any host sector of this volume.
+    /// Neither zeros nor a host sector of this volume.
     Garbage,
 }
 
@@ -25,8 +26,8 @@ fn first(volume: u64, lba: u64, version: u32) -> u64 {
     volume ^ (lba << 32 | u64::from(version))
 }
 
-/// How many words of a sector differ from one another; the rest repeat the last of them, so that
-/// some writes shrink under compression, by different ratios, and some do not.
+/// Returns the number of different words in a sector; the rest repeat the last of them. Writes
+/// therefore compress by different ratios, and some not at all.
 fn varied(version: u32) -> usize {
     [WORDS, WORDS, WORDS / 2, WORDS / 4, WORDS / 8][version as usize % 5]
 }
@@ -35,7 +36,7 @@ fn pattern(head: u64) -> u64 {
     (head ^ head >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1
 }
 
-/// Fills one sector with version `version` of sector `lba` of `volume`. Version 0 is never written.
+/// Fills a sector with version `version` of sector `lba` of `volume`. Version 0 is never written.
 pub(crate) fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
     let head = first(volume, lba, version);
     let mut word = pattern(head);
@@ -49,7 +50,7 @@ pub(crate) fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
     rest.fill(word.to_le_bytes());
 }
 
-/// Reads what a sector says it is, and checks every byte of it.
+/// Identifies a sector and checks every byte of it.
 pub(crate) fn identify(sector: &[u8], volume: u64) -> Found {
     let (words, _) = sector.as_chunks::<8>();
     assert_eq!(words.len(), WORDS, "a sector");

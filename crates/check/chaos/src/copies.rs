@@ -1,8 +1,8 @@
-//! Lives with an older copy of one device in its place: of a journal's device, or of one of several
+//! Lives in which an older copy replaces a device: the journal's device, or one of several devices
 //! without parity.
 //!
-//! A copy is put in the place of the device only when it is the same, or when a layer must notice
-//! that it is not. What a layer must notice stands in docs/SEMANTICS.md.
+//! A copy replaces the device only when the two are equal, or when the layer must detect the
+//! difference. docs/SEMANTICS.md defines the differences that a layer must detect.
 
 use hostftl_core::Command;
 use hostftl_layers::{LayerConfig, Mode};
@@ -11,9 +11,9 @@ use crate::draw::copies::{Copied, Exchange, exchange};
 use crate::events::Named;
 use crate::world::World;
 
-/// Whether one of so many devices, which is none of `these`, has roots that say what an older copy
-/// of one lacks: all others may have left, and of one that is to leave no superblock says when it
-/// has.
+/// Returns whether one of `devices` devices, other than `these`, has roots from which an older copy
+/// can be detected. All devices other than these may have been removed, and for a device in removal
+/// no superblock records its completion.
 fn others_tell(config: &LayerConfig, devices: u32, these: u16) -> bool {
     let all = ((1_u32 << devices) - 1) as u16;
     let it = &config.members;
@@ -21,24 +21,24 @@ fn others_tell(config: &LayerConfig, devices: u32, these: u16) -> bool {
 }
 
 impl World {
-    /// Whether an older copy is in the place of a device.
+    /// Returns whether an older copy is in the place of a device.
     pub(crate) fn has_copy(&self) -> bool {
         self.copied == Copied::Here
     }
 
-    /// The journal's device, where copies of it may come.
+    /// Returns the journal's device, if copies of it may be used.
     fn journal_to_copy(&self) -> Option<u8> {
         self.swarm
             .mortal
             .filter(|_| self.swarm.faults.stale && self.swarm.mortal == self.swarm.journal)
     }
 
-    /// The device in whose place copies may come.
+    /// Returns the device that copies may replace.
     pub(crate) fn to_copy(&self) -> Option<u8> {
         self.swarm.older.or(self.journal_to_copy())
     }
 
-    /// The device itself is back.
+    /// Puts the original device back.
     pub(crate) fn bring_true_device(&mut self) {
         if let Some(device) = self.to_copy().filter(|_| self.has_copy()) {
             self.machine.disks[usize::from(device)].exchange();
@@ -46,8 +46,8 @@ impl World {
         }
     }
 
-    /// Before a life: puts a copy in the place of the device, or makes one. What a first life made
-    /// before it was cut off is made again alike: a copy of that would be no older one.
+    /// Before a life, replaces the device by a copy, or makes a copy. A first life that was cut off
+    /// is repeated identically, so a copy of its device would not be an older one.
     pub(crate) fn exchange_copy(&mut self, mode: Mode) {
         let Some(device) = self.to_copy().filter(|_| mode == Mode::Open) else { return };
         if self.damaged && self.swarm.older.is_some() {
@@ -66,7 +66,7 @@ impl World {
             }
             Exchange::Make => {
                 disk.remember();
-                // Of a journal's device that this life does not change, it is no older one.
+                // If this life does not change the journal's device, the copy is not an older one.
                 let of_journal = self.swarm.older.is_none();
                 self.copied = if of_journal { Copied::Known } else { Copied::Early };
             }
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// A command is over: what does the copy lack, and is it the time for another one?
+    /// After a completed command, updates the state of the copy and may make another one.
     pub(crate) fn follow_copy(
         &mut self,
         command: &Command,
@@ -92,7 +92,7 @@ impl World {
         }
         let disk = &mut self.machine.disks[usize::from(device)];
         match (self.copied, command) {
-            // The layer has taken it for the device.
+            // The layer has accepted the copy as the device.
             (Copied::Here, Command::Program { .. }) => self.copied = Copied::Not,
             (Copied::Early, Command::Flush { .. }) if of_journal && disk.differs() => {
                 self.copied = Copied::Lacking(0);
@@ -106,19 +106,20 @@ impl World {
         Ok(())
     }
 
-    /// Whether a device is to leave: when nothing lies on it any more, any copy will do.
+    /// Returns whether a device is in removal. Once its data has moved, any copy of it is
+    /// acceptable.
     fn leaves(&self, device: u8) -> bool {
         self.config.members.leaving >> device & 1 == 1
     }
 
-    /// A device has left, and is destroyed with what is known of its copy.
+    /// Discards the copy of a device that was removed and destroyed.
     pub(crate) fn forget_copy(&mut self, device: usize) {
         if self.swarm.older.is_some_and(|it| usize::from(it) == device) {
             (self.swarm.older, self.copied) = (None, Copied::Not);
         }
     }
 
-    /// The layer is ready: an older copy of a device without parity must have been noticed.
+    /// Checks, when the layer is ready, that it detected an older copy of a device without parity.
     pub(crate) fn ready_with_copy(&self) -> Result<(), String> {
         match self.swarm.older.filter(|_| self.has_copy()) {
             Some(device) if self.leaves(device) => Ok(()),
@@ -129,7 +130,8 @@ impl World {
         }
     }
 
-    /// A volume is refused with an older copy; one of its journal, unless it was stopped cleanly.
+    /// Accepts that a volume is refused with an older copy, except with one of its journal after a
+    /// clean stop.
     pub(crate) fn refused_with_copy(&mut self) -> Result<(), String> {
         if self.clean && self.swarm.older.is_none() {
             return Err("refused with an older journal, which a clean stop left unneeded".into());

@@ -1,5 +1,5 @@
-//! Damage of the media between two lives, and writes that go elsewhere: as far as the layer claims
-//! to notice.
+//! Damage of the media between two lives, and misdirected or lost writes, as far as the layer
+//! claims to detect them.
 
 use hostftl_core::Command;
 use hostftl_layers::Mode;
@@ -12,9 +12,9 @@ use crate::matrix::{Claim, Row};
 use crate::world::World;
 
 impl World {
-    /// Harms the media between two lives, as far as the layer claims to notice.
+    /// Damages the media between two lives, as far as the layer claims to detect it.
     pub(crate) fn damage(&mut self, mode: Mode) {
-        // An older copy is told from the device by what is on the others.
+        // Older copies are detected by metadata of the other devices, so these stay undamaged.
         let harmless = self.has_copy() && self.swarm.older.is_some();
         for device in 0..self.machine.disks.len() {
             if self.may_fail(device as u8) && !harmless {
@@ -38,7 +38,8 @@ impl World {
         };
         let known = self.known(device);
         let of_journal = self.swarm.journal == Some(device as u8);
-        // Where rot is noticed only, what was written last may look torn.
+        // Where rot is only detected, the newest writes are excluded, because rot in them is
+        // indistinguishable from a torn write.
         let claim = self.claims.get(Row::DataRot);
         let data_rot = |disk: &Disk, start| match claim {
             Claim::Detected if of_journal => disk.find_log_data(start),
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// Whether faults may happen to this device.
+    /// Returns whether faults may happen to this device.
     pub(crate) fn may_fail(&self, device: u8) -> bool {
         let swarm = &self.swarm;
         if self.is_second(device) {
@@ -88,13 +89,14 @@ impl World {
         of_it && (self.secure.victim || self.gone)
     }
 
-    /// Draws where a write really goes.
+    /// Draws the actual destination of a write.
     pub(crate) fn detour(&mut self, command: &Command) -> Detour {
         let Command::Program { device, tally, .. } = command else { return Detour::None };
         if !self.may_fail(*device) {
             return Detour::None;
         }
-        // One that came is not the victim any more when its first root is durable: that is there.
+        // When the first root of a replaced device is durable, another victim is chosen; so that
+        // root must arrive on it.
         let is_fresh = self.config.members.fresh >> device & 1 == 1;
         let disk = &self.machine.disks[usize::from(*device)];
         let size = self.segments.is_none().then(|| disk.sectors());

@@ -1,9 +1,11 @@
-//! A memory device with a volatile cache, which keeps as little at a power cut as it is allowed to.
+//! Memory device with a volatile cache that preserves as little at a power cut as it is allowed to.
 //!
 //! Invariants
-//! - `current` is what reads see, `durable` what is on the medium; only dirty sectors differ.
-//! - A sector is in `dirty` once exactly when its `stamp` is not 0.
-//! - A flush makes durable what completed before it was submitted, and promises nothing else.
+//! - `current` is the content that reads return, `durable` that of the medium; only dirty sectors
+//!   differ.
+//! - A sector is in `dirty` exactly once if its `stamp` is not 0, and not at all otherwise.
+//! - A flush makes durable the writes that completed before its submission, and guarantees nothing
+//!   else.
 
 #[cfg(test)]
 mod conform;
@@ -16,49 +18,49 @@ use hostftl_core::{SECTOR, Segments};
 use crate::dice::Dice;
 pub(crate) use zones::{Refusal, Zones};
 
-/// The medium can't read this sector until it is written again.
+/// The sector is unreadable until it is written again.
 const BAD: u8 = 1;
-/// The layer wrote metadata here.
+/// The sector contains metadata of the layer.
 const META: u8 = 2;
 
-/// What a written sector is to the layer.
+/// Purpose of a written sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Payload or padding.
     Data,
-    /// Metadata that is found by its address.
+    /// Metadata at a fixed address.
     Meta,
     /// Part of a log, submitted at this [`Disk::epoch`].
     Log(u32),
 }
 
-/// How much of the cache survives a cut; chosen anew for each cut.
+/// Part of the cache that survives a cut; drawn for each cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Only what was flushed.
+    /// Only flushed writes.
     Nothing,
-    /// All that was completed, and half of the rest.
+    /// All completed writes, and half of the rest.
     Everything,
-    /// Each sector on its own, so many in 1000.
+    /// Each sector independently, with this probability in 1000.
     Each(u32),
-    /// What was written after a random moment: the newest survive and older ones do not.
+    /// Writes after a random moment: the newest survive and older ones are lost.
     Newest,
-    /// What was written before a random moment.
+    /// Writes before a random moment.
     Oldest,
 }
 
-/// What a cut did to the metadata that was not yet durable.
+/// Effect of a cut on sectors that were not durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Losses {
-    /// Sectors of metadata that survived.
+    /// Metadata sectors that survived.
     pub meta_kept: u32,
-    /// Sectors of metadata that were lost.
+    /// Metadata sectors that were lost.
     pub meta_lost: u32,
     /// Sectors of any kind that were lost.
     pub lost: u32,
 }
 
-/// One device.
+/// Memory device.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     current: Vec<u8>,
@@ -71,24 +73,25 @@ pub struct Disk {
     destage: u32,
     volatile: bool,
     old: Option<(Vec<u8>, Option<Zones>)>,
-    /// Its segments, if it has any.
+    /// Segments, if the device is zoned.
     zones: Option<Zones>,
-    /// Of a zoned disk: flags, `born` and `settled` of what is durable.
+    /// For a zoned disk, flags, `born` and `settled` of the durable content.
     kept: Vec<(u8, u32, u32)>,
-    /// Sectors that a flush which failed counts as clean, although the medium lacks them.
+    /// Sectors that a failed flush marked clean, although they are not on the medium.
     doomed: Vec<u32>,
-    /// Flushes so far.
+    /// Number of flushes so far.
     epoch: u32,
-    /// For log: the epoch in which it was submitted, else 0.
+    /// For log sectors, the epoch of submission; else 0.
     born: Vec<u32>,
-    /// For log: the first epoch whose submissions can know that it is durable, else 0.
+    /// For log sectors, the first epoch whose submissions can know that the sector is durable; else
+    /// 0.
     settled: Vec<u32>,
 }
 
 impl Disk {
-    /// A blank device of `sectors`. With `volatile`, completed writes may be lost until a flush;
-    /// `destage` in 1000 overwritten sectors reach the medium before they are overwritten. It is
-    /// zoned when it gets `segments`.
+    /// Resets the device to blank with `sectors` sectors. With `volatile`, completed writes may be
+    /// lost until a flush; `destage` in 1000 overwritten sectors reach the medium before they are
+    /// overwritten. With `segments` the device is zoned.
     pub fn reset(
         &mut self,
         sectors: u64,
@@ -118,12 +121,12 @@ impl Disk {
         self.kept.resize(if segments.is_some() { sectors } else { 0 }, (0, 0, 0));
     }
 
-    /// Its length in sectors.
+    /// Returns the length in sectors.
     pub fn sectors(&self) -> u64 {
         self.stamp.len() as u64
     }
 
-    /// The content, unless a sector of the range can't be read.
+    /// Returns the content, or `None` if a sector of the range is unreadable.
     pub fn read(&self, lba: u64, sectors: u32) -> Option<&[u8]> {
         let range = lba as usize..lba as usize + sectors as usize;
         if self.flags[range].iter().any(|flag| flag & BAD != 0) {
@@ -132,7 +135,7 @@ impl Disk {
         Some(&self.current[lba as usize * SECTOR..][..sectors as usize * SECTOR])
     }
 
-    /// Writes into the cache; `kind` tells what each sector is.
+    /// Writes into the cache; `kind` returns the purpose of each sector.
     pub fn write(&mut self, lba: u64, bytes: &[u8], kind: impl Fn(u32) -> Kind, dice: &mut Dice) {
         let first = lba as usize;
         let count = bytes.len() / SECTOR;
@@ -144,7 +147,7 @@ impl Disk {
         self.settle(first, count);
     }
 
-    /// The range reads zeros from now on.
+    /// Trims a range, which then reads zeros.
     pub fn trim(&mut self, lba: u64, sectors: u64, dice: &mut Dice) {
         let (first, count) = (lba as usize, sectors as usize);
         self.touch(first, count, dice);
@@ -161,8 +164,8 @@ impl Disk {
         self.settled[sector] = 0;
     }
 
-    /// Marks sectors dirty; the old cached content may reach the medium, and must if a flush in
-    /// flight covers it.
+    /// Marks sectors dirty. Their previous cached content may reach the medium, and must if a flush
+    /// in flight covers it.
     fn touch(&mut self, first: usize, count: usize, dice: &mut Dice) {
         self.clock += 1;
         for sector in first..first + count {
@@ -175,7 +178,7 @@ impl Disk {
         }
     }
 
-    /// A device without a volatile cache is durable at once.
+    /// Makes the sectors durable immediately on a device without a volatile cache.
     fn settle(&mut self, first: usize, count: usize) {
         if !self.volatile {
             (first..first + count).for_each(|sector| self.harden(sector));
@@ -189,18 +192,18 @@ impl Disk {
         self.durable[range.clone()].copy_from_slice(&self.current[range]);
     }
 
-    /// A flush was submitted; the stamp is for [`Disk::flush`].
+    /// Records the submission of a flush; returns its stamp for [`Disk::flush`].
     pub fn begin_flush(&mut self) -> u32 {
         self.covered = self.clock;
         self.clock
     }
 
-    /// How many flushes were done; a log page is stamped with it when it is submitted.
+    /// Returns the number of completed flushes, which stamps log pages at submission.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// A flush that was submitted at `stamp` is done.
+    /// Completes a flush that was submitted at `stamp`.
     pub fn flush(&mut self, stamp: u32) {
         self.epoch += 1;
         if self.zones.is_some() {
@@ -220,7 +223,7 @@ impl Disk {
         self.dirty = dirty;
     }
 
-    /// After [`Disk::cut`]: a write that was in flight reached the medium for this one sector.
+    /// After [`Disk::cut`], stores a sector of a write in flight that reached the medium.
     pub fn survive_in_flight(&mut self, sector: u64, bytes: &[u8], kind: Kind) {
         let at = sector as usize;
         self.durable[at * SECTOR..][..SECTOR].copy_from_slice(bytes);
@@ -228,7 +231,7 @@ impl Disk {
         self.mark(at, kind);
     }
 
-    /// The power fails: what is in the cache survives as `survival` says, and nothing else.
+    /// Cuts the power: the part of the cache chosen by `survival` survives.
     pub fn cut(&mut self, survival: Survival, dice: &mut Dice) -> Losses {
         let mut losses = Losses::default();
         if self.zones.is_some() {
@@ -265,15 +268,15 @@ impl Disk {
         self.current[range.clone()].copy_from_slice(&self.durable[range]);
     }
 
-    /// Remembers what is durable, for [`Disk::go_stale`].
+    /// Copies the durable content, for [`Disk::go_stale`].
     pub fn remember(&mut self) {
-        // The memory of the copy before is used again: fresh memory takes longer than the copy.
+        // The memory of the previous copy is reused, because new memory takes longer than the copy.
         let mut image = self.old.take().map_or(Vec::new(), |(image, _)| image);
         image.clone_from(&self.durable);
         self.old = Some((image, self.zones.as_ref().map(Zones::durable)));
     }
 
-    /// The medium holds again what it held at [`Disk::remember`]. False when there was none.
+    /// Restores the content of [`Disk::remember`]. Returns false when there is none.
     pub fn go_stale(&mut self) -> bool {
         let Some((old, zones)) = self.old.take() else { return false };
         self.current.copy_from_slice(&old);
@@ -281,34 +284,33 @@ impl Disk {
         true
     }
 
-    /// The device goes, and what [`Disk::remember`] copied comes in its place; once more, and it is
-    /// back.
+    /// Swaps the device and the copy of [`Disk::remember`]; a second call swaps them back.
     pub fn exchange(&mut self) {
         let (old, zones) = self.old.take().expect("a copy was made");
         self.current.copy_from_slice(&old);
         let gone = core::mem::replace(&mut self.durable, old);
-        // What only its cache had is lost with its power.
+        // Without power, the content of its cache is lost.
         let gone_zones = core::mem::replace(&mut self.zones, zones);
         self.old = Some((gone, gone_zones.as_ref().map(Zones::durable)));
     }
 
-    /// Whether what is durable differs from what [`Disk::remember`] copied.
+    /// Returns whether the durable content differs from the copy of [`Disk::remember`].
     pub fn differs(&self) -> bool {
         self.old.as_ref().is_some_and(|(old, _)| *old != self.durable)
     }
 
-    /// What reads see.
+    /// Returns the content that reads return.
     pub fn bytes(&self) -> &[u8] {
         &self.current
     }
 
-    /// The medium holds this from byte `at` on.
+    /// Overwrites the medium from byte `at` on.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.current[at..][..bytes.len()].copy_from_slice(bytes);
         self.durable[at..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A sector can't be read from now on.
+    /// Makes a sector unreadable.
     pub fn spoil(&mut self, sector: u64) {
         self.flags[sector as usize] |= BAD;
     }
@@ -320,13 +322,13 @@ impl Disk {
         self.durable[at] ^= 1 << (bit % 8);
     }
 
-    /// A sector of data at or after `start`, or around.
+    /// Finds a data sector at or after `start`, wrapping around.
     pub fn find_data(&self, start: u64) -> Option<u64> {
         let is_data = |at: &u64| self.flags[*at as usize] & META == 0 && self.is_written(*at);
         (start..self.sectors()).chain(0..start).find(is_data)
     }
 
-    /// As [`Disk::find_data`], of what was durable at epoch `known`.
+    /// Finds a data sector like [`Disk::find_data`] that was durable at epoch `known`.
     pub fn find_known_data(&self, start: u64, known: u32) -> Option<u64> {
         let is_known = |at: &u64| {
             let settled = self.settled[*at as usize];
@@ -336,7 +338,7 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(is_known)
     }
 
-    /// A sector of data behind one of [`Disk::find_log`], that became durable with it.
+    /// Finds a data sector behind one of [`Disk::find_log`] that became durable with it.
     pub fn find_log_data(&self, start: u64) -> Option<u64> {
         let head = self.find_log(start)?;
         let settled = |at: &u64| self.settled[*at as usize] == self.settled[head as usize];
@@ -344,7 +346,7 @@ impl Disk {
         with.into_iter().find(|at| self.flags[*at as usize] & META == 0)
     }
 
-    /// A sector of metadata that is no log at or after `start`, or around.
+    /// Finds a metadata sector outside the log, at or after `start`, wrapping around.
     pub fn find_meta(&self, start: u64) -> Option<u64> {
         let fits = |at: &u64| {
             let at = *at as usize;
@@ -353,13 +355,13 @@ impl Disk {
         (start..self.sectors()).chain(0..start).find(fits)
     }
 
-    /// A sector of log at or after `start`, or around.
+    /// Finds a log sector at or after `start`, wrapping around.
     pub fn find_any_log(&self, start: u64) -> Option<u64> {
         (start..self.sectors()).chain(0..start).find(|at| self.born[*at as usize] != 0)
     }
 
-    /// A sector of log at or after `start`, or around, which a later, whole log page knows to be
-    /// durable: without one a damaged page is the same as a torn one.
+    /// Finds a log sector at or after `start`, wrapping around, that a later complete log page
+    /// shows to be durable. Without such a page, damage is indistinguishable from a torn write.
     pub fn find_log(&self, start: u64) -> Option<u64> {
         let whole = self.born.iter().zip(&self.settled).filter(|(_, settled)| **settled != 0);
         let newest = whole.map(|(born, _)| *born).max().unwrap_or_default();

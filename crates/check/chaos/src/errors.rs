@@ -1,24 +1,26 @@
-//! The errors that a layer was given in one life, and what they excuse.
+//! Errors that a layer received in one life, and the host errors that they excuse.
 //!
 //! Invariants
-//! - A death is an excuse, and an excuse is an error.
+//! - Every death is an excuse, and every excuse is an error.
 
 use crate::matrix::{Claim, Claims, Row};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Errors {
-    /// Device errors, hangs included.
+    /// Device errors, including timeouts.
     given: u64,
-    /// Those of them for which the host may be given an error.
+    /// Errors for which the host may receive an error.
     excuses: u64,
-    /// Those of them that say that a device is dead.
+    /// Errors that report a dead device.
     deaths: u64,
-    /// Whether a program was given up, so that those behind it in its segment can't be right.
+    /// Whether a program was abandoned, so that programs behind it in its segment may fail the
+    /// write rules.
     disordered: bool,
 }
 
 impl Errors {
-    /// A command fails because of a fault of kind `row`. Whether the host may be given an error.
+    /// Counts a command that fails because of a fault of kind `row`. Returns whether the host may
+    /// receive an error.
     pub(crate) fn add(&mut self, row: Row, claims: &Claims) -> bool {
         let excused = claims.get(row) != Claim::Kept;
         self.given += 1;
@@ -27,32 +29,32 @@ impl Errors {
         excused
     }
 
-    /// A program was given up.
+    /// Records that a program was abandoned.
     pub(crate) fn disorder(&mut self) {
         self.disordered = true;
     }
 
-    /// Whether one was.
+    /// Returns whether a program was abandoned.
     pub(crate) fn is_disordered(&self) -> bool {
         self.disordered
     }
 
-    /// Whether there was any.
+    /// Returns whether there was any error.
     pub(crate) fn any(&self) -> bool {
         self.given > 0
     }
 
-    /// How many there were for which the host may be given one.
+    /// Returns the number of errors for which the host may receive an error.
     pub(crate) fn excuses(&self) -> u64 {
         self.excuses
     }
 
-    /// Whether a device is dead.
+    /// Returns whether a device is dead.
     pub(crate) fn any_death(&self) -> bool {
         self.deaths > 0
     }
 
-    /// Whether dead devices alone are an excuse.
+    /// Returns whether dead devices are the only excuse.
     pub(crate) fn are_deaths_alone(&self) -> bool {
         self.excuses == self.deaths
     }

@@ -1,11 +1,11 @@
-//! What a command touches on a device.
+//! Range of a device that a command accesses.
 
 use hostftl_core::Command;
 
-/// Device, first sector, sectors, and whether the command writes.
+/// Device, first sector, number of sectors, and whether the command writes.
 pub(crate) type Extent = (u8, u64, u64, bool);
 
-/// What `command` touches, if that is a range of sectors.
+/// Returns the extent of `command`, if it accesses a range of sectors.
 pub(crate) fn extent(command: &Command) -> Option<Extent> {
     match command {
         Command::Read { device, lba, into, .. } => {
@@ -20,7 +20,7 @@ pub(crate) fn extent(command: &Command) -> Option<Extent> {
     }
 }
 
-/// Whether the order of two commands matters.
+/// Returns whether the order of two commands matters.
 pub(crate) fn overlap(a: Option<Extent>, b: Option<Extent>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     a.0 == b.0 && (a.3 || b.3) && a.1 < b.1 + b.2 && b.1 < a.1 + a.2

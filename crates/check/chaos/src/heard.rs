@@ -1,4 +1,5 @@
-//! What the layer says of a damaged medium: only what is true, before the answer that comes of it.
+//! Reports of a layer about damaged media: they must be true, and precede the error that they
+//! explain.
 
 use hostftl_core::{HostError, Layer};
 use hostftl_layers::AnyLayer;
@@ -9,15 +10,15 @@ use crate::second::may_lose;
 use crate::workload::Wish;
 use crate::world::World;
 
-/// What the layer said in one life.
+/// Reports of one life.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Ranges of the host that are said to be corrupt: the first sector, and the end.
+    /// Ranges of the host that were reported corrupt: first sector and end.
     corrupt: Vec<(u64, u64)>,
 }
 
 impl Heard {
-    /// So many sectors are said to be lost.
+    /// Checks a report that `sectors` sectors are lost.
     pub(crate) fn lost(
         &mut self,
         sectors: u32,
@@ -32,7 +33,7 @@ impl Heard {
         Ok(())
     }
 
-    /// A range of the host is said to be corrupt.
+    /// Checks a report that a range of the host is corrupt.
     pub(crate) fn corrupt(
         &mut self,
         lba: u64,
@@ -52,7 +53,7 @@ impl Heard {
         Ok(())
     }
 
-    /// What is wrong with an error of a read that nobody was told the reason of.
+    /// Returns the fault of a read error whose cause was not reported before.
     pub(crate) fn untold(
         &self,
         wish: Wish,
@@ -70,13 +71,13 @@ impl Heard {
     }
 }
 
-/// Whether something happened to the medium or to a command.
+/// Returns whether a fault happened to the medium or to a command.
 fn has_fault(errors: &Errors, w: &World) -> bool {
     w.damaged || errors.excuses() > 0
 }
 
-/// Damage of the devices `damaged` was reported in this step, so that no repair is durable: the
-/// layer can do without one device less.
+/// Checks that the layer can lose fewer devices while it has damage on the devices `damaged`,
+/// reported in this step and therefore not repaired durably.
 pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
     let may_lose = may_lose(layer);
     let damaged = damaged & !(layer.members().lost() | layer.members().removed());
@@ -86,7 +87,7 @@ pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), S
     Ok(())
 }
 
-/// A range of a device is said to be mended.
+/// Checks a report that a range of a device was repaired.
 pub(crate) fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
     let harmed = w.victims >> device & 1 == 1;

@@ -1,4 +1,4 @@
-//! Tests of the test: how soon the ordinary stream of seeds finds each planted bug.
+//! Tests of the checker: the number of ordinary seeds until each planted bug is found.
 
 use hostftl_chaos::{Campaign, Goal, Violation};
 use hostftl_layers::{Bug, LayerKind, plant};
@@ -6,10 +6,10 @@ use hostftl_layers::{Bug, LayerKind, plant};
 use crate::report::Format;
 use crate::{Options, goal, layers};
 
-/// Ranges of seeds in which each bug is hunted.
+/// Number of seed ranges in which each bug is hunted.
 const RANGES: u64 = 5;
 
-/// Reports the first seed that finds one bug. False when none does.
+/// Reports the first seed that finds a bug. Returns false when none does.
 pub(crate) fn one(options: &Options, name: &str) -> Result<bool, String> {
     let bug = Bug::ALL.iter().copied().find(|bug| bug.name() == name).ok_or_else(|| {
         let names: Vec<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
@@ -38,7 +38,7 @@ pub(crate) fn one(options: &Options, name: &str) -> Result<bool, String> {
     }
 }
 
-/// Hunts every bug in several ranges and prints a table. False when one escapes.
+/// Hunts every bug in several ranges and prints a table. Returns false when one escapes.
 pub(crate) fn all(options: &Options) -> Result<bool, String> {
     let (from, to) = options.seeds;
     let length = to - from;
@@ -74,7 +74,7 @@ fn hunt(bug: Bug, goal: &Goal) -> Result<Option<Violation>, String> {
     Ok(found)
 }
 
-/// Switches a bug of the membership on.
+/// Enables a planted bug of the membership.
 pub(crate) fn plant_in_membership(name: &str) -> Result<(), String> {
     use hostftl_format::planted::{Bug, set};
     let bug = Bug::ALL.iter().find(|bug| bug.name() == name);

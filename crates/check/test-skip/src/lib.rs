@@ -1,19 +1,20 @@
-//! Tests that this machine can't run: each says so, and `make test` counts them.
+//! Tests that cannot run on this machine: each reports that, and `make test` counts them.
 //!
-//! A test that is skipped passes, as far as the test harness knows, and what it prints is hidden.
-//! So its line goes into a file, too, which `scripts/test.sh` prints at the end.
+//! The test harness counts a skipped test as passed and hides its output. Therefore the message is
+//! also written to a file, which `scripts/test.sh` prints at the end.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Names the file to which lines of skipped tests are added.
+/// Environment variable with the path of the file for messages of skipped tests.
 pub const FILE: &str = "HOSTFTL_SKIPPED";
 
-/// The test that calls this, or a part of it, is skipped: says why, and what would let it run.
+/// Reports that the calling test, or a part of it, is skipped, with the reason and the condition to
+/// run it.
 ///
 /// # Panics
-/// When the file that [`FILE`] names can't be written.
+/// When the file named by [`FILE`] cannot be written.
 pub fn skipped(why: impl Display) {
     let thread = std::thread::current();
     let line = format!("SKIP {}: {why}\n", thread.name().unwrap_or("a test"));

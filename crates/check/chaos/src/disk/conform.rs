@@ -1,4 +1,4 @@
-//! The zoned disk obeys the rules of all raw devices.
+//! Conformance of the zoned disk to the rules of all raw devices.
 
 use hostftl_core::{About, DeviceError, DeviceInfo, MetaBuf, SECTOR, Segments, Verdict};
 use hostftl_drives::zoned::rules::{Raw, obey};

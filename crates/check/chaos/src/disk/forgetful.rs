@@ -1,4 +1,4 @@
-//! Flushes that fail: some of what they cover counts as clean from then on, and is not durable.
+//! Failed flushes: some of the sectors that they cover are marked clean but not durable.
 
 use hostftl_core::SECTOR;
 
@@ -6,8 +6,8 @@ use super::Disk;
 use crate::dice::Dice;
 
 impl Disk {
-    /// A flush that was submitted at `stamp` fails: of what it covers some is durable, some is
-    /// still to be written, and some is forgotten when the device is opened again.
+    /// Fails a flush that was submitted at `stamp`. Of the sectors that it covers, some are
+    /// durable, some stay dirty, and some are lost when the device is reopened.
     pub fn flush_fails(&mut self, stamp: u32, dice: &mut Dice) {
         let doomed = dice.pick(&[200, 1000, 1000]);
         if self.zones.is_some() {
@@ -33,8 +33,8 @@ impl Disk {
         self.dirty = dirty;
     }
 
-    /// The device is opened: what a failed flush left behind is gone. Returns the sectors that
-    /// changed by that.
+    /// Opens the device again, which discards the sectors that a failed flush marked clean. Returns
+    /// the number of sectors that changed.
     pub fn reopen(&mut self, dice: &mut Dice) -> u32 {
         if self.zones.is_some() {
             return self.reopen_zones(dice);
@@ -42,7 +42,7 @@ impl Disk {
         let mut lost = 0;
         for sector in core::mem::take(&mut self.doomed) {
             let range = sector as usize * SECTOR..(sector as usize + 1) * SECTOR;
-            // What was written again since is dirty, or durable.
+            // Sectors that were written again since are dirty or durable.
             if self.stamp[sector as usize] == 0 {
                 lost += u32::from(self.current[range.clone()] != self.durable[range]);
                 self.forget(sector as usize);

@@ -1,4 +1,5 @@
-//! What a zoned disk does: programs at the pointer, resets, and cuts that keep order in segments.
+//! Operations of a zoned disk: programs at the write pointer, resets, and cuts that preserve the
+//! order within segments.
 
 use std::ops::Range;
 
@@ -9,12 +10,12 @@ use super::{Disk, Kind, Losses, META, Refusal, Survival};
 use crate::dice::Dice;
 
 impl Disk {
-    /// The segment of a range, on a zoned disk.
+    /// Returns the segment of a range, on a zoned disk.
     pub fn segment_of(&self, lba: u64) -> Option<u64> {
         self.zones.as_ref().map(|zones| lba / u64::from(zones.shape.size))
     }
 
-    /// The write pointers of its segments.
+    /// Returns the write pointers of its segments.
     pub fn pointers(&self) -> Vec<u32> {
         let list = self.zones.iter().flat_map(|zones| &zones.list);
         list.map(|zone| zone.pointer).collect()
@@ -28,27 +29,27 @@ impl Disk {
         }
     }
 
-    /// Whether the disk takes a read of this range now; one without segments does.
+    /// Checks that the range can be read now; always true without segments.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         self.zones.as_ref().map_or(Ok(()), |zones| zones.may_read(lba, sectors))
     }
 
-    /// Answers a question about itself.
+    /// Reports on the device.
     ///
     /// # Errors
-    /// `Unsupported` when it can't.
+    /// `Unsupported` without segments.
     pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let zones = self.zones.as_ref().ok_or(DeviceError::Unsupported)?;
         zones.report(about, into)
     }
 
-    /// Writes at the pointer of a segment, into the cache.
+    /// Writes at the write pointer of a segment, into the cache.
     ///
     /// # Errors
-    /// Why the segment does not take it.
+    /// The reason why the segment refuses the write.
     ///
     /// # Panics
     /// When the disk has no segments.
@@ -81,11 +82,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Resets a segment, in the cache; some of what was there may reach the medium first, and must
-    /// if a flush in flight covers it.
+    /// Resets a segment in the cache. Some of its previous content may reach the medium first, and
+    /// must if a flush in flight covers it.
     ///
     /// # Errors
-    /// Why the segment does not take it.
+    /// The reason why the segment refuses the reset.
     ///
     /// # Panics
     /// When the disk has no segments.
@@ -117,7 +118,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A program or a reset of the segment at `lba` fails: it is offline from now on.
+    /// Takes the segment at `lba` offline after a failed program or reset.
     ///
     /// # Panics
     /// When the disk has no segments.
@@ -130,10 +131,10 @@ impl Disk {
         }
     }
 
-    /// The host marks the segment at `lba` bad or good, which is durable at once.
+    /// Marks the segment at `lba` bad or good, which is durable immediately.
     ///
     /// # Errors
-    /// When no segment begins there.
+    /// When no segment starts there.
     ///
     /// # Panics
     /// When the disk has no segments.
@@ -153,12 +154,12 @@ impl Disk {
         Ok(())
     }
 
-    /// How many segments are offline, and how many there are.
+    /// Returns the number of offline segments, and the number of all segments.
     pub fn offline(&self) -> (usize, usize) {
         self.offline_in(0..self.sectors())
     }
 
-    /// The same of those that begin in a range of sectors.
+    /// Returns the same numbers for the segments that start in a range of sectors.
     pub fn offline_in(&self, sectors: Range<u64>) -> (usize, usize) {
         let Some(zones) = &self.zones else { return (0, 0) };
         let size = u64::from(zones.shape.size);
@@ -167,8 +168,9 @@ impl Disk {
         (zones.iter().filter(|zone| zone.offline).count(), zones.len())
     }
 
-    /// After [`Disk::cut`]: of a program in flight `keep` decides unit by unit how much reached the
-    /// medium. Returns the sectors that did and did not.
+    /// After [`Disk::cut`], stores a prefix of a program in flight; `keep` decides unit by unit
+    /// whether the prefix continues. Returns the sectors that reached the medium and those that did
+    /// not.
     pub fn tear_append(
         &mut self,
         lba: u64,
@@ -191,7 +193,7 @@ impl Disk {
         (kept, (bytes.len() / SECTOR) as u32 - kept)
     }
 
-    /// After [`Disk::cut`]: a reset in flight reached the medium.
+    /// After [`Disk::cut`], applies a reset in flight that reached the medium.
     pub fn tear_wipe(&mut self, lba: u64, sectors: u64, dice: &mut Dice) {
         if self.wipe(lba, sectors, dice).is_ok() {
             let index = self.segment_of(lba).expect("a zoned disk");
@@ -199,12 +201,12 @@ impl Disk {
         }
     }
 
-    /// Whether a sector holds something; on a disk without segments all do.
+    /// Returns whether a sector is written; always true without segments.
     pub(super) fn is_written(&self, sector: u64) -> bool {
         self.zones.as_ref().is_none_or(|zones| zones.is_written(sector))
     }
 
-    /// As [`Disk::flush`].
+    /// Flushes a zoned disk; see [`Disk::flush`].
     pub(super) fn flush_zones(&mut self, stamp: u32) {
         let zones = self.zones.as_ref().expect("a zoned disk");
         for index in 0..zones.list.len() {
@@ -214,7 +216,8 @@ impl Disk {
         }
     }
 
-    /// As [`Disk::flush_fails`]; `doomed` in 1000 segments with something to write forget it.
+    /// Fails a flush of a zoned disk; see [`Disk::flush_fails`]. `doomed` in 1000 dirty segments
+    /// lose their changes.
     pub(super) fn doom_zones(&mut self, stamp: u32, doomed: u32, dice: &mut Dice) {
         for index in 0..self.zones.as_ref().expect("a zoned disk").list.len() {
             let zone = self.zone(index);
@@ -227,7 +230,7 @@ impl Disk {
         }
     }
 
-    /// As [`Disk::reopen`].
+    /// Reopens a zoned disk; see [`Disk::reopen`].
     pub(super) fn reopen_zones(&mut self, dice: &mut Dice) -> u32 {
         let mut losses = Losses::default();
         for index in 0..self.zones.as_ref().expect("a zoned disk").list.len() {
@@ -238,7 +241,7 @@ impl Disk {
         losses.lost
     }
 
-    /// As [`Disk::cut`].
+    /// Cuts the power of a zoned disk; see [`Disk::cut`].
     pub(super) fn cut_zones(&mut self, survival: Survival, dice: &mut Dice) -> Losses {
         let mut losses = Losses::default();
         let oldest = self.stamp.iter().copied().filter(|&stamp| stamp > 0).min();
@@ -285,7 +288,7 @@ impl Disk {
         zone.doomed = false;
     }
 
-    /// Undoes a reset: reads see again what the medium holds.
+    /// Undoes a reset: reads return the content of the medium again.
     fn restore(&mut self, index: usize) {
         let zones = self.zones.as_ref().expect("a zoned disk");
         let first = index * zones.shape.size as usize;
@@ -295,7 +298,7 @@ impl Disk {
         }
     }
 
-    /// Makes durable what was sent to a segment up to stamp `upto`.
+    /// Makes durable the changes of a segment up to stamp `upto`.
     fn settle_zone(&mut self, index: usize, upto: u32) {
         let zones = self.zones.as_ref().expect("a zoned disk");
         if let Some(end) = zones.reach(index, upto, &self.stamp) {
@@ -303,7 +306,7 @@ impl Disk {
         }
     }
 
-    /// Makes a segment durable up to `end`, and the reset before it.
+    /// Makes a segment durable up to `end`, including the reset before it.
     fn harden_zone(&mut self, index: usize, end: u32) {
         let first = index * self.zones.as_ref().expect("a zoned disk").shape.size as usize;
         let zone = self.zone(index);

@@ -1,10 +1,10 @@
-//! The segments of a zoned disk: what they demand of a layer, and what a cut leaves of them.
+//! Segments of a zoned disk: their write rules, and their state after a cut.
 //!
 //! Invariants
-//! - Below `pointer` everything was written since the last reset, in order; below `durable` the
-//!   medium holds what a cut can't take back.
-//! - While `reset` is not 0 the medium still holds what was before that reset.
-//! - No more segments are open than the geometry allows, and no cut can make it more.
+//! - All sectors below `pointer` were written in order since the last reset. A cut cannot take back
+//!   the sectors below `durable`.
+//! - While `reset` is not 0, the medium still has the content before that reset.
+//! - The number of open segments never exceeds the geometry's limit, not even after a cut.
 
 use hostftl_core::{About, DeviceError, MetaBuf, Segments, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
@@ -12,33 +12,33 @@ use hostftl_format::report::{self, SegmentReport, SegmentState};
 use super::Survival;
 use crate::dice::Dice;
 
-/// One segment. Pointers are in sectors from its start.
+/// Segment. Pointers are in sectors from its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Zone {
-    /// Where the next write goes.
+    /// Write pointer.
     pub pointer: u32,
-    /// Where it would go after a cut that takes all it can.
+    /// Write pointer after a cut that loses as much as possible.
     pub durable: u32,
-    /// The stamp of a reset that a cut can take back, else 0.
+    /// Stamp of a reset that a cut can take back; else 0.
     pub reset: u32,
-    /// The stamp of its last program or reset.
+    /// Stamp of the last program or reset.
     pub last: u32,
-    /// It broke.
+    /// Whether the segment failed.
     pub offline: bool,
-    /// A flush failed and counts all in it as clean: it goes back to what is durable when the
-    /// device is opened again.
+    /// Whether a failed flush marked all of it clean. The segment returns to its durable state when
+    /// the device is reopened.
     pub doomed: bool,
     erased: u32,
 }
 
-/// What a segment says to a command that it does not take.
+/// Reason why a segment refuses a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The layer should have known better.
+    /// The layer violated a rule.
     Rule(&'static str),
-    /// There is nothing to read there now.
+    /// The range is not readable now.
     Unreadable,
-    /// The segment broke.
+    /// The segment failed.
     Offline,
 }
 
@@ -54,19 +54,19 @@ impl From<Refusal> for DeviceError {
 /// All segments of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Zones {
-    /// The geometry.
+    /// Geometry.
     pub shape: Segments,
-    /// The segments.
+    /// Segments by index.
     pub list: Vec<Zone>,
 }
 
 impl Zones {
-    /// Free segments.
+    /// Creates free segments.
     pub(crate) fn new(shape: Segments) -> Self {
         Zones { shape, list: vec![Zone::default(); shape.count as usize] }
     }
 
-    /// The segment of a range and where in it the range begins.
+    /// Returns the segment of a range, and the offset of the range in it.
     pub(crate) fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), Refusal> {
         let size = u64::from(self.shape.size);
         let (index, at) = (lba / size, lba % size);
@@ -75,7 +75,7 @@ impl Zones {
         place.ok_or(Refusal::Rule("a range beyond its segment"))
     }
 
-    /// Whether a write may happen now.
+    /// Checks that a write is permitted now.
     pub(crate) fn may_write(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let zone = &self.list[index];
@@ -95,7 +95,7 @@ impl Zones {
         Ok(())
     }
 
-    /// Whether a segment may be reset now.
+    /// Checks that a segment can be reset now.
     pub(crate) fn may_reset(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         if at != 0 || sectors != u64::from(self.shape.size) {
@@ -104,7 +104,7 @@ impl Zones {
         if self.list[index].offline { Err(Refusal::Offline) } else { Ok(()) }
     }
 
-    /// Whether a range can be read now.
+    /// Checks that a range can be read now.
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Zone { pointer, offline, .. } = self.list[index];
@@ -117,13 +117,13 @@ impl Zones {
         if fits { Ok(()) } else { Err(Refusal::Unreadable) }
     }
 
-    /// Whether a sector holds something.
+    /// Returns whether a sector is written.
     pub(crate) fn is_written(&self, sector: u64) -> bool {
         let size = u64::from(self.shape.size);
         sector % size < self.list[(sector / size) as usize].pointer.into()
     }
 
-    /// How many segments are partly written, as reads see it.
+    /// Returns the number of partly written segments, from the point of view of reads.
     fn open(&self) -> u32 {
         let open = |zone: &&Zone| self.is_partial(zone.pointer) && !zone.offline;
         self.list.iter().filter(open).count() as u32
@@ -133,7 +133,8 @@ impl Zones {
         pointer > 0 && pointer < self.shape.size
     }
 
-    /// Whether one more open segment could make too many after a cut, unless all becomes durable.
+    /// Returns whether one more open segment could exceed the limit after a cut, unless everything
+    /// becomes durable.
     pub(crate) fn is_tight(&self) -> bool {
         let either = |zone: &&Zone| {
             !zone.offline && (self.is_partial(zone.pointer) || self.is_partial(zone.durable))
@@ -144,8 +145,8 @@ impl Zones {
         self.shape.max_open > 0 && open >= self.shape.max_open
     }
 
-    /// How far a segment is durable once everything up to stamp `upto` is; `None` when not even its
-    /// reset is.
+    /// Returns the durable length of a segment when everything up to stamp `upto` is durable;
+    /// `None` when not even its reset is.
     pub(crate) fn reach(&self, index: usize, upto: u32, stamps: &[u32]) -> Option<u32> {
         let zone = &self.list[index];
         if zone.reset > upto {
@@ -156,7 +157,7 @@ impl Zones {
         (from..=zone.pointer).find(|&at| at == zone.pointer || of_zone[at as usize] > upto)
     }
 
-    /// How far a segment is durable after a cut.
+    /// Returns the durable length of a segment after a cut.
     pub(crate) fn surviving(
         &self,
         index: usize,
@@ -185,19 +186,19 @@ impl Zones {
         }
     }
 
-    /// What the medium holds.
+    /// Returns the state of the medium.
     pub(crate) fn durable(&self) -> Self {
         let durable =
             |zone: &Zone| Zone { pointer: zone.durable, reset: 0, last: 0, doomed: false, ..*zone };
         Zones { shape: self.shape, list: self.list.iter().map(durable).collect() }
     }
 
-    /// A segment was erased.
+    /// Counts an erase of a segment.
     pub(crate) fn count_erase(&mut self, index: usize) {
         self.list[index].erased += 1;
     }
 
-    /// Answers `About::Segments`.
+    /// Reports the states of segments (`About::Segments`).
     pub(crate) fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let (size, mut count) = (u64::from(self.shape.size), 0);

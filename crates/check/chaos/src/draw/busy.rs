@@ -1,5 +1,5 @@
-//! Stacks to which everything happens: faults of all kinds, and devices that come and leave, so
-//! that each pair of them meets on one stack.
+//! Stacks with faults of all kinds and with member changes, so that each pair of them occurs on one
+//! stack.
 
 use hostftl_layers::LayerKind;
 
@@ -8,20 +8,20 @@ use super::swarm::{Faults, Swarm};
 use crate::dice::Dice;
 use crate::matrix::{Claims, Row};
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x6275_7379_2032;
-/// How many stacks with one parity are busy, and with two, in thousandths.
+/// Permille of busy stacks, with one parity and with two.
 const BUSY: [u32; 2] = [400, 900];
-/// The same of those that may lose nothing but their journal.
+/// Permille of busy stacks among those that may lose only their journal.
 const BUSY_WITH_JOURNAL: u32 = 950;
-/// How many of the busy ones export more than fits, by their parities, and how many get more spares
-/// than other devices.
+/// Permille of busy stacks that export more than fits, by their parities, and permille of those
+/// that mostly add spares.
 const THIN: [u32; 3] = [400, 450, 800];
 const SPARES: u32 = 600;
-/// Sets the choice of these apart from that of busy ones.
+/// Separates the draw of these stacks from that of the others.
 const RARE: u64 = 0x7261_7265_2033;
 
-/// A busy stack.
+/// Options of a busy stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Busy {
     faults: Faults,
@@ -33,7 +33,7 @@ pub struct Busy {
     life: u64,
 }
 
-/// Draws whether everything happens to the stack of a seed. Its faults follow from the claims.
+/// Draws whether the stack of a seed is busy. The possible faults follow from the claims.
 pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Busy> {
     if !layer.registration().promises.changes() {
         return None;
@@ -62,16 +62,16 @@ pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) 
         faults,
         spares,
         thin,
-        // Larger ones get no more devices.
+        // Larger devices would rule out additional ones.
         sectors: swarm.sectors.min(LARGEST),
-        // A scrub goes through to its end between two cuts.
+        // With rare cuts and requests, a scrub can complete.
         verbs: if swarm.parity > 1 { 120 } else { 30 },
         cut_every: swarm.cut_every.max(dice.pick(&[100, 1000])),
         life: swarm.life.max(100),
     })
 }
 
-/// The same of a stack that may lose its journal alone: devices come to it, and leave it.
+/// Draws the options of a stack that may lose only its journal: devices are added and removed.
 fn with_journal(dice: &mut Dice, claims: &Claims, swarm: &Swarm) -> Busy {
     let mut faults = swarm.faults;
     faults.cut = true;
@@ -95,7 +95,7 @@ impl Swarm {
         (self.busy, self.changes, self.live_changes) = (true, true, true);
         (self.faults, self.spares, self.sectors) = (it.faults, it.spares, it.sectors);
         (self.verbs, self.cut_every, self.life) = (it.verbs, it.cut_every, it.life);
-        // A volume that exports more than fits is written from end to end.
+        // A volume that exports more than fits is filled first.
         if it.thin {
             (self.thin, self.fill) = (true, true);
         }

@@ -1,4 +1,4 @@
-//! Devices that come and leave.
+//! Addition and removal of devices.
 
 use hostftl_core::DeviceInfo;
 use hostftl_layers::LayerKind;
@@ -7,34 +7,34 @@ use super::swarm::Swarm;
 use super::uneven;
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x6368_616e_6765;
-/// The same for devices that are replaced while a volume is served.
+/// Separates the stream for devices that are replaced while a volume is served.
 const LIVE: u64 = 0x6c69_7665_6e65_7773;
-/// A stack does not become wider than this.
+/// Maximum number of devices of a stack.
 const WIDEST: u32 = 6;
-/// The longest device, in sectors, of a stack that gets more of them: each sector takes memory.
+/// Maximum length in sectors of the devices of a growing stack; it limits memory.
 pub(crate) const LARGEST: u64 = 1 << 15;
 
-/// Draws whether devices of a seed come and leave between two lives, and whether they do while the
-/// volume is served.
+/// Draws whether a seed adds and removes devices between two lives, and whether it does so while
+/// the volume is served.
 pub(crate) fn draw(seed: u64, layer: LayerKind) -> (bool, bool) {
     let can = layer.registration().promises.changes();
     let some = |salt, permille| can && Dice::new(seed, salt).chance(permille);
     (some(SALT, 500), some(LIVE, 300))
 }
 
-/// A device that comes to a stack.
+/// Device that is added to a stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Newcomer {
-    /// The device.
+    /// Properties of the device.
     pub info: DeviceInfo,
-    /// Whether it is a spare.
+    /// Whether the device is a spare.
     pub is_spare: bool,
 }
 
-/// Draws a device that comes to a stack of `count` devices like `first`; `None` if the stack is
-/// wide enough. Only a stack with parity has spares, and the segments of zoned devices are alike.
+/// Draws a device for a stack of `count` devices like `first`; `None` if the stack is wide enough.
+/// Only stacks with parity have spares, and zoned devices have equal segments.
 pub(crate) fn newcomer(
     dice: &mut Dice,
     swarm: &Swarm,

@@ -6,26 +6,28 @@ use super::swarm::Swarm;
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
 
-/// The state of the copy that was made last.
+/// State of the latest copy.
 ///
-/// It lacks something that a layer must miss when it was made before the start of a life that was
-/// ready since, or, of a journal's device, lacks a record that was durable before a root was begun.
+/// The layer must detect a copy that was made before the start of a life that became ready since.
+/// It must also detect a copy of a journal's device that misses a record that was durable before
+/// the start of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// There is none.
+    /// There is no copy.
     Not,
-    /// It lacks nothing that a layer must miss.
+    /// The copy misses nothing that a layer must detect.
     Early,
-    /// It lacks a record that is durable, since when so many roots were.
+    /// The copy misses a durable record; the number counts the roots since then.
     Lacking(u32),
-    /// It may come in the place of the device.
+    /// The copy may replace the device.
     Known,
-    /// It is in the place of the device.
+    /// The copy is in the place of the device.
     Here,
 }
 
 impl Copied {
-    /// A root is durable: the second one was begun after the first.
+    /// Counts a durable root. The second one was started after the first, so it was started after
+    /// the record was durable.
     pub fn root_done(&mut self) {
         *self = match *self {
             Copied::Lacking(0) => Copied::Lacking(1),
@@ -34,7 +36,7 @@ impl Copied {
         }
     }
 
-    /// A life is ready.
+    /// Records that a life became ready.
     pub fn life_begun(&mut self) {
         if matches!(self, Copied::Early | Copied::Lacking(_)) {
             *self = Copied::Known;
@@ -42,8 +44,8 @@ impl Copied {
     }
 }
 
-/// Draws whether devices of a seed are stale, and which of them then comes back as an older copy,
-/// if that may be one without parity. One device alone can't tell.
+/// Draws whether devices of a seed become stale, and which one is replaced by an older copy if that
+/// may be one without parity. A single device cannot detect it.
 pub(crate) fn draw(
     seed: u64,
     claims: &Claims,
@@ -60,21 +62,21 @@ pub(crate) fn draw(
     (stale, stale.then(|| dice.below(swarm.devices.into()) as u8))
 }
 
-/// What happens to a copy between two lives.
+/// Action on a copy between two lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// Nothing.
+    /// No action.
     None,
-    /// It comes in the place of its device.
+    /// The copy replaces its device.
     Bring,
-    /// It is made.
+    /// A copy is made.
     Make,
-    /// It is forgotten.
+    /// The copy is discarded.
     Forget,
 }
 
-/// Draws what happens to a copy between two lives. With `is_noticed` it differs from its device,
-/// and a layer must notice that.
+/// Draws the action on a copy between two lives. With `is_noticed` the copy differs from its
+/// device, and the layer must detect that.
 pub(crate) fn exchange(dice: &mut Dice, copied: Copied, is_noticed: bool) -> Exchange {
     match copied {
         Copied::Known if is_noticed && dice.chance(400) => Exchange::Bring,

@@ -1,37 +1,38 @@
-//! Damage of the media, and writes that go elsewhere.
+//! Damage of the media, and misdirected or lost writes.
 
 use super::swarm::{Faults, Swarm};
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::exec::Detour;
 
-/// A bit that rots.
+/// Bit that rots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rot {
-    /// The sector.
+    /// Number of the sector.
     pub sector: u64,
-    /// The bit of the sector.
+    /// Bit within the sector.
     pub bit: u64,
 }
 
-/// Draws a sector of a device that can't be read from now on.
+/// Draws a sector of a device that becomes unreadable.
 pub(crate) fn spoiled(dice: &mut Dice, faults: &Faults, disk: &Disk) -> Option<u64> {
     (faults.read_error && dice.chance(150)).then(|| dice.below(disk.sectors()))
 }
 
-/// Draws a bit that rots in a sector that `find` finds, if there is one.
+/// Draws a bit that rots in the sector returned by `find`, if any.
 pub(crate) fn rot(dice: &mut Dice, find: impl FnOnce() -> Option<u64>) -> Option<Rot> {
     let sector = dice.chance(150).then(find)??;
     Some(Rot { sector, bit: dice.below(4096) })
 }
 
-/// Draws whether a device is an old state of itself.
+/// Draws whether a device returns to an older state.
 pub(crate) fn is_stale(dice: &mut Dice, faults: &Faults) -> bool {
     faults.stale && dice.chance(100)
 }
 
-/// Draws where a write of `sectors` sectors to a device of `size` really goes. Those to a `fresh`
-/// device arrive, and those to zones are not misdirected (`size` is `None` then).
+/// Draws the actual destination of a write of `sectors` sectors to a device of `size` sectors.
+/// Writes to a `fresh` device always arrive, and writes to zones are not misdirected (`size` is
+/// then `None`).
 pub(crate) fn detour(
     dice: &mut Dice,
     swarm: &Swarm,

@@ -1,46 +1,47 @@
-//! What one life meets, and when: a power cut, commands that hang, a device that dies.
+//! Faults of one life and their times: a power cut, commands that time out, a device that dies.
 
 use hostftl_core::{Cause, Command};
 
 use super::swarm::Swarm;
 use crate::dice::Dice;
 
-/// Cuts after which a seed has no more early ones.
+/// Number of cuts after which a seed has no more early ones.
 const MOST_EARLY_CUTS: u64 = 200;
 
-/// Which of the two devices that have faults die, or hang, when that is due.
+/// Selection of the faulty devices that die, or time out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dying {
     /// The victim.
     Victim,
-    /// The second one.
+    /// The second device.
     Second,
-    /// Both at once.
+    /// Both at the same time.
     Both,
 }
 
-/// See the module text. Steps and commands to devices are counted from the beginning of the life.
+/// Schedule of faults of one life. Steps and commands to devices are counted from its start.
 #[derive(Debug)]
 pub(crate) struct Fate {
-    /// Whether this life has no trouble.
+    /// Whether this life has no faults.
     calm: bool,
-    /// The step before which the power is cut.
+    /// Step before which the power is cut.
     cut_at: u64,
-    /// The command from which on commands hang.
+    /// Command from which on commands time out.
     hang_at: u64,
-    /// Whether all commands of the victim hang from then on, not just one, and whether any did.
+    /// Whether all commands of the victim time out from then on, instead of one, and whether any
+    /// did.
     all_hang: bool,
     hung_once: bool,
-    /// The command from which on a device is dead.
+    /// Command from which on a device is dead.
     dead_at: u64,
-    /// Which of two devices hang and die.
+    /// Devices that time out and die.
     dying: Dying,
-    /// Commands to devices so far.
+    /// Number of commands to devices so far.
     commands: u64,
 }
 
 impl Fate {
-    /// Nothing goes wrong yet; with `calm` nothing will.
+    /// Creates a schedule without faults; with `calm` none will be added.
     pub(crate) fn new(calm: bool) -> Self {
         let never = u64::MAX;
         let (cut_at, hang_at, dead_at) = (never, never, never);
@@ -48,13 +49,13 @@ impl Fate {
         Fate { calm, cut_at, hang_at, all_hang, hung_once, dead_at, dying, commands }
     }
 
-    /// Whether this life has no trouble.
+    /// Returns whether this life has no faults.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm
     }
 
-    /// Draws the faults of a life, and whether it is cut while it starts, after `cuts` cuts. The
-    /// last start took `start_steps` steps.
+    /// Draws the faults of a life, including a cut during its start, after `cuts` cuts. The last
+    /// start took `start_steps` steps.
     pub(crate) fn draw(dice: &mut Dice, swarm: &Swarm, cuts: u64, start_steps: u64) -> Self {
         let mut fate = Fate::new(false);
         if swarm.faults.cut && cuts < MOST_EARLY_CUTS && dice.chance(swarm.cut_early) {
@@ -64,7 +65,7 @@ impl Fate {
             fate.hang_at = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 300 });
             fate.all_hang = swarm.victim.is_some() && dice.chance(600);
         }
-        // A stack that goes on without a device has a long life before and after.
+        // A stack with redundancy runs for a long time before and after the loss of a device.
         let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
         if swarm.faults.dead && dice.chance(often) {
             fate.dead_at = 1 + dice.below(within);
@@ -75,8 +76,8 @@ impl Fate {
         fate
     }
 
-    /// Draws when a life that is ready after so many steps is cut, if its power may be cut: every
-    /// `cut_every` steps, typically.
+    /// Draws the time of the cut for a life that became ready after `steps` steps, if its power may
+    /// be cut: typically every `cut_every` steps.
     pub(crate) fn draw_when_ready(
         &mut self,
         dice: &mut Dice,
@@ -89,7 +90,7 @@ impl Fate {
         }
     }
 
-    /// Draws whether a stop gets a cut of its own: it is short.
+    /// Draws a cut during the stop, which is short and would rarely be hit otherwise.
     pub(crate) fn draw_for_stop(&mut self, dice: &mut Dice, steps: u64) {
         if self.cut_at < u64::MAX && dice.chance(400) {
             let within = dice.pick(&[2, 2, 30]);
@@ -97,14 +98,14 @@ impl Fate {
         }
     }
 
-    /// Draws when another victim fails.
+    /// Draws when the next victim fails.
     pub(crate) fn draw_for_next_victim(&mut self, dice: &mut Dice) {
         let soon = self.commands + 1 + dice.below(3000);
         self.dead_at = if dice.chance(400) { soon } else { u64::MAX };
         self.hang_at = u64::MAX;
     }
 
-    /// The power is cut now, if it is to be in this life: whether it is.
+    /// Cuts the power now if a cut is scheduled; returns whether it is.
     pub(crate) fn cut_now(&mut self, steps: u64) -> bool {
         let is_cut = self.cut_at < u64::MAX;
         if is_cut {
@@ -113,13 +114,13 @@ impl Fate {
         is_cut
     }
 
-    /// Whether the power is cut after so many steps.
+    /// Returns whether the power is cut after `steps` steps.
     pub(crate) fn is_cut(&self, steps: u64) -> bool {
         steps >= self.cut_at
     }
 
-    /// A command is sent to a device. Brings the cut forward when it is of a rare kind, to come
-    /// while it is under way.
+    /// Counts a command to a device. For a rare kind of command, moves the cut forward, so that it
+    /// occurs while the command is in flight.
     pub(crate) fn begin_command(
         &mut self,
         dice: &mut Dice,
@@ -139,27 +140,27 @@ impl Fate {
         }
     }
 
-    /// Commands to devices so far.
+    /// Returns the number of commands to devices so far.
     pub(crate) fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// Whether the time of a device has come, and whether it is now.
+    /// Returns whether the death of a device is due, and whether this is its first command.
     pub(crate) fn is_death_due(&self) -> (bool, bool) {
         (self.commands >= self.dead_at, self.commands == self.dead_at)
     }
 
-    /// Which of two devices hang and die.
+    /// Returns the devices that time out and die.
     pub(crate) fn dying(&self) -> Dying {
         self.dying
     }
 
-    /// Whether a command hangs now, if its device may.
+    /// Returns whether a command times out now, if its device may.
     pub(crate) fn is_hang_due(&self) -> bool {
         self.commands >= self.hang_at
     }
 
-    /// It hangs.
+    /// Records that a command times out.
     pub(crate) fn hang(&mut self) {
         assert!(self.is_hang_due(), "a command hangs when it is to");
         if !self.all_hang {
@@ -168,12 +169,12 @@ impl Fate {
         self.hung_once = true;
     }
 
-    /// Whether all commands of the victim hang, from the first that does.
+    /// Returns whether all commands of the victim time out after the first one.
     pub(crate) fn all_hang(&self) -> bool {
         self.all_hang
     }
 
-    /// Whether a command hung.
+    /// Returns whether a command timed out.
     pub(crate) fn hung_once(&self) -> bool {
         self.hung_once
     }

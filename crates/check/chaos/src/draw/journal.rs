@@ -1,4 +1,4 @@
-//! The journal's device of a log.
+//! Journal device of a log.
 
 use hostftl_core::{DeviceInfo, Nanos};
 use hostftl_layers::LayerKind;
@@ -7,30 +7,30 @@ use super::swarm::{Faults, Swarm};
 use crate::dice::Dice;
 use crate::matrix::{Claims, Row};
 
-/// A journal's device.
+/// Journal device.
 #[derive(Clone, Debug)]
 pub(super) struct Journal {
-    /// The device.
+    /// Properties of the device.
     pub info: DeviceInfo,
-    /// What changes if faults happen to it alone.
+    /// Changed options, if faults happen only to this device.
     pub mortal: Option<Mortal>,
-    /// How often the host flushes, if that is other than without a journal.
+    /// Frequency of flushes, if it differs from that without a journal.
     pub flushes: Option<u32>,
 }
 
-/// A journal's device to which alone faults happen.
+/// Options of a journal device that alone has faults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mortal {
-    /// What the layer claims then.
+    /// Claims of the layer in this case.
     pub claims: Claims,
-    /// The faults.
+    /// Possible faults.
     pub faults: Faults,
-    /// How long a command may take, in ns.
+    /// Deadline of commands in ns.
     pub deadline: Nanos,
 }
 
-/// Draws whether the log of a seed has a journal, on what device, and whether faults happen to it
-/// alone.
+/// Draws whether the log of a seed has a journal, the properties of its device, and whether only
+/// that device has faults.
 pub(super) fn draw(seed: u64, layer: LayerKind, swarm: &Swarm) -> Result<Option<Journal>, String> {
     let mut dice = Dice::new(!seed, layer as u64);
     if !dice.chance(layer.registration().chaos.journal) {

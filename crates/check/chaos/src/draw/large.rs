@@ -1,19 +1,19 @@
-//! Large volumes, on which the queues and reserves of a layer fill that no small one fills, with
-//! many small writes between the cuts.
+//! Large volumes with many small writes between cuts. They fill queues and reserves of a layer that
+//! small volumes do not fill.
 
 use hostftl_layers::LayerKind;
 
 use super::swarm::{Sizes, Swarm};
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others, so that other seeds stay as they are.
+/// Separates this random stream from the others of the seed, so that other seeds are unchanged.
 const SALT: u64 = 0x6c61_7267_6520_6f6e;
 
-/// A large volume.
+/// Options of a large volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Large {
     sectors: u64,
-    /// A superpage that only a large volume has.
+    /// Superpage that only a large volume has.
     superpage: Option<u32>,
     sizes: Sizes,
     hot: u32,
@@ -37,7 +37,7 @@ pub(super) fn draw(seed: u64, layer: LayerKind) -> Option<Large> {
         sequential: dice.pick(&[0, 0, 100]),
         fill: dice.chance(200),
         also: dice.chance(large.also.0),
-        // A trim of the whole volume would empty what is to be filled.
+        // A trim of the whole volume would empty the structures that should fill.
         mix: [2, 50, dice.pick(&[0, 0, 0, 1]), 0, dice.pick(&[0, 0, 1, 5])],
         fua: dice.pick(&[0, 0, 20]),
         cut_every: dice.pick(&[10_000, 100_000, 300_000]),

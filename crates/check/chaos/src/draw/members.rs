@@ -1,26 +1,26 @@
-//! Devices that are missing, come back, or become the next victim.
+//! Devices that are missing, return, or become the next victim.
 
 use super::swarm::Swarm;
 use crate::dice::Dice;
 
-/// Draws a device of a set; `None` if it is empty.
+/// Draws a device of a set; `None` if the set is empty.
 pub(crate) fn one_of(dice: &mut Dice, set: u16) -> Option<u8> {
     let all: Vec<u8> = (0..16).filter(|device| set >> device & 1 == 1).collect();
     (!all.is_empty()).then(|| dice.pick(&all))
 }
 
-/// The victim when a life begins.
+/// State of the victim at the start of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
     /// Whether it is missing.
     pub is_missing: bool,
-    /// Whether it lacks what was written without it, if it is there.
+    /// Whether it is present without the writes that it missed.
     pub is_stale: bool,
 }
 
-/// Draws whether the victim is missing from a life. `is_gone` means that it missed writes: then it
-/// comes back only if a layer claims to notice by itself. With `is_secure` the layer can do without
-/// it.
+/// Draws whether the victim is missing from a life. `is_gone` means that it missed writes; it then
+/// returns only if the layer claims to detect that by itself. With `is_secure` the layer can work
+/// without it.
 pub(crate) fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) -> Presence {
     let faults = swarm.faults;
     let is_stale = is_gone && faults.stale && dice.chance(300);
@@ -29,17 +29,17 @@ pub(crate) fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure:
     Presence { is_missing, is_stale }
 }
 
-/// A device that comes in the place of a lost one.
+/// Replacement of a lost device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replacement {
-    /// The same, with the content that it had when it was lost.
+    /// The same device, with its content at the time of the loss.
     Same,
-    /// Another, which holds nothing.
+    /// Another, empty device.
     New,
 }
 
-/// Draws the devices that come in the place of `lost` ones between two lives. Devices of `fresh`
-/// came before; only the victim comes back itself.
+/// Draws replacements of `lost` devices between two lives. Devices of `fresh` were already
+/// replaced; only the victim returns itself.
 pub(crate) fn replacements(
     dice: &mut Dice,
     lost: u16,

@@ -1,9 +1,9 @@
-//! The choices of a run: faults, members, requests of an operator.
+//! Random choices of a run: faults, members, requests of an operator.
 //!
-//! Each function draws one part from the dice and from a read-only view of what is claimed and of
-//! what was drawn before. None changes the world, which applies the parts, so each can be tested
-//! alone. The parts of a whole seed have dice of their own, kept apart by a salt: a part that draws
-//! more than it did leaves the others as they were.
+//! Each function draws one part from the dice and from a read-only view of the claims and of the
+//! parts drawn earlier. None changes the world, which applies the parts, so each can be tested in
+//! isolation. The parts of a whole seed have separate dice, with different salts: if one part draws
+//! more numbers than before, the others are unchanged.
 
 mod busy;
 pub(crate) mod changes;
@@ -29,20 +29,20 @@ use crate::matrix::{Claims, Row};
 use journal::{Journal, Mortal};
 use swarm::{Stack, Swarm};
 
-/// The choices of a seed before its first life.
+/// Choices of a seed before its first life.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed {
-    /// The number of the seed.
+    /// Number of the seed.
     number: u64,
-    /// The dice of everything that follows.
+    /// Dice for everything that follows.
     pub dice: Dice,
-    /// The claims of the layer.
+    /// Claims of the layer.
     pub claims: Claims,
-    /// The options.
+    /// Options of the seed.
     pub swarm: Swarm,
-    /// The configuration of the layer.
+    /// Configuration of the layer.
     pub config: LayerConfig,
-    /// The segments of the devices, if they are zoned.
+    /// Segments of the devices, if they are zoned.
     pub segments: Option<Segments>,
     journal: Option<DeviceInfo>,
 }
@@ -83,7 +83,7 @@ pub(crate) fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
     Ok(Seed { number, dice, claims, swarm, config, segments, journal })
 }
 
-/// Draws the configuration of the layer, options included that only this layer has.
+/// Draws the configuration of the layer, including options that only this layer has.
 fn configure(dice: &mut Dice, layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
     let mut config = LayerConfig::new(layer);
     config.log.journal = journal;
@@ -109,7 +109,7 @@ fn configure(dice: &mut Dice, layer: LayerKind, swarm: &Swarm, journal: bool) ->
 }
 
 impl Swarm {
-    /// Adds a journal's device behind the others.
+    /// Adds a journal device behind the others.
     fn add_journal(&mut self, mortal: Option<Mortal>, flushes: Option<u32>) {
         self.journal = Some(self.devices as u8);
         if let Some(Mortal { faults, deadline, .. }) = mortal {
@@ -121,7 +121,7 @@ impl Swarm {
 }
 
 impl Seed {
-    /// Returns the interfaces of the devices.
+    /// Returns the properties of the devices.
     pub(crate) fn infos(&self) -> Vec<DeviceInfo> {
         let (config, swarm) = (&self.config, &self.swarm);
         let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
@@ -140,7 +140,7 @@ impl Seed {
         infos
     }
 
-    /// Makes the devices twice as long.
+    /// Doubles the length of the devices.
     pub(crate) fn double(&mut self) {
         self.swarm.sectors *= 2;
         self.segments.iter_mut().for_each(|segments| segments.count *= 2);
@@ -151,8 +151,7 @@ impl Seed {
 mod tests {
     use super::*;
 
-    /// Every seed of every layer that has parity or a journal now and then, and of one that never
-    /// has.
+    /// Returns seeds of layers that sometimes have parity or a journal, and of one that never has.
     fn seeds() -> impl Iterator<Item = Seed> {
         let layers = [LayerKind::Log, LayerKind::Tier, LayerKind::Hard];
         layers.into_iter().flat_map(|layer| {

@@ -5,12 +5,11 @@ use hostftl_layers::LayerKind;
 
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others, so that seeds of layers without verbs
-/// stay as they are.
+/// Separates this random stream from the others of the seed, so that seeds of layers without
+/// operator commands are unchanged.
 const SALT: u64 = 0x776f_7264_7320_6f66;
 
-/// Draws how often an operator of a seed wants something, in thousandths of all choices; 0 for
-/// never.
+/// Draws the frequency of operator requests of a seed, in thousandths of all choices; 0 is never.
 pub(crate) fn rate(seed: u64, layer: LayerKind) -> u32 {
     let mut dice = Dice::new(seed.rotate_left(24) ^ SALT, layer as u64);
     if dice.chance(layer.registration().chaos.verbs) { dice.pick(&[1, 1, 5, 20]) } else { 0 }
@@ -23,8 +22,8 @@ pub(crate) fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> Verb {
         5 => Verb::Scrub(Scrub::Pause),
         6 => Verb::Scrub(Scrub::Resume),
         7 => Verb::Set(Setting::RebuildShare(dice.between(1, 100) as u8)),
-        // The last of each sixteen is the youngest policy: nearly every seed draws the policy that
-        // it drew before there was that one.
+        // The newest policy takes the last value of each sixteen, so that nearly every seed keeps
+        // the policy that it had without it.
         8 => Verb::Set(Setting::Gc(match dice.below(64) as u16 {
             side if side % 16 == 15 => 4,
             side => side / 16,

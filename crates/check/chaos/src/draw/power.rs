@@ -3,16 +3,16 @@
 use crate::dice::Dice;
 use crate::disk::Survival;
 
-/// The end of a life that is cut.
+/// End of a life that is cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cut {
     /// The process is killed: devices keep their caches.
     Kill,
-    /// The power fails, and these sectors of the caches survive.
+    /// The power fails, and this part of the caches survives.
     Power(Survival),
 }
 
-/// Draws how a life is cut.
+/// Draws the kind of cut.
 pub(crate) fn draw(dice: &mut Dice) -> Cut {
     if dice.chance(100) {
         return Cut::Kill;

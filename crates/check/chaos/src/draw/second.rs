@@ -1,11 +1,11 @@
-//! The choice of a second device to which faults happen.
+//! Choice of a second device with faults.
 
 use hostftl_layers::LayerKind;
 
 use super::swarm::Swarm;
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x7365_636f_6ef1;
 
 /// Draws whether a stack with parity has two parities.
@@ -14,7 +14,7 @@ pub(super) fn with_two_parities(seed: u64, layer: LayerKind) -> bool {
     Dice::new(seed, SALT).chance(two)
 }
 
-/// Draws the device of a seed that has faults at the same time as the victim, if there is one.
+/// Draws the device of a seed that has faults at the same time as the victim, if any.
 pub(super) fn draw(seed: u64, swarm: &Swarm) -> Option<u8> {
     let mut dice = Dice::new(!seed, SALT);
     if swarm.parity < 2 || !dice.chance(800) {

@@ -1,4 +1,5 @@
-//! Swarm options: each seed switches a different part of the world on, so that rare mixes happen.
+//! Swarm options: each seed enables a different subset of features and faults, so that rare
+//! combinations occur.
 
 use hostftl_core::Codec;
 use hostftl_core::Nanos;
@@ -7,13 +8,13 @@ use hostftl_layers::{Devices, LayerKind, TierPolicy};
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
 
-/// Every layer must be able to work on so many sectors.
+/// Device length in sectors at which every layer must work.
 pub(crate) const ROOMY: u64 = 1 << 17;
 
-/// Which command in flight completes next.
+/// Order in which commands in flight complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Any.
+    /// Random.
     Any,
     /// Mostly the oldest.
     Oldest,
@@ -21,7 +22,7 @@ pub enum Order {
     Newest,
 }
 
-/// How long requests are.
+/// Lengths of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// Up to 4 KiB.
@@ -32,11 +33,11 @@ pub enum Sizes {
     Large,
     /// Always 4 KiB.
     Block,
-    /// One sector or two.
+    /// One or two sectors.
     Tiny,
 }
 
-/// Which faults a seed may have; each only where the layer's claims admit it.
+/// Possible faults of a seed, as far as the claims of the layer admit them.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "docs/SEMANTICS.md explains each")]
 pub struct Faults {
@@ -58,7 +59,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Draws the faults that a seed has, of those that are admitted.
+    /// Draws the possible faults of a seed among those that are admitted.
     pub fn draw(dice: &mut Dice, claims: &Claims) -> Self {
         let mut some = |row: Row, permille| claims.admits(row) && dice.chance(permille);
         Faults {
@@ -77,7 +78,7 @@ impl Faults {
         }
     }
 
-    /// Whether nothing is harmed but data, and only between two lives.
+    /// Returns whether only data is damaged, and only between two lives.
     pub fn are_of_data_alone(&self) -> bool {
         let Faults { hang, dead, metadata_rot, log_rot, lost, misdirected, .. } = *self;
         let Faults { stale, bad_segment, write_error, flush_error, no_space, failing, .. } = *self;
@@ -86,108 +87,108 @@ impl Faults {
     }
 }
 
-/// The options of one seed. Chances are in thousandths.
+/// Options of one seed. Probabilities are in thousandths.
 #[derive(Clone, Debug)]
 pub struct Swarm {
-    /// Devices in the stack.
+    /// Number of devices in the stack.
     pub devices: u32,
-    /// The only device to which faults happen, where a layer can do without one.
+    /// Only device with faults, for a layer that can work without one.
     pub victim: Option<u8>,
-    /// Another device to which faults happen at the same time, where a layer can do without two.
+    /// Second device with faults at the same time, for a layer that can work without two.
     pub second: Option<u8>,
-    /// Sectors of each.
+    /// Sectors of each device.
     pub sectors: u64,
-    /// Sectors of the fast device of a tier, and which pages come to it.
+    /// Sectors of the fast device of a tier, and the policy that selects its pages.
     pub fast: u64,
     pub tier: TierPolicy,
-    /// Which device is the journal of a log.
+    /// Journal device of a log.
     pub journal: Option<u8>,
-    /// The only device of a tier, or of a log with a journal, to which faults happen in this seed.
+    /// Only device with faults of a tier, or of a log with a journal.
     pub mortal: Option<u8>,
-    /// The device without parity in whose place an older copy of it may come.
+    /// Device without parity that an older copy may replace.
     pub older: Option<u8>,
-    /// The unit in which the layer writes, in sectors.
+    /// Write unit of the layer in sectors.
     pub superpage: u32,
-    /// Sectors in the devices' map unit.
+    /// Indirection unit of the devices in sectors.
     pub map_unit: u32,
-    /// Parities of a log over several devices, and how it compresses.
+    /// Number of parities of a log over several devices, and its compression.
     pub parity: u8,
     pub compress: Codec,
-    /// Whether small flushes follow one another, which stack short rows in a slot of a log.
+    /// Whether small flushes follow one another, so that short stripes share a slot of a log.
     pub stacked: bool,
-    /// Spare of the layer, in thousandths.
+    /// Over-provisioning of the layer in thousandths.
     pub spare: u32,
-    /// How long a command may take, in ns.
+    /// Deadline of commands in ns.
     pub deadline: Nanos,
     /// Whether devices have a volatile cache.
     pub volatile: bool,
-    /// Whether devices want to know which ranges hold nothing.
+    /// Whether devices benefit from discards.
     pub discard: bool,
-    /// Chance that a sector reaches the medium before it is overwritten.
+    /// Probability that a sector reaches the medium before it is overwritten.
     pub destage: u32,
-    /// Requests in flight at most.
+    /// Maximum number of requests in flight.
     pub depth: u32,
-    /// Requests of a life before it stops by itself.
+    /// Number of requests of a life before it stops.
     pub life: u64,
-    /// Weights of read, write, trim, zeroes, flush.
+    /// Weights of read, write, trim, zeroes and flush.
     pub mix: [u32; 5],
-    /// Chance of FUA.
+    /// Probability of FUA.
     pub fua: u32,
     /// Lengths of requests.
     pub sizes: Sizes,
-    /// Requests begin at multiples of this, in sectors.
+    /// Alignment of requests in sectors.
     pub grain: u64,
-    /// Chance that a request goes to the hot spot, and its length in sectors.
+    /// Probability that a request goes to the hot spot, and the length of the hot spot in sectors.
     pub hot: (u32, u64),
-    /// Chance that a request follows the one before it.
+    /// Probability that a request follows the previous one.
     pub sequential: u32,
-    /// Whether the volume is written once from end to end first.
+    /// Whether the volume is first filled sequentially.
     pub fill: bool,
     /// Weights of timer, completion and request, when several are possible.
     pub weights: [u32; 3],
-    /// Which command completes next, and how often it is really that one.
+    /// Order of completions, and the probability that it is followed.
     pub order: (Order, u32),
-    /// Steps from ready to a cut, typically.
+    /// Typical number of steps from ready to a cut.
     pub cut_every: u64,
-    /// Chance that a life is cut while it starts.
+    /// Probability that a life is cut during its start.
     pub cut_early: u32,
-    /// Chance that a cut is aimed at a command of the layer's own housekeeping.
+    /// Probability that a cut is aimed at a command of the layer's background work.
     pub aim: u32,
-    /// Chance that a life begins with reading the whole volume.
+    /// Probability that a life starts with a read of the whole volume.
     pub audit: u32,
-    /// Whether a large volume has what its layer then has now and then, whatever else is drawn.
+    /// Whether a large volume has the extra options that its layer sometimes has.
     pub also: bool,
-    /// Chance that an operator wants something, whenever there is a choice.
+    /// Probability that an operator makes a request, at each choice.
     pub verbs: u32,
-    /// Whether devices come and leave.
+    /// Whether devices are added and removed.
     pub changes: bool,
-    /// Whether everything happens to it.
+    /// Whether the stack is busy: it has all kinds of faults and changes.
     pub busy: bool,
-    /// Whether it exports more than fits whatever else is drawn, and whether most devices that come
-    /// are spares.
+    /// Whether the volume always exports more than fits. `spares` is whether most added devices are
+    /// spares.
     pub thin: bool,
-    /// See `thin`.
+    /// Whether most added devices are spares.
     pub spares: bool,
     /// Whether its devices differ in length.
     pub uneven: bool,
     /// Whether lost devices are replaced while the volume is served.
     pub live_changes: bool,
-    /// What else may go wrong.
+    /// Possible faults.
     pub faults: Faults,
 }
 
-/// What must be known before a layer's claims are.
+/// Properties of a stack that determine the claims of its layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
-    /// Devices.
+    /// Number of devices.
     pub devices: u32,
-    /// How many of them may be lost.
+    /// Number of devices that may be lost.
     pub parity: u8,
 }
 
 impl Stack {
-    /// Draws the stack of a seed for `layer`. If it has parity, `with_two` tells whether a stack of
-    /// three devices or more has two of them.
+    /// Draws the stack of a seed for `layer`. If it has parity, `with_two` selects two parities for
+    /// three or more devices.
     pub fn draw(dice: &mut Dice, layer: LayerKind, with_two: bool) -> Self {
         let choices = &layer.registration().chaos;
         let devices = dice.pick_of_several(choices.devices);
@@ -200,8 +201,8 @@ impl Stack {
 const SIZES: [Sizes; 6] =
     [Sizes::Small, Sizes::Small, Sizes::Mixed, Sizes::Mixed, Sizes::Large, Sizes::Block];
 
-/// The size of a tier's fast device, from a few pages to more than the directory's first page tells
-/// of, its policy, and the only device to which faults happen.
+/// Draws the size of a tier's fast device, its policy, and the only device with faults. The sizes
+/// range from a few pages to more than the first directory page covers.
 fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Option<u8>) {
     if layer.registration().devices != Devices::FastAndSlow {
         return (0, TierPolicy::Lru, None);
@@ -216,7 +217,7 @@ fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Opti
     (fast, policy, dice.pick(&[None, Some(0), Some(1)]))
 }
 
-/// The weights of reads, writes, trims, zeroing and flushes.
+/// Draws the weights of reads, writes, trims, zeroes and flushes.
 fn mix(dice: &mut Dice) -> [u32; 5] {
     [
         dice.pick(&[1, 5, 20]),
@@ -294,8 +295,8 @@ impl Swarm {
         swarm
     }
 
-    /// A host that never asks for a flush, and waits for each answer: nobody helps a layer that has
-    /// run out of something.
+    /// Makes some hosts send no flushes and wait for each reply, so that only the layer itself can
+    /// resolve a shortage.
     fn perhaps_silent(&mut self, dice: &mut Dice) {
         if dice.chance(50) {
             (self.mix[4], self.fua, self.depth) = (0, 0, 1);

@@ -1,17 +1,17 @@
-//! Faults that pass: which of them a seed and a life have, and which command fails.
+//! Transient faults: their rates per seed and life, and the commands that fail.
 
 use super::swarm::{Faults, Swarm};
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x60;
 
-/// The same for devices of which reads fail repeatedly.
+/// Separates the stream for devices whose reads fail repeatedly.
 const FAILING: u64 = 0x6661_696c;
 
-/// Draws the number of faults after which a layer gives up a failing device, if that is other than
-/// usual.
+/// Draws the number of faults after which a layer gives up a failing device, if it differs from the
+/// default.
 pub(crate) fn fault_limit(seed: u64) -> Option<u16> {
     let mut dice = Dice::new(!seed, FAILING);
     dice.chance(700).then(|| dice.pick(&[0, 1, 3, 6, 20]))
@@ -32,48 +32,48 @@ pub(crate) fn draw(seed: u64, claims: &Claims, swarm: &Swarm) -> Faults {
     faults
 }
 
-/// How often commands of one life fail, and when a device is full.
+/// Failure rates of one life, and the period in which a device is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    /// One in so many writes and trims fails, and one in so many flushes; 0 for none.
+    /// One in this number of writes and trims fails, and one in this number of flushes; 0 for none.
     writes: u64,
     flushes: u64,
-    /// One in so many reads fails; 0 for none.
+    /// One in this number of reads fails; 0 for none.
     reads: u64,
-    /// The commands to devices while which a device is full: from this one on, and up to that.
+    /// Device commands during which a device is full: the first, and the end of the range.
     full: (u64, u64),
 }
 
-/// A write that fails.
+/// Write that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteFault {
-    /// Whether the device is full, and whether it remains so in the lives to come.
+    /// Whether the device is full.
     pub is_full: bool,
-    /// See [`WriteFault::is_full`].
+    /// Whether the device stays full in the following lives.
     pub remains: bool,
-    /// The sectors that reach the device.
+    /// Sectors that reach the device.
     pub written: Written,
 }
 
-/// The sectors of a failed write that reach the device.
+/// Part of a failed write that reaches the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// None.
+    /// No sector.
     Nothing,
-    /// Some.
+    /// Some sectors.
     Part,
-    /// All.
+    /// All sectors.
     Whole,
 }
 
-/// Draws whether an event of a rate happens: one in so many, 0 for never.
+/// Draws an event that occurs once in `rate` times; 0 for never.
 fn one_in(dice: &mut Dice, rate: u64) -> bool {
     rate > 0 && dice.below(rate) == 0
 }
 
 impl Rates {
-    /// Draws the rates of a life that begins with a full device or without one, and whether a
-    /// device stays full.
+    /// Draws the rates of a life whose device is full at the start or not, and whether the device
+    /// stays full.
     pub(crate) fn draw(dice: &mut Dice, swarm: &Swarm, full: bool) -> (Self, bool) {
         let (mut rates, faults) = (Rates::default(), swarm.faults);
         if faults.write_error && dice.chance(500) {
@@ -88,7 +88,7 @@ impl Rates {
         if !faults.no_space {
             return (rates, full);
         }
-        // Somebody makes room, sooner or later.
+        // The device gets space again in some later life.
         let stays = !dice.chance(400);
         if full && stays {
             rates.full = (0, u64::MAX);
@@ -110,9 +110,9 @@ impl Rates {
         one_in(dice, self.flushes)
     }
 
-    /// Draws whether a write or trim fails, after so many commands to devices. A segment whose
-    /// program or reset fails is offline: that is another fault, so a write to one only fails when
-    /// the device is full, and nothing of it is written.
+    /// Draws whether a write or trim fails, after `commands` commands to devices. A segment whose
+    /// program or reset fails goes offline, which is another fault; so a write to a segment fails
+    /// only when the device is full, and no part of it is written.
     pub(crate) fn write_fails(
         &self,
         dice: &mut Dice,

@@ -1,15 +1,15 @@
-//! Devices of different lengths, where the layer says that devices may differ.
+//! Devices of different lengths, if the layer supports them.
 
 use hostftl_core::DeviceInfo;
 use hostftl_layers::LayerKind;
 
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x756e_6576_656e_0032;
-/// How many stacks are uneven, in thousandths.
+/// Permille of stacks with uneven devices.
 const UNEVEN: u32 = 300;
-/// How long devices are, in eighths of the shortest.
+/// Lengths of devices in eighths of the shortest.
 const EIGHTHS: [u64; 6] = [8, 8, 9, 12, 16, 24];
 
 /// Draws whether the devices of a seed differ in length.
@@ -18,14 +18,14 @@ pub(super) fn draw(seed: u64, layer: LayerKind, devices: u32) -> bool {
     may && Dice::new(seed, SALT).chance(UNEVEN)
 }
 
-/// Makes some devices longer; the dice are those of the seed.
+/// Lengthens some devices, with the dice of the seed.
 pub(super) fn lengthen(dice: &mut Dice, infos: &mut [DeviceInfo]) {
     for info in infos {
         info.sectors = info.sectors * dice.pick(&EIGHTHS) / 8;
     }
 }
 
-/// Returns the dice with which the devices of a seed are made longer.
+/// Returns the dice that lengthen the devices of a seed.
 pub(super) fn dice(seed: u64) -> Dice {
     Dice::new(seed.rotate_left(16), SALT)
 }

@@ -1,4 +1,4 @@
-//! The segments of zoned devices.
+//! Segments of zoned devices.
 
 use hostftl_core::{DeviceInfo, DeviceKind, Segments};
 use hostftl_layers::chaos::Strips;
@@ -7,20 +7,20 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
 use super::swarm::{ROOMY, Swarm};
 use crate::dice::Dice;
 
-/// Keeps this stream of chance apart from the seed's others.
+/// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x5e67;
-/// Segments of each parallel unit that a layer needs at the least.
+/// Minimum number of segments of each parallel unit that a layer needs.
 const LEAST_SEGMENTS: u32 = 14;
 
-/// Returns the interface of a device of `segments`.
+/// Returns the properties of a device with `segments`.
 pub(crate) fn info(segments: Segments, volatile: bool) -> DeviceInfo {
     let sectors = u64::from(segments.size) * u64::from(segments.count);
     let kind = DeviceKind::Zoned(segments);
     DeviceInfo { volatile_cache: volatile, kind, ..DeviceInfo::block(sectors, segments.write_unit) }
 }
 
-/// Draws the segments of a seed's devices: for a layer that takes them, and always for one that
-/// takes nothing else.
+/// Draws the segments of a seed's devices, for a layer that supports zoned devices; always, for a
+/// layer that requires them.
 pub(crate) fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
     if swarm.journal.is_some() {
         return None; // A log has a journal only beside other devices.
@@ -31,8 +31,8 @@ pub(crate) fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Seg
         segments = lengthen(segments, strips, config.superpage, swarm.sectors, &mut dice);
     }
     if config.kind == LayerKind::Targets {
-        // After a cut a target may have more of them open than its share, because what closed some
-        // was not flushed; then the device refuses one of another target.
+        // After a cut a target may have more open segments than its share, because the end of some
+        // was not flushed. With a limit, the device would then refuse a segment of another target.
         segments.max_open = 0;
     }
     let fits =
@@ -44,7 +44,7 @@ pub(crate) fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Seg
     wanted.then_some(segments)
 }
 
-/// Draws segments of at least `sectors` sectors.
+/// Draws segments of at least `sectors` sectors in total.
 fn geometry(dice: &mut Dice, sectors: u64) -> Segments {
     let units = dice.pick(&[1, 2, 4, 8]);
     let write_unit = dice.pick(&[8, 8, 16, 32]);
@@ -63,8 +63,8 @@ fn geometry(dice: &mut Dice, sectors: u64) -> Segments {
     }
 }
 
-/// Segments with room for some strips of a layer that writes nothing shorter, so that `sectors` are
-/// there; for one that wants many segments in each unit there are few units.
+/// Enlarges segments for a layer that only writes long strips, keeping at least `sectors` sectors.
+/// A layer that needs many segments per unit gets few units.
 fn lengthen(
     it: Segments,
     strips: &Strips,
