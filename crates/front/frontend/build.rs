@@ -1,9 +1,9 @@
-//! Finds the commit that the program is built from, which results name.
+//! Determines the commit of the program, which is recorded in results.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What git prints for `args` in this folder; nothing without git or a repository.
+/// Returns the output of `git` with `args` in this folder; `None` without git or a repository.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -12,7 +12,7 @@ fn git(args: &[&str]) -> Option<String> {
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // A copy of the sources within somebody else's repository has no commit.
+    // Sources that were copied into another repository have no commit of their own.
     let ours =
         git(&["rev-parse", "--show-prefix"]).is_some_and(|it| it == "crates/front/frontend/");
     for name in ["HEAD", "logs/HEAD"] {

@@ -1,4 +1,4 @@
-//! What there is to choose from, as JSON: layers with their parameters, and devices.
+//! The available layers with their parameters, and devices, as JSON.
 
 use hostftl_core::SECTOR;
 use hostftl_drives::DeviceSpec;
@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 
 use crate::usual::memory_of_a_terabyte;
 
-/// What a layer is: its name, what it does, when to use it, its limits, the memory that its map and
-/// metadata take for a terabyte, the devices it works on, the version of its format, and its
-/// parameters with their defaults.
+/// Describes a layer: name, function, purpose, limits, memory of map and metadata per terabyte,
+/// supported devices, version of the format, and parameters with their defaults.
 pub fn layer(kind: LayerKind) -> Value {
     let Registration { name, about, devices, parameters, format, .. } = kind.registration();
     let config = LayerConfig::new(kind);
@@ -37,12 +36,13 @@ pub fn layer(kind: LayerKind) -> Value {
     })
 }
 
-/// Every layer, and behind them the array that studies compare them with.
+/// Describes every layer, and then the array that studies compare them with.
 pub fn layers() -> Vec<Value> {
     LayerKind::ALL.iter().map(|kind| layer(*kind)).chain([array()]).collect()
 }
 
-/// The array that studies compare layers with, as [`layer`]: no volume is made of it.
+/// Describes the array that studies compare layers with, like [`layer`]. It can't be used for
+/// volumes.
 pub fn array() -> Value {
     let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
         ARRAY;
@@ -58,8 +58,8 @@ pub fn array() -> Value {
     })
 }
 
-/// What a device is: what its file says of it, its figures, and each key that its file may have,
-/// with what this one's says of it.
+/// Describes a device: its text, its figures, and each possible key of its file with the value in
+/// this file.
 pub fn drive(spec: &DeviceSpec) -> Value {
     let said = spec.parameters();
     let keys: Vec<_> = spec
@@ -83,7 +83,7 @@ pub fn drive(spec: &DeviceSpec) -> Value {
     all
 }
 
-/// The figures of a device. `exported_bytes` is what the host sees of it by itself.
+/// Returns the figures of a device. `exported_bytes` is its own exported capacity, without a layer.
 fn device(spec: &DeviceSpec) -> Value {
     let info = spec.device_info();
     json!({
@@ -104,7 +104,7 @@ fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR as u64
 }
 
-/// What a stack is made of. `exported_bytes` is what the host sees of a device by itself.
+/// Describes a stack. `exported_bytes` of a device is its own exported capacity, without a layer.
 pub fn stack(stack: &Stack) -> Value {
     json!({
         "name": stack.name,

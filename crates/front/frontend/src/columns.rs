@@ -1,5 +1,5 @@
-//! A row as flat columns, for files that other programs read. Lists (the series, the histogram of
-//! erases, the devices) are in the JSON only.
+//! A row as flat columns, for files that other programs read. Lists (time series, histogram of
+//! erases, devices) are in the JSON only.
 
 use std::borrow::Cow;
 
@@ -7,41 +7,41 @@ use hostftl_sim::{Hole, Latency, Row};
 
 use crate::program;
 
-/// A column's name and its values.
+/// A column.
 pub struct Column {
-    /// What it is called; the name ends with its unit.
+    /// Name, which ends with its unit.
     pub name: String,
-    /// Its values.
+    /// Accessor of its values.
     pub get: Get,
 }
 
-/// What a row has in a column, by type.
+/// Accessor of a row's value, by type.
 pub enum Get {
-    /// Of a row, and of a hole.
+    /// Text of a row, and of a hole.
     Text(fn(&Row) -> Cow<'_, str>, fn(&Hole) -> Cow<'_, str>),
-    /// A count that a hole has too.
+    /// A count of a row, and of a hole.
     Number(fn(&Row) -> u64, fn(&Hole) -> u64),
-    /// Of a row; a hole has none.
+    /// A flag of a row; empty for a hole.
     Flag(fn(&Row) -> bool),
-    /// A count.
+    /// An optional count.
     Whole(Figure<u64>),
-    /// A measure.
+    /// An optional measure.
     Real(fn(&Row) -> Option<f64>),
 }
 
-/// A figure that a row may have.
+/// Accessor of an optional figure.
 pub type Figure<T> = Box<dyn Fn(&Row) -> Option<T>>;
-/// A figure that every row has.
+/// A figure of every row.
 type Size = (&'static str, fn(&Row) -> u64);
-/// A figure that is missing where there is nothing to divide by.
+/// A figure that is missing if the divisor is zero.
 type Ratio = (&'static str, fn(&Row) -> Option<f64>);
 /// A figure of a latency.
 type Time = (&'static str, fn(Latency) -> u64);
 
-/// How a kind of request is found in a row.
+/// Accessor of the latency of a kind of request.
 type Kind = (&'static str, fn(&Row) -> Option<Latency>);
 
-/// All columns.
+/// Returns all columns.
 pub fn columns() -> Vec<Column> {
     let mut columns = Vec::new();
     names(&mut columns);
@@ -57,7 +57,7 @@ fn add(columns: &mut Vec<Column>, name: impl Into<String>, get: Get) {
     columns.push(Column { name: name.into(), get });
 }
 
-/// What a hole has none of.
+/// Returns the empty text of a hole.
 fn none(_: &Hole) -> Cow<'_, str> {
     "".into()
 }
@@ -77,7 +77,7 @@ fn names(columns: &mut Vec<Column>) {
     add(columns, "conserved", Get::Flag(|row| row.conserved));
 }
 
-/// What was programmed, by cause.
+/// Adds the bytes programmed, by cause.
 fn causes(columns: &mut Vec<Column>) {
     for (index, (cause, _)) in hostftl_sim::ByCause::default().parts().enumerate() {
         let get = move |row: &Row| row.programmed_bytes.parts().nth(index).map(|(_, bytes)| bytes);
@@ -86,7 +86,7 @@ fn causes(columns: &mut Vec<Column>) {
     }
 }
 
-/// What a row was made from and by, and what was noticed.
+/// Adds the origin of a row, and its remarks.
 fn origins(columns: &mut Vec<Column>) {
     let mut text = |name: &str, row, hole| add(columns, name, Get::Text(row, hole));
     text("remarks", |row| row.remarks.join("; ").into(), none);

@@ -1,5 +1,5 @@
-//! What users ask, for every front end alike: the texts of a command line or of Python become a
-//! study, what is wrong with them is said in the same words, and rows become the same columns.
+//! Requests of users, shared by all front ends. Texts of a command line or of Python are parsed
+//! into studies, errors have the same messages, and rows have the same columns.
 
 pub mod advise;
 pub mod catalogue;
@@ -21,7 +21,7 @@ pub use question::{Question, STATES, export, layer, layer_kind, source, stack};
 pub use usual::{memory_of_a_terabyte, usual_devices};
 pub use wrong::{Wrong, WrongKind};
 
-/// The state that a row's drive should have had before: without whether that was reached.
+/// Returns the requested state of a row's drive, without the note that it was not reached.
 pub fn state(row: &Row) -> &str {
     row.warm.strip_suffix(" (not reached)").unwrap_or(&row.warm)
 }

@@ -1,6 +1,7 @@
 //! Suggestions for misspelt names.
 
-/// Says that `given` is no `what`, names the nearest of `known` if one is near, and lists them all.
+/// Returns the message for an unknown `given`: its kind `what`, the nearest of `known` if it is
+/// similar, and all known names.
 pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     let near = known
         .iter()

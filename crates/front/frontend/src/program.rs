@@ -1,13 +1,13 @@
-//! Which program made a result.
+//! Identity of the program that produced a result.
 
-/// The version of HostFTL.
+/// Version of HostFTL.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The commit that it was built from, twelve digits; empty where that is not known.
+/// Commit of the program, twelve digits; empty if unknown.
 pub const COMMIT: &str = env!("HOSTFTL_COMMIT");
-/// The version of the JSON of results: it grows when a field is removed or means something else.
+/// Version of the JSON of results. It increases when a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Both, as files say who wrote them.
+/// Returns the name, the version and the commit, for the creator field of files.
 pub fn name() -> String {
     match COMMIT {
         "" => format!("hostftl {VERSION}"),

@@ -1,4 +1,4 @@
-//! A comparison as the user says it, and the study that it means.
+//! A comparison as requested by the user, and the resulting study.
 
 use std::path::PathBuf;
 
@@ -9,38 +9,38 @@ use hostftl_trace::Source;
 use crate::wrong::Wrong;
 use crate::{nearest, units};
 
-/// The states of a drive that are shown unless the user says otherwise.
+/// Default states of a drive.
 pub const STATES: &str = "new,fill=70%,steady,self=70%";
-/// The drive that is taken unless the user says otherwise.
+/// Default drive.
 const DRIVE: &str = "hatl-2g";
 
-/// What to compare; the default is what a command line without options means.
+/// A requested comparison. The default is that of a command line without options.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Traces and synthetic workloads, as [`source`] reads them.
+    /// Traces and synthetic workloads, as parsed by [`source`].
     pub workloads: Vec<String>,
-    /// Whether bad lines of traces are counted and left out.
+    /// Whether invalid lines of traces are counted and skipped.
     pub skip_bad: bool,
-    /// Drive models and stacks, as [`stack`] reads them.
+    /// Drive models and stacks, as parsed by [`stack`].
     pub drives: Vec<String>,
-    /// The layers; those that suit the drives unless given.
+    /// Layers; by default those that support the drives.
     pub layers: Option<Vec<LayerChoice>>,
-    /// The states of the drives before.
+    /// States of the drives before the workload.
     pub warm: Vec<Warm>,
-    /// What the host can address in every row.
+    /// Exported capacity of every row.
     pub export: Export,
-    /// The folder where aged stacks are kept.
+    /// Folder for preconditioned stacks.
     pub cache: Option<PathBuf>,
-    /// So many requests always under way, instead of the workload's own times.
+    /// Queue depth of a closed loop, which replaces the workload's own times.
     pub closed_loop: Option<u32>,
     /// Whether the workload's addresses are packed.
     pub compact: bool,
-    /// Fixes everything that is chosen at random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Rows made at the same time; one for each core unless given.
+    /// Maximum number of rows in progress; by default the number of cores.
     pub threads: Option<u16>,
-    /// Bytes of memory that all rows under way may take; three quarters of what is free unless
-    /// given.
+    /// Memory limit in bytes for all rows in progress; by default three quarters of the available
+    /// memory.
     pub memory: Option<u64>,
 }
 
@@ -64,10 +64,10 @@ impl Default for Question {
 }
 
 impl Question {
-    /// The study that it means.
+    /// Returns the study.
     ///
     /// # Errors
-    /// When a workload's options make no sense, or there is no such drive.
+    /// If the options of a workload are invalid, or a drive is unknown.
     pub fn study(&self) -> Result<Study, Wrong> {
         let load = |text: &String| -> Result<Load, Wrong> {
             Ok(Load { name: text.clone(), source: source(text, self.skip_bad)? })
@@ -90,10 +90,10 @@ impl Question {
     }
 }
 
-/// The trace that `text` names; `skip_bad` counts bad lines instead of failing.
+/// Parses a workload; `skip_bad` counts invalid lines instead of failing.
 ///
 /// # Errors
-/// When its options make no sense, or a file that defines workloads can't be used.
+/// If its options are invalid, or a file that defines workloads can't be used.
 pub fn source(text: &str, skip_bad: bool) -> Result<Source, Wrong> {
     let mut source: Source = text.parse()?;
     if let Source::File(file) = source.plain_mut() {
@@ -102,10 +102,10 @@ pub fn source(text: &str, skip_bad: bool) -> Result<Source, Wrong> {
     Ok(source)
 }
 
-/// The kind of layer that is called `name`.
+/// Returns the kind of layer with the name `name`.
 ///
 /// # Errors
-/// That there is none, with the nearest name.
+/// If it is unknown, with the nearest name.
 pub fn layer_kind(name: &str) -> Result<LayerKind, String> {
     name.parse().map_err(|()| {
         let names: Vec<&str> =
@@ -114,10 +114,10 @@ pub fn layer_kind(name: &str) -> Result<LayerKind, String> {
     })
 }
 
-/// Reads a layer with its parameters; `raid5` is one.
+/// Parses a layer with its parameters, including `raid5`.
 ///
 /// # Errors
-/// What is wrong and what would be right, in words.
+/// The reason and the accepted form, as text for the user.
 pub fn layer(text: &str) -> Result<LayerChoice, String> {
     match text.split(':').next().unwrap_or_default() {
         "raid5" => {}
@@ -126,10 +126,10 @@ pub fn layer(text: &str) -> Result<LayerChoice, String> {
     LayerChoice::parse(text)
 }
 
-/// Reads what is exported: a size, or a percentage.
+/// Parses an exported capacity: a size, or a percentage.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn export(text: &str) -> Result<Export, String> {
     let Some(percent) = text.strip_suffix('%') else {
         return units::parse_blocks(text).map(Export::Bytes);
@@ -139,16 +139,16 @@ pub fn export(text: &str) -> Result<Export, String> {
     percent.map(|it| Export::Share((it * 10.0).round() as u32)).ok_or_else(wrong)
 }
 
-/// The drive models that `text` means: built-in ones, or files.
+/// Parses a stack of drive models: built-in ones, or files.
 ///
 /// # Errors
-/// When there is no such drive, or its file can't be used.
+/// If a drive is unknown, or its file can't be used.
 pub fn stack(text: &str) -> Result<Stack, Wrong> {
     Ok(Stack::find(text)?)
 }
 
-/// The layers that suit `stacks` when nobody names any: those of their files, or what one takes for
-/// so many devices.
+/// Returns the default layers of `stacks`: those in their files, or a choice by the number of
+/// devices.
 fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
     let mut layers: Vec<LayerChoice> = Vec::new();
     for stack in stacks {

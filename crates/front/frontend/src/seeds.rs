@@ -1,4 +1,4 @@
-//! The same rows with several seeds: all of them as one outcome, and which layers do not differ.
+//! Rows with several seeds: their merged outcome, and layers without a significant difference.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::spread::Spread;
 use crate::state;
 
-/// Two layers whose write amplification does not differ, as far as the seeds tell: the 95 %
-/// interval of their difference, seed by seed, has zero in it.
+/// Two layers without a significant difference in write amplification: the 95 % interval of their
+/// paired difference over the seeds contains zero.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alike {
-    /// The workload of both.
+    /// Workload of both.
     pub workload: String,
-    /// The drive of both.
+    /// Drive of both.
     pub drive: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub warm: String,
     /// The two layers.
     pub layers: [String; 2],
-    /// The ends of the interval of the first less the second.
+    /// Bounds of the interval of the first minus the second.
     pub interval: [f64; 2],
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Alike {
     }
 }
 
-/// The outcomes of all seeds as one, seed by seed.
+/// Merges the outcomes of all seeds, in order.
 pub fn merged(outcomes: Vec<Outcome>) -> Outcome {
     let mut all = Outcome { rows: Vec::new(), holes: Vec::new() };
     for mut outcome in outcomes {
@@ -47,14 +47,15 @@ pub fn merged(outcomes: Vec<Outcome>) -> Outcome {
     all
 }
 
-/// The pairs of layers that do not differ; nothing where no two rows could be compared.
+/// Returns the pairs of layers without a significant difference; `None` if no two rows can be
+/// compared.
 pub fn alike(rows: &[Row]) -> Option<Vec<Alike>> {
     let groups = groups(rows);
     let several = groups.iter().any(|group| layers(group).len() > 1);
     several.then(|| groups.iter().flat_map(|group| pairs(group)).collect())
 }
 
-/// The pairs of one group.
+/// Returns the pairs of one group.
 fn pairs(group: &[&Row]) -> Vec<Alike> {
     let (layers, first) = (layers(group), group[0]);
     let mut found = Vec::new();
@@ -76,7 +77,7 @@ fn pairs(group: &[&Row]) -> Vec<Alike> {
     found
 }
 
-/// One value for each seed, in the order of seeds.
+/// Returns the value for each seed, in the order of seeds.
 fn values(rows: &[&Row], layer: &str) -> Vec<f64> {
     let of_layer = rows.iter().filter(|row| row.layer == layer && !row.partial);
     let mut all: Vec<(u64, f64)> =
@@ -85,7 +86,7 @@ fn values(rows: &[&Row], layer: &str) -> Vec<f64> {
     all.into_iter().map(|(_, waf)| waf).collect()
 }
 
-/// Rows of the same workload, drive and state, each group once.
+/// Groups rows by workload, drive and state.
 fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
@@ -101,7 +102,7 @@ fn groups(rows: &[Row]) -> Vec<Vec<&Row>> {
     groups
 }
 
-/// The layers of a group, each once, in their order.
+/// Returns the layers of a group in order, each once.
 fn layers<'a>(group: &[&'a Row]) -> Vec<&'a str> {
     let mut layers: Vec<&str> = Vec::new();
     for row in group {

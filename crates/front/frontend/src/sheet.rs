@@ -9,10 +9,10 @@ use crate::columns::{Get, columns};
 use crate::program;
 use crate::wrong::Wrong;
 
-/// The lines as Parquet: one row group, uncompressed; counts are signed 64 bits.
+/// Encodes the rows as Parquet: one row group, uncompressed, with counts as signed 64-bit integers.
 ///
 /// # Errors
-/// When there can't be such a file.
+/// If the encoding fails.
 pub fn parquet(outcome: &Outcome) -> Result<Vec<u8>, Wrong> {
     let bytes = sheet(outcome).parquet(&program::name());
     bytes.map_err(|why| Wrong::failed(format!("can't make Parquet of the rows: {why}")))
@@ -22,12 +22,12 @@ fn words<'a>(one: &Result<&'a Row, &'a Hole>) -> &'a [(String, String)] {
     one.map_or_else(|hole| &hole.parameters, |row| &row.parameters)
 }
 
-/// The names of all parameters, each once.
+/// Returns the names of all parameters, each once.
 fn parameters<'a>(all: &[Result<&'a Row, &'a Hole>]) -> BTreeSet<&'a str> {
     all.iter().flat_map(words).map(|(name, _)| name.as_str()).collect()
 }
 
-/// A line for each row and each hole, in their order. A hole has its names and `failed` alone.
+/// Returns a line for each row and each hole, in order. A hole has only its names and `failed`.
 pub fn sheet(outcome: &Outcome) -> Sheet {
     let mut sheet = Sheet::new();
     let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();

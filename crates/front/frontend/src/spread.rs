@@ -1,37 +1,37 @@
-//! What several seeds come to: the mean, how far they lie apart, and how sure the mean is.
+//! Statistics over several seeds: mean, standard deviation and confidence interval.
 
 use serde::Serialize;
 
-/// Quantiles of Student's t for 97.5 % and so many degrees of freedom, from 1: tables of statistics
-/// have them, such as NIST/SEMATECH e-Handbook, 1.3.6.7.2.
+/// Quantiles of Student's t for 97.5 %, by degrees of freedom from 1. Source: statistical tables
+/// such as NIST/SEMATECH e-Handbook, 1.3.6.7.2.
 const T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// The same of the normal distribution.
+/// The same quantile of the normal distribution.
 const NORMAL: f64 = 1.960;
 
-/// Several values of one figure.
+/// Statistics of several values of one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many values.
+    /// Number of values.
     pub seeds: usize,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// Their standard deviation; of one value nothing is known.
+    /// Standard deviation; `None` for a single value.
     pub deviation: Option<f64>,
-    /// From the mean to each end of the interval that has the true mean in 95 of 100 cases, if the
-    /// values are normally distributed: Student's t times the standard error.
+    /// Half width of the 95 % confidence interval of the mean, if the values are normally
+    /// distributed: Student's t times the standard error.
     pub half_interval: Option<f64>,
 }
 
 impl Spread {
-    /// Of `values`; nothing of none.
+    /// Returns the statistics of `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let seeds = values.len();
         let mean = values.iter().sum::<f64>() / seeds as f64;
-        // The mean of equal values is that value, to the last digit.
+        // The mean of equal values must equal them exactly.
         let mean = if values.iter().all(|it| *it == values[0]) { *values.first()? } else { mean };
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         let deviation = (seeds > 1).then(|| (squares / (seeds - 1) as f64).sqrt());
@@ -39,23 +39,23 @@ impl Spread {
         Some(Spread { seeds, mean, deviation, half_interval: deviation.map(half) })
     }
 
-    /// Of the differences of `one` and `other`, seed by seed.
+    /// Returns the statistics of the paired differences of `one` and `other`.
     pub fn of_differences(one: &[f64], other: &[f64]) -> Option<Self> {
         let pairs = one.iter().zip(other);
         Spread::of(&pairs.map(|(one, other)| one - other).collect::<Vec<_>>())
     }
 
-    /// The ends of the interval.
+    /// Returns the bounds of the confidence interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_interval.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Whether nothing says that the true mean is not zero.
+    /// Returns whether the confidence interval contains zero.
     pub fn may_be_zero(&self) -> bool {
         self.interval().is_some_and(|(from, to)| from <= 0.0 && to >= 0.0)
     }
 
-    /// The mean with half of the interval behind it, where there is one.
+    /// Formats the mean with the half width of the interval, if there is one.
     pub fn show(&self, show: impl Fn(f64) -> String) -> String {
         match self.half_interval {
             Some(half) => format!("{} ± {}", show(self.mean), show(half)),
@@ -64,7 +64,7 @@ impl Spread {
     }
 }
 
-/// The quantile for so many degrees of freedom, at least 1.
+/// Returns the quantile for `freedom` degrees of freedom, at least 1.
 fn t(freedom: usize) -> f64 {
     T.get(freedom.max(1) - 1).copied().unwrap_or(NORMAL + 2.4 / freedom as f64)
 }

@@ -1,17 +1,18 @@
-//! What a trace is like, as JSON.
+//! Properties of a trace, as JSON.
 
 use hostftl_trace::{Info, Notes, Stream};
 use serde_json::{Error, Value};
 
-/// The format of what is read.
+/// Returns the format of a stream.
 pub fn format(stream: &Stream) -> &'static str {
     stream.format().map_or("synthetic", |format| format.name())
 }
 
-/// `info` with the format, what was noticed, and whether somebody ended it early.
+/// Returns `info` as JSON, with the format, the notes of the reader, and whether reading was
+/// cancelled.
 ///
 /// # Errors
-/// When a figure is not a number.
+/// If a figure is not a number.
 pub fn info(format: &str, info: &Info, notes: &Notes, partial: bool) -> Result<Value, Error> {
     let mut value = serde_json::to_value(info)?;
     value["format"] = format.into();

@@ -1,21 +1,20 @@
-//! Sizes, shares and times as people write and read them. Sizes are shown in binary units.
+//! Parsing and formatting of sizes, shares and times. Sizes are formatted in binary units.
 
 use hostftl_core::{BLOCK, Size};
 
-/// The size in bytes that a text like `64k`, `256M`, `1.92TB` or `4096` means, as [`Size`] reads
-/// it.
+/// Parses a size like `64k`, `256M`, `1.92TB` or `4096` into bytes, like [`Size`].
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     size(text).map(Size::bytes)
 }
 
-/// As [`parse_size`], of something that has whole blocks of 4 KiB: a size with a point or a decimal
-/// unit is rounded down to them.
+/// Parses the size of something with whole blocks of 4 KiB. Sizes with a point or a decimal unit
+/// are rounded down to whole blocks.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_blocks(text: &str) -> Result<u64, String> {
     let size = size(text)?;
     Ok(size.whole(BLOCK as u64).unwrap_or(size.bytes()))
@@ -35,11 +34,11 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-/// The bytes that the capacity of a drive like `61.44TB` means, as drives are sold: 10^12 bytes,
-/// also without the `B`, and 2^40 with TiB.
+/// Parses the capacity of a drive like `61.44TB` into bytes, with the units of drive vendors: 10^12
+/// bytes, also without the `B`, and 2^40 with TiB.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_capacity(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no capacity; write it as in 61.44TB, 960GB or 3.5TiB");
     let size = Size::parse_sold(text).ok_or_else(wrong)?;
@@ -47,14 +46,15 @@ pub fn parse_capacity(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(wrong)
 }
 
-/// The least and the largest capacity of a drive that is sold.
+/// Smallest accepted capacity of a drive, in bytes.
 const MIN_CAPACITY: u64 = 1_000_000_000;
+/// Largest accepted capacity of a drive, in bytes.
 const MAX_CAPACITY: u64 = 1_000_000_000_000_000_000;
 
-/// The nanoseconds that a time like `5ms`, `300us` or `1.5s` means.
+/// Parses a time like `5ms`, `300us` or `1.5s` into nanoseconds.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_nanos(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no time; write it as in 5ms, 300us or 1.5s");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -70,20 +70,20 @@ pub fn parse_nanos(text: &str) -> Result<u64, String> {
     if (1.0..=1e13).contains(&nanos) { Ok(nanos.round() as u64) } else { Err(wrong()) }
 }
 
-/// The years that a text like `5y` or `2.5` means.
+/// Parses a number of years like `5y` or `2.5`.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_years(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('y').unwrap_or(text).parse::<f64>();
     let years = number.ok().filter(|years| (0.001..=1000.0).contains(years));
     years.ok_or_else(|| format!("`{text}` is no number of years; write it as in 5y"))
 }
 
-/// The thousandths that a share like `7%` or `7.5%` means.
+/// Parses a share like `7%` or `7.5%` into thousandths.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn parse_share(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no share; write a percentage from 1% to 90%, as in 7%");
     let percent: f64 =
@@ -91,7 +91,7 @@ pub fn parse_share(text: &str) -> Result<u32, String> {
     if (1.0..=90.0).contains(&percent) { Ok((percent * 10.0).round() as u32) } else { Err(wrong()) }
 }
 
-/// A size with three digits and a binary unit: `1.86 GiB`.
+/// Formats a size with three digits and a binary unit: `1.86 GiB`.
 pub fn bytes(value: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut scaled = value as f64;
@@ -103,7 +103,7 @@ pub fn bytes(value: u64) -> String {
     format!("{} {}", three_digits(scaled), units[unit])
 }
 
-/// A duration in nanoseconds with three digits and a unit: `812 µs`.
+/// Formats a duration in nanoseconds with three digits and a unit: `812 µs`.
 pub fn nanos(value: u64) -> String {
     let scaled = value as f64;
     let (scaled, unit) = match value {
@@ -116,7 +116,8 @@ pub fn nanos(value: u64) -> String {
     format!("{} {unit}", three_digits(scaled))
 }
 
-/// A number with three digits that count: `1.86`, `18.6`, `186`, and whole numbers without a point.
+/// Formats a number with three significant digits: `1.86`, `18.6`, `186`. Whole numbers have no
+/// point.
 pub fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         _ if value.fract() == 0.0 => 0,
@@ -127,7 +128,7 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A whole number with a comma at every thousand: `1,234,567`.
+/// Formats a whole number with thousands separators: `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -140,7 +141,7 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// A number of things, in the singular or the plural: `1 request`, `1,100 requests`.
+/// Formats a number of things, in the singular or the plural: `1 request`, `1,100 requests`.
 pub fn counted(value: u64, thing: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(value))

@@ -1,24 +1,25 @@
-//! Devices as a layer usually has them, for figures of what a layer takes by its plan.
+//! Typical devices of layers, for figures that follow from a layer's plan.
 
 use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK, Segments};
 use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind};
 
-/// Sectors of a terabyte.
+/// Sectors per terabyte.
 const TERABYTE: u64 = 1_000_000_000_000 / SECTOR as u64;
 
-/// Bytes of map and metadata that a layer takes by default on [`usual_devices`] of a terabyte;
-/// `None` where it can't work on them.
+/// Returns the bytes of map and metadata of a layer with its defaults on [`usual_devices`] of a
+/// terabyte; `None` if it can't run on them.
 pub fn memory_of_a_terabyte(kind: LayerKind) -> Option<u64> {
-    // Whole MiB, as of real devices.
+    // Rounded down to whole MiB, like real devices.
     let sectors = TERABYTE >> 11 << 11;
     let plan = AnyLayer::plan(&LayerConfig::new(kind), &usual_devices(sectors, kind)).ok()?;
     Some(plan.map_bytes + plan.meta_bytes)
 }
 
-/// Devices of so many sectors together that the layer takes: where zoned, of some 32 thousand
-/// segments in 16 parallel units; a fast device of a 16th; with a hint, pages of 16 KiB.
+/// Returns typical devices of `sectors` sectors in total for a layer: for zoned layers about 32
+/// thousand segments in 16 parallel units; for tiers a fast device of a 16th; for layers that need
+/// the collection hint pages of 16 KiB.
 pub fn usual_devices(sectors: u64, kind: LayerKind) -> Vec<DeviceInfo> {
-    // 1 MiB at the least.
+    // At least 1 MiB.
     let segment = (sectors >> 15).next_power_of_two().clamp(1 << 11, 1 << 22) as u32;
     const PAGE: u32 = 4 * SECTORS_PER_BLOCK;
     let block = DeviceInfo::block(sectors, SECTORS_PER_BLOCK);

@@ -1,4 +1,4 @@
-//! What went wrong, in words for the user, and of what kind it is.
+//! Errors as text for the user, classified by kind.
 
 use std::fmt;
 
@@ -8,51 +8,51 @@ use hostftl_trace::TraceError;
 
 use crate::nearest;
 
-/// Of what kind a fault is: exit codes and classes of exceptions follow it.
+/// Kind of an error, which determines exit codes and classes of exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongKind {
-    /// The work could not be done.
+    /// The work failed.
     Failed,
-    /// What was asked makes no sense.
+    /// The request is invalid.
     Usage,
-    /// A law that must hold does not.
+    /// A law was violated.
     Violation,
-    /// The user ended the work early.
+    /// The user cancelled the work.
     Interrupted,
 }
 
-/// One line for the user: it names the file, line or device, and says what to do.
+/// An error message of one line. It names the file, line or device, and suggests an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Of what kind it is.
+    /// Kind.
     pub kind: WrongKind,
-    /// The line.
+    /// Message.
     pub text: String,
 }
 
 impl Wrong {
-    /// The work could not be done.
+    /// Creates an error for work that failed.
     pub fn failed(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Failed, text: text.to_string() }
     }
 
-    /// What was asked makes no sense.
+    /// Creates an error for an invalid request.
     pub fn usage(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Usage, text: text.to_string() }
     }
 
-    /// The user ended the work early.
+    /// Creates an error for work that was cancelled.
     pub fn interrupted(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Interrupted, text: text.to_string() }
     }
 
-    /// A law that must hold does not.
+    /// Creates an error for a violated law.
     pub fn violation(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Violation, text: text.to_string() }
     }
 
-    /// The first broken law of `holes`, or else the first failure of this machine. Nothing when
-    /// every hole is a combination that can't be: that is an answer, not a failure.
+    /// Returns the first violated law of `holes`, or else the first failure of this machine. `None`
+    /// if every hole is an impossible combination, which is a result and not a failure.
     pub fn of_holes(holes: &[Hole]) -> Option<Self> {
         let violation = holes.iter().find(|hole| hole.is_violation());
         let violation = violation.map(|hole| Wrong::violation(hole.reason()));
@@ -77,7 +77,7 @@ impl From<StudyError> for Wrong {
     }
 }
 
-/// What a user wrote is usage; what stands in a file, or a system says, is not.
+/// Errors in the user's text are usage errors. Errors in files or of the system are failures.
 impl From<TraceError> for Wrong {
     fn from(error: TraceError) -> Self {
         match error {
@@ -89,7 +89,7 @@ impl From<TraceError> for Wrong {
     }
 }
 
-/// As of a trace; a name that is none is told with the nearest.
+/// The same classes as for traces. Unknown names are reported with the nearest known one.
 impl From<DriveError> for Wrong {
     fn from(error: DriveError) -> Self {
         match error {

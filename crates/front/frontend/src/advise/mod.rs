@@ -1,5 +1,5 @@
-//! Which layer to take for a workload on a drive, or none: the studies behind an advice, all layers
-//! once, then the first two again.
+//! Advice on the layer for a workload on a drive, or none. It runs studies of all layers once, then
+//! further studies of the first two.
 
 #[cfg(test)]
 mod tests;
@@ -20,150 +20,151 @@ use crate::question::{source, stack};
 use crate::state;
 use crate::wrong::{Wrong, WrongKind};
 
-/// The layers that are asked unless the user says otherwise, beside none.
+/// Default layers besides none.
 const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
 
-/// The ratio that is tried when nothing is known of the data.
+/// Compression ratio to try if nothing is known about the data.
 const RATIO: Compressibility = Compressibility::Ratio(2000);
 
-/// Runs a study; whether it is the first of a request, in which its workload is read.
+/// Runs a study. The flag is true for the first study of a request, in which the workload is read.
 ///
-/// When somebody asks to stop, it gives an error.
+/// Returns an error when the study is cancelled.
 pub type Run<'a> = &'a mut dyn FnMut(&Study, bool) -> Result<Outcome, Wrong>;
 
-/// What to advise on.
+/// A request for advice.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The workload.
+    /// Workload.
     pub trace: String,
-    /// The drive.
+    /// Drive.
     pub drive: String,
-    /// The state of the drive before: the workload itself is repeated, after a share was written.
+    /// State of the drive before the workload: a share is filled, then the workload itself is
+    /// repeated.
     pub fill: Warm,
-    /// What the host can address.
+    /// Exported capacity.
     pub export: Export,
-    /// What a layer must keep.
+    /// Limits that a layer must meet.
     pub limits: Limits,
-    /// The capacity of the real drive in bytes.
+    /// Capacity of the real drive in bytes.
     pub scale_to: Option<u64>,
-    /// The amount that the host writes to it.
+    /// Amount of data that the host writes to it.
     pub load: HostLoad,
-    /// The layers to ask beside none; all that suit the drive unless given.
+    /// Layers to compare besides none; by default all that support the drive.
     pub layers: Option<Vec<LayerChoice>>,
-    /// How many seeds decide between the first two.
+    /// Number of seeds for the decision between the first two.
     pub seeds: u16,
-    /// The first of them.
+    /// First seed.
     pub seed: u64,
-    /// The folder where aged stacks are kept.
+    /// Folder for preconditioned stacks.
     pub cache: Option<PathBuf>,
-    /// Rows made at the same time; one for each core unless given.
+    /// Maximum number of rows in progress; by default the number of cores.
     pub threads: Option<u16>,
-    /// Bytes of memory that all rows under way may take.
+    /// Memory limit in bytes for all rows in progress.
     pub memory: Option<u64>,
 }
 
-/// Reads the share of what is exported that holds data, as the state that it means.
+/// Parses the share of the exported capacity that holds data, and returns the state of the drive.
 ///
 /// # Errors
-/// What was expected.
+/// The accepted form.
 pub fn fill(text: &str) -> Result<Warm, String> {
     let filled = format!("self={text}").parse::<Warm>();
     filled.map_err(|_| format!("`{text}` is no share; write a percentage up to 100%, as in 70%"))
 }
 
-/// What is advised, and from what.
+/// The advice and the figures behind it.
 #[derive(Serialize)]
 pub struct Answer {
-    /// As the user named it.
+    /// Workload as the user named it.
     pub workload: String,
-    /// As the user named it.
+    /// Drive as the user named it.
     pub drive: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub state: String,
-    /// What the host can address.
+    /// Exported capacity.
     pub exported_bytes: u64,
-    /// The capacity for which life and memory are stated.
+    /// Capacity for which life and memory are stated.
     pub capacity_bytes: u64,
     /// Bytes per day that the host writes to it.
     pub load_bytes_per_day: Option<f64>,
-    /// What a layer must keep.
+    /// Limits that a layer must meet.
     pub limits: Limits,
-    /// The layer to take: `passthrough` is none.
+    /// Recommended layer; `passthrough` means none.
     pub verdict: Option<String>,
-    /// The next best.
+    /// Second best.
     pub runner_up: Option<String>,
-    /// Whether the verdict is ahead of the runner-up with every seed.
+    /// Whether the recommended layer is better than the second best with every seed.
     pub is_sure: bool,
-    /// What each layer comes to.
+    /// Figures of each layer.
     pub offers: Vec<Told>,
-    /// What would be taken without a limit.
+    /// For each limit, the recommendation without it.
     pub without: Vec<(Limit, String)>,
-    /// The first two, and none, with other seeds and in other states.
+    /// Runs of the first two and of none with other seeds and in other states.
     pub checks: Vec<Check>,
-    /// What more spare is worth; nothing where the workload needs all of what is exported.
+    /// Effect of more over-provisioning; `None` if the workload needs the whole exported capacity.
     pub roomier: Option<Roomier>,
-    /// The best layer that compresses, if the data were twice as long as compressed.
+    /// Best compressing layer if the data had a compression ratio of 2.
     pub compressed: Option<Check>,
-    /// What makes all of it doubtful, a sentence each.
+    /// Reasons to doubt the advice, one sentence each.
     pub cautions: Vec<String>,
-    /// The rows that failed, of all studies behind the advice.
+    /// Failed rows of all studies behind the advice.
     pub failures: Vec<Failed>,
-    /// The first and worst of these failures, which decides the exit code.
+    /// First and worst of these failures, which determines the exit code.
     #[serde(skip)]
     pub wrong: Option<Wrong>,
 }
 
-/// A row that failed: a law was broken, or this machine could not make it.
+/// A row that failed: a law was violated, or this machine could not run it.
 #[derive(Serialize)]
 pub struct Failed {
-    /// The layer.
+    /// Layer.
     pub layer: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub state: String,
-    /// The seed of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The reason.
+    /// Reason.
     pub failed: String,
 }
 
-/// An offer, and what is wrong with it.
+/// An offer with the limits that it exceeds, or the reason why there is none.
 #[derive(Serialize)]
 pub struct Told {
     #[serde(flatten)]
-    /// What the layer comes to.
+    /// Figures of the layer.
     pub offer: Option<Offer>,
-    /// The layer.
+    /// Layer.
     pub name: String,
-    /// The limits that it breaks.
+    /// Limits that it exceeds.
     pub broken: Vec<Limit>,
-    /// Why there is no offer.
+    /// Reason why there is no offer.
     pub failed: Option<String>,
 }
 
-/// A run beside the first ones.
+/// An additional run.
 #[derive(Serialize)]
 pub struct Check {
-    /// The layer.
+    /// Layer.
     pub layer: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub state: String,
-    /// The seed of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Bytes programmed for each byte that the host wrote.
+    /// Bytes programmed per byte written by the host.
     pub waf: f64,
 }
 
-/// The first two, none and `log` with a spare that suits the drive, all in the state before, where
-/// a quarter less is exported.
+/// Runs of the first two, of none, and of `log` with an automatic spare, with an exported capacity
+/// that is smaller by a quarter.
 #[derive(Serialize)]
 pub struct Roomier {
-    /// What the host can address there.
+    /// Exported capacity of these runs.
     pub exported_bytes: u64,
-    /// What came of it.
+    /// Results.
     pub checks: Vec<Check>,
 }
 
-/// Runs the studies of an advice and keeps their failures: a row that fails does not end the
+/// Runs the studies of an advice and collects their failures. A failed row does not affect the
 /// others.
 struct Studies<'a> {
     run: Run<'a>,
@@ -172,7 +173,7 @@ struct Studies<'a> {
 }
 
 impl Studies<'_> {
-    /// Runs a study to its end; whether it is the first one.
+    /// Runs a study. `is_first` is true for the first study of a request.
     fn run(&mut self, study: &Study, is_first: bool) -> Result<Outcome, Wrong> {
         let outcome = (self.run)(study, is_first)?;
         let failed = outcome.holes.iter().filter(|it| it.is_violation() || it.is_of_machine());
@@ -191,10 +192,10 @@ impl Studies<'_> {
     }
 }
 
-/// Asks everything; every study is run by `run`.
+/// Runs all studies of a request with `run`.
 ///
 /// # Errors
-/// When the trace or the drive can't be used, no row could be made, or `run` gives an error.
+/// If the trace or the drive can't be used, no row succeeds, or `run` returns an error.
 pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     let mut study = study(args)?;
     let mut studies = Studies { run, failures: Vec::new(), wrong: None };
@@ -247,8 +248,8 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
 }
 
 impl Answer {
-    /// How many times as much the runner-up programs as the verdict, over the seeds: the least and
-    /// the most.
+    /// Returns the bytes programmed by the second best relative to the recommended layer, as
+    /// minimum and maximum over the seeds.
     pub fn ahead(&self) -> Option<(f64, f64)> {
         let (verdict, runner_up) = (self.verdict.as_ref()?, self.runner_up.as_ref()?);
         let waf = |layer: &str, seed: Option<u64>| match seed {
@@ -268,7 +269,7 @@ impl Answer {
         Some((least, ratios.into_iter().fold(least, f64::max)))
     }
 
-    /// The offer of a layer.
+    /// Returns the offer of a layer.
     pub fn offer(&self, layer: &str) -> Option<&Offer> {
         self.offers.iter().filter_map(|it| it.offer.as_ref()).find(|offer| offer.layer == layer)
     }
@@ -282,7 +283,7 @@ fn without_clock() -> Wrong {
     )
 }
 
-/// The study of all layers, none first.
+/// Returns the study of all layers, none first.
 fn study(args: &Request) -> Result<Study, Wrong> {
     let source = source(&args.trace, false)?;
     let has_clock = !matches!(source.plain(), Source::Synth(work) if work.iops == 0);
@@ -295,7 +296,7 @@ fn study(args: &Request) -> Result<Study, Wrong> {
         let why = "advise asks what to put on one drive; compare takes stacks of several";
         return Err(Wrong::usage(format!("{}: {why}", stack.name)));
     }
-    // Some layers are for one kind of drives only; one that the user named is asked anyway.
+    // Some layers support only one kind of drive. Layers that the user named are included anyway.
     let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
     let suits = |layer: &LayerChoice| match (layer.kind(), stack.is_raw()) {
         (Some(kind), true) => of_raw.contains(&kind),
@@ -324,8 +325,8 @@ fn study(args: &Request) -> Result<Study, Wrong> {
     })
 }
 
-/// Asks other parameters of the layers that are near the best, and of those that can't work with
-/// their defaults. Variants that can't be are left out.
+/// Runs variants of layers that are close to the best, and of layers that can't run with their
+/// defaults. Impossible variants are dropped.
 fn refine(study: &mut Study, outcome: &mut Outcome, run: &mut Studies) -> Result<(), Wrong> {
     let more = Study { layers: variants::after(outcome), ..study.clone() };
     let mut asked = run.run(&more, false)?;
@@ -357,7 +358,7 @@ fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
     }
 }
 
-/// Every offer in its order, and what could not be asked.
+/// Returns every offer in order, then the layers without one.
 fn told(outcome: &Outcome, offers: Vec<Offer>, broken: Vec<Vec<Limit>>) -> Vec<Told> {
     let made = offers.into_iter().zip(broken).map(|(offer, broken)| {
         let name = offer.layer.clone();
@@ -372,8 +373,8 @@ fn told(outcome: &Outcome, offers: Vec<Offer>, broken: Vec<Vec<Limit>>) -> Vec<T
     made.chain(holes).collect()
 }
 
-/// The verdict, the runner-up and none with other seeds; and with the first seed on a new drive and
-/// on one that was overwritten at random.
+/// Runs the recommended layer, the second best and none: with other seeds, and with the first seed
+/// on a new drive and on one that was overwritten at random.
 fn checks(
     args: &Request,
     study: &Study,
@@ -393,7 +394,7 @@ fn checks(
     };
     ask(Study { warm: vec![Warm::NEW, steady], ..study.clone() })?;
     for more in 1..u64::from(args.seeds) {
-        // Where a seed changes nothing, no seed does.
+        // If one seed changes nothing, the run has no random part, so the other seeds are skipped.
         if !ask(Study { seed: args.seed.wrapping_add(more), ..study.clone() })? {
             break;
         }
@@ -401,7 +402,7 @@ fn checks(
     Ok(checks)
 }
 
-/// None, the verdict and the runner-up.
+/// Returns none, the recommended layer and the second best.
 fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerChoice> {
     let is_asked = |layer: &&LayerChoice| {
         let index = offers.iter().position(|offer| offer.layer == layer.name);
@@ -411,8 +412,8 @@ fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerChoic
     study.layers.iter().filter(is_asked).cloned().collect()
 }
 
-/// The first two, and the first `log` that was asked with the spare that the drive suggests, where
-/// a quarter less is exported.
+/// Runs the first two, and the first `log` with an automatic spare, with an exported capacity that
+/// is smaller by a quarter.
 fn roomier(
     study: &Study,
     offers: &[Offer],
@@ -440,8 +441,8 @@ fn check(row: &Row, seed: u64) -> Check {
     Check { layer, state, seed, waf: row.waf_total.unwrap_or(1.0) }
 }
 
-/// What the best of the layers that compress comes to if the data compresses; nothing when the user
-/// or the trace says how well it does, or no layer compresses.
+/// Runs the best of the compressing layers with compressible data. Returns `None` if the
+/// compressibility is given by the user or the trace, or if no layer compresses.
 fn compressed(
     args: &Request,
     study: &Study,
@@ -471,7 +472,7 @@ fn compressed(
     Ok(outcome.rows.first().map(|row| check(row, args.seed)))
 }
 
-/// What makes all of it doubtful, each once.
+/// Returns the reasons to doubt the advice, each once.
 fn cautions(scaled: &[Scaled]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in scaled.iter().flat_map(|it| &it.cautions) {

@@ -1,11 +1,11 @@
-//! Advice on studies in which rows fail.
+//! Advice on studies with failed rows.
 
 use hostftl_core::HostError;
 use hostftl_sim::{Hole, Silent, StudyError, Violation, Why, compare};
 
 use super::*;
 
-/// A request that is answered in no time.
+/// Returns a request that is processed quickly.
 fn request(layers: Option<&[&str]>) -> Request {
     let layer = |name: &&str| LayerChoice::parse(name).expect("a layer");
     Request {
@@ -25,7 +25,7 @@ fn request(layers: Option<&[&str]>) -> Request {
     }
 }
 
-/// The hole of a row that failed.
+/// Returns the hole of a failed row.
 fn hole(row: &Row, seed: u64, why: StudyError) -> Hole {
     Hole {
         index: 0,
@@ -46,7 +46,7 @@ fn violation(row: &Row) -> StudyError {
     StudyError::Violation { layer: row.layer.clone(), drive: row.drive.clone(), violation }
 }
 
-/// Runs a study in which all rows fail that `fails` names.
+/// Runs a study in which the rows selected by `fails` fail.
 fn with_failures(study: &Study, fails: impl Fn(&Row) -> bool) -> Result<Outcome, Wrong> {
     let mut outcome = compare(study, &Silent)?;
     let failed = outcome.rows.extract_if(.., |row| fails(row)).collect::<Vec<_>>();

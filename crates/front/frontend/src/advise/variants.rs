@@ -1,12 +1,12 @@
-//! Parameters that are tried of the layers that come near the best with their defaults, and of
-//! those that can't work with them on this drive.
+//! Variants of layers that are close to the best with their defaults, and of layers that can't run
+//! with their defaults on this drive.
 
 use hostftl_sim::{Hole, LayerChoice, Outcome, Row, Why};
 
-/// A layer is looked at more closely when it programs at most so many times as much as the best.
+/// Variants are tried if a layer programs at most this factor more than the best.
 const NEAR: f64 = 1.6;
 
-/// What is tried of each layer.
+/// Variants of each layer.
 const VARIANTS: [(&str, &[&str]); 5] = [
     ("hard", &["superpage=128k"]),
     ("mhatl", &["leaves=8192", "gather=vsp"]),
@@ -28,22 +28,22 @@ const VARIANTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The variants to ask after `outcome`, which was made with defaults.
+/// Returns the variants to run after `outcome`, which was obtained with defaults.
 pub(super) fn after(outcome: &Outcome) -> Vec<LayerChoice> {
     let waf = |row: &Row| row.waf_total.unwrap_or(1.0);
     let best = outcome.rows.iter().map(waf).fold(f64::INFINITY, f64::min);
     let near = outcome.rows.iter().filter(|row| waf(row) <= NEAR * best).map(|row| &row.layer);
-    // Other segments or another spare may fit where those of the default do not.
+    // Another segment size or another spare may be possible where the default is not.
     let unfit = outcome.holes.iter().filter(|hole| can_not_be(hole)).map(|hole| &hole.layer);
     near.chain(unfit).flat_map(|layer| of(layer)).collect()
 }
 
-/// Whether a combination has no row because it can't be, and not because something failed.
+/// Returns whether a combination has no row because it is impossible, as opposed to a failure.
 pub(super) fn can_not_be(hole: &Hole) -> bool {
     matches!(hole.why, Why::Failed(_)) && !hole.is_violation() && !hole.is_of_machine()
 }
 
-/// The variants of a layer with its defaults.
+/// Returns the variants of a layer with its defaults.
 fn of(layer: &str) -> Vec<LayerChoice> {
     let found = VARIANTS.iter().find(|(name, _)| *name == layer);
     let all = found.map_or(&[][..], |(_, variants)| *variants).iter();

@@ -1,8 +1,8 @@
-//! The folder of cells: a Parquet file of one line for each, under a name that stands for all that
-//! decides about the line.
+//! The folder of cells. Each cell is a Parquet file with one line, and its name identifies
+//! everything that determines the line.
 //!
 //! Invariants
-//! - A file with a cell's name is whole: it is written under another name and renamed.
+//! - A file with the name of a cell is complete: it is written under another name and renamed.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,13 +15,14 @@ use twox_hash::XxHash3_64;
 use crate::program;
 use crate::wrong::Wrong;
 
-/// See the module text.
+/// A folder of cells.
 #[derive(Clone, Debug)]
 pub struct Cells {
     folder: PathBuf,
 }
 
-/// The name of the cell that is made from what `about` says by this program: 128 bits of XXH3.
+/// Returns the name of the cell with identity `about` in this version of the program: 128 bits of
+/// XXH3.
 pub(super) fn name(about: &str) -> String {
     let text = format!("{}\n{about}", program::name());
     let half = |seed| XxHash3_64::oneshot_with_seed(seed, text.as_bytes());
@@ -29,10 +30,10 @@ pub(super) fn name(about: &str) -> String {
 }
 
 impl Cells {
-    /// The cells in `folder`, which is made where it is missing, and can be written to.
+    /// Opens the cells in `folder`. Creates it if it is missing, and checks that it is writable.
     ///
     /// # Errors
-    /// When it can't.
+    /// If it can't be created or written.
     pub fn open(folder: &Path) -> Result<Self, Wrong> {
         let cells = Cells { folder: folder.to_owned() };
         fs::create_dir_all(folder).map_err(|why| cells.wrong(folder, why))?;
@@ -46,22 +47,22 @@ impl Cells {
         Wrong::failed(format!("{}: can't keep cells: {why}", path.display()))
     }
 
-    /// A path in the folder that nobody else writes to.
+    /// Returns a unique path for a temporary file in the folder.
     fn aside(&self, name: &str) -> PathBuf {
         static PARTS: AtomicU64 = AtomicU64::new(0);
         let number = PARTS.fetch_add(1, Ordering::Relaxed);
         self.folder.join(format!(".{name}.{}-{number}.part", std::process::id()))
     }
 
-    /// Whether the cell `name` is there.
+    /// Returns whether the cell `name` exists.
     pub fn has(&self, name: &str) -> bool {
         self.folder.join(name).is_file()
     }
 
-    /// Keeps the cell `name`, whole or not at all.
+    /// Stores the cell `name` atomically.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// If it can't be written.
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Wrong> {
         let (part, path) = (self.aside(name), self.folder.join(name));
         let write = || {
@@ -76,10 +77,10 @@ impl Cells {
         })
     }
 
-    /// The cell `name`.
+    /// Reads the cell `name`.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// If it is damaged.
     pub fn read(&self, name: &str) -> Result<Sheet, Wrong> {
         let path = self.folder.join(name);
         let read = fs::read(&path).map_err(|why| why.to_string());

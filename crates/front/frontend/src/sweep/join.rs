@@ -1,5 +1,5 @@
-//! Cells put together: one sheet, what is told relative to the row without a layer, and what the
-//! seeds come to.
+//! Joins cells into one sheet, computes ratios to the row without a layer, and summarizes the
+//! seeds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,44 +11,43 @@ use crate::spread::Spread;
 use crate::state;
 use crate::wrong::Wrong;
 
-/// The column behind which those of parameters begin, and the one behind them.
+/// The columns before and after the columns of parameters.
 const BEFORE: &str = "command";
 const LAST: &str = "failed";
 
-/// What the seeds of one combination come to.
+/// Statistics of one combination over its seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The workload.
+    /// Workload.
     pub workload: String,
-    /// The drive.
+    /// Drive.
     pub drive: String,
-    /// The state of the drive before.
+    /// State of the drive before the workload.
     pub warm: String,
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
-    /// What the host can address.
+    /// Exported capacity.
     pub export: String,
-    /// So many requests always under way; empty where the workload's own times hold.
+    /// Queue depth of the closed loop; empty if the workload's own times are used.
     pub closed_loop: String,
-    /// Rows that there are.
+    /// Number of rows.
     pub rows: usize,
-    /// Why there is none of a seed.
+    /// Reason why the row of a seed is missing.
     pub failed: Option<String>,
-    /// Bytes programmed for each byte that the host wrote.
+    /// Bytes programmed per byte written by the host.
     pub waf: Option<Spread>,
     /// Busy time relative to the row without a layer.
     pub busy_ratio: Option<Spread>,
-    /// Reads and writes a second.
+    /// Reads and writes per second.
     pub iops: Option<Spread>,
-    /// The 99th percentile of reads, in ns.
+    /// 99th percentile of reads in ns.
     pub read_p99_ns: Option<Spread>,
-    /// That of writes.
+    /// 99th percentile of writes in ns.
     pub write_p99_ns: Option<Spread>,
 }
 
 impl Summary {
-    /// What the seeds of each combination of `rows` come to, in the order in which each is first
-    /// found.
+    /// Summarizes each combination of `rows`, in the order of first occurrence.
     pub fn of_rows(rows: &[Row]) -> Vec<Summary> {
         let mut groups: Vec<Vec<&Row>> = Vec::new();
         for row in rows.iter().filter(|row| !row.partial) {
@@ -89,8 +88,8 @@ impl Summary {
     }
 }
 
-/// Sheets of the same figures below each other; what only some have is a parameter, and empty in
-/// the others.
+/// Concatenates sheets with the same figures. Columns that only some sheets have are parameters,
+/// and empty in the others.
 pub(super) fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
     let wrong = |name: &str| Wrong::failed(format!("cells of two versions: column {name} differs"));
     let Some(first) = sheets.first() else { return Ok(Sheet::new()) };
@@ -126,7 +125,7 @@ pub(super) fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
     Ok(sheet)
 }
 
-/// Fills in what is told relative to the row without a layer, and says what the seeds come to.
+/// Computes the ratios to the row without a layer, and summarizes the seeds.
 pub(super) fn related(
     mut sheet: Sheet,
     about: &[CellAbout],
@@ -161,7 +160,7 @@ pub(super) fn related(
     Ok((sheet, summaries))
 }
 
-/// What the seeds of each combination come to, in their order.
+/// Summarizes each combination over its seeds, in order.
 fn summaries(sheet: &Sheet, about: &[CellAbout]) -> Result<Vec<Summary>, Wrong> {
     let failed = texts(sheet, LAST)?;
     let (export, loops) = (texts(sheet, "study_export")?, texts(sheet, "study_closed_loop")?);

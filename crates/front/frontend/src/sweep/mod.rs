@@ -1,9 +1,9 @@
-//! Sweeps: a plan's cells are made, each a file, by as many processes and machines as one likes,
-//! and put together.
+//! Sweeps: the cells of a plan are run by any number of processes and machines, stored as one file
+//! each, and joined.
 //!
 //! Invariants
-//! - What is collected depends on the plan and the program alone: not on who made which cell, on
-//!   how often that was interrupted, or on the number of threads.
+//! - The joined result depends only on the plan and the program. It does not depend on the machine
+//!   that ran a cell, on interruptions, or on the number of threads.
 
 mod cells;
 mod join;
@@ -23,7 +23,7 @@ pub use plan::{Means, SweepPlan};
 use crate::sheet;
 use crate::wrong::Wrong;
 
-/// The part of a plan's cells that a process makes: number `index`, from 1, of `of`.
+/// The share of a plan's cells that a process runs: number `index`, from 1, of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: usize,
@@ -57,42 +57,43 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
-    /// Whether there are others.
+    /// Returns whether there are other shards.
     pub fn is_part(self) -> bool {
         self.of > 1
     }
 
-    /// Whether cell `index`, from 0, belongs to it: neighbours go to different shards.
+    /// Returns whether cell `index`, from 0, belongs to the shard. Neighbours belong to different
+    /// shards.
     fn has(self, index: usize) -> bool {
         index % self.of == self.index - 1
     }
 }
 
-/// Takes the name of a cell and its bytes.
+/// Receives the name of a cell and its bytes.
 pub type Keep<'a> = &'a (dyn Fn(&str, Vec<u8>) -> Result<(), Wrong> + Sync);
 
-/// What a process did for a sweep.
+/// Summary of a process's work on a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Cells of the plan.
     pub cells: usize,
-    /// Those that were to be made.
+    /// Cells to run.
     pub wanted: usize,
-    /// Those that were there before.
+    /// Cells that existed before.
     pub kept: usize,
-    /// Those that were made.
+    /// Cells that were run.
     pub made: usize,
-    /// Those of them that have no row, because they can't be.
+    /// Cells among them without a row, because the combination is impossible.
     pub failed: usize,
-    /// What this machine could not do: no files, so that another one may try.
+    /// Failures of this machine. They are not stored, so that another machine may retry.
     pub not_here: Vec<String>,
-    /// The first broken law.
+    /// First violated law.
     pub violation: Option<String>,
-    /// The first cell that could not be kept.
+    /// First cell that could not be stored.
     pub unkept: Option<Wrong>,
 }
 
-/// A plan whose workloads were read.
+/// A plan with its workloads in memory.
 pub struct Sweeping {
     sweep: Sweep,
     names: Vec<String>,
@@ -103,7 +104,7 @@ impl Sweeping {
     /// Reads the workloads of `plan`.
     ///
     /// # Errors
-    /// When the plan makes no sense, or a workload can't be read.
+    /// If the plan is invalid, or a workload can't be read.
     pub fn open(plan: SweepPlan, means: &Means, watch: &dyn Watch) -> Result<Self, Wrong> {
         let (study, variants) = plan.study(means)?;
         let sweep = Sweep::read(&study, &variants, watch)?;
@@ -114,34 +115,34 @@ impl Sweeping {
         Ok(Sweeping { about: sweep.about(), sweep, names })
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no cell.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The names of all cells, in the order of the plan.
+    /// Returns the names of all cells, in the order of the plan.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The cells of `shard`.
+    /// Returns the cells of `shard`.
     pub fn of(&self, shard: Shard) -> Vec<usize> {
         (0..self.len()).filter(|index| shard.has(*index)).collect()
     }
 
-    /// The cells of `shard` that are not in `cells`.
+    /// Returns the cells of `shard` that are not in `cells`.
     pub fn missing(&self, shard: Shard, cells: &Cells) -> Vec<usize> {
         let mut all = self.of(shard);
         all.retain(|index| !cells.has(&self.names[*index]));
         all
     }
 
-    /// Makes the cells `wanted`, and hands the name and the bytes of each over when it is done.
+    /// Runs the cells `wanted` and passes the name and the bytes of each to `keep` when it is done.
     pub fn make(&self, wanted: &[usize], watch: &dyn Watch, keep: Keep) -> Done {
         let done = Mutex::new(Done { cells: self.len(), wanted: wanted.len(), ..Done::default() });
         self.sweep.run(wanted, watch, &|index, result| {
@@ -151,7 +152,7 @@ impl Sweeping {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a cell over; gives its hole if it is one.
+    /// Passes a cell to `keep`. Returns its hole if it has no row.
     fn keep(
         &self,
         index: usize,
@@ -172,11 +173,11 @@ impl Sweeping {
         Ok(outcome.holes.pop())
     }
 
-    /// All cells as one sheet, in the order of the plan, with busy times relative to the row
-    /// without a layer where there is one; and what the seeds of each combination come to.
+    /// Returns all cells as one sheet in the order of the plan, with busy times relative to the row
+    /// without a layer if there is one, and the summary of each combination.
     ///
     /// # Errors
-    /// When cells are missing or damaged.
+    /// If cells are missing or damaged.
     pub fn collect(&self, cells: &Cells) -> Result<(Sheet, Vec<Summary>), Wrong> {
         let missing = self.missing(Shard::default(), cells);
         if let Some(first) = missing.first() {

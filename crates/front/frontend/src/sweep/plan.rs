@@ -1,4 +1,4 @@
-//! The plan of a sweep: a TOML file, or the same from Python.
+//! The plan of a sweep, from a TOML file or from Python.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::question::{self, Question};
 use crate::wrong::Wrong;
 
-/// Seeds of a plan at most.
+/// Maximum number of seeds of a plan.
 const MOST_SEEDS: u64 = 100_000;
 
 /// One value or several.
@@ -28,8 +28,8 @@ impl<T> Some_<T> {
     }
 }
 
-/// What is swept over; each text may have braces, as in `log:gc={greedy,fifo}`, which stand for one
-/// of each.
+/// A plan. Each text may contain braces, as in `log:gc={greedy,fifo}`, which expand to one text for
+/// each alternative.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SweepPlan {
@@ -39,7 +39,7 @@ pub struct SweepPlan {
     warm: Option<Some_<String>>,
     export: Option<Some_<String>>,
     closed_loop: Option<Some_<u32>>,
-    /// How many, from 1 on, or which.
+    /// The number of seeds, counted from 1, or a list of seeds.
     seeds: Option<Some_<u64>>,
     #[serde(default)]
     compact: bool,
@@ -47,22 +47,22 @@ pub struct SweepPlan {
     skip_bad: bool,
 }
 
-/// How a machine makes the cells of a plan; the cells are the same whatever it says.
+/// Resources of a machine for the cells of a plan. They do not affect the results.
 #[derive(Clone, Debug, Default)]
 pub struct Means {
-    /// Cells made at the same time; one for each core unless given.
+    /// Maximum number of cells in progress; by default the number of cores.
     pub threads: Option<u16>,
-    /// Bytes of memory that all cells under way may take.
+    /// Memory limit in bytes for all cells in progress.
     pub memory: Option<u64>,
-    /// The folder where aged stacks are kept.
+    /// Folder for preconditioned stacks.
     pub cache: Option<PathBuf>,
 }
 
 impl SweepPlan {
-    /// The plan in the file `path`.
+    /// Reads the plan in the file `path`.
     ///
     /// # Errors
-    /// The line that is wrong, and why.
+    /// The invalid line and the reason.
     pub fn load(path: &Path) -> Result<Self, Wrong> {
         let name = path.display();
         let text = hostftl_core::files::read_text(path)
@@ -70,10 +70,10 @@ impl SweepPlan {
         Self::parse(&text, &name.to_string())
     }
 
-    /// The plan that `text` says; `name` is its name in messages.
+    /// Parses a plan; `name` is its name in messages.
     ///
     /// # Errors
-    /// The line that is wrong, and why.
+    /// The invalid line and the reason.
     pub fn parse(text: &str, name: &str) -> Result<Self, Wrong> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -81,16 +81,16 @@ impl SweepPlan {
         })
     }
 
-    /// With the seeds from 1 to `seeds`.
+    /// Replaces the seeds by 1 to `seeds`, if given.
     #[must_use]
     pub fn with_seeds(self, seeds: Option<u64>) -> Self {
         SweepPlan { seeds: seeds.map(Some_::One).or(self.seeds), ..self }
     }
 
-    /// The study and its variants.
+    /// Returns the study and its variants.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// The invalid part of the plan.
     pub fn study(self, means: &Means) -> Result<(Study, Variants), Wrong> {
         let some = |texts: Option<Some_<String>>| -> Result<Option<Vec<String>>, Wrong> {
             texts.map(|texts| braces_of(texts.all())).transpose()
@@ -134,7 +134,7 @@ impl SweepPlan {
     }
 }
 
-/// The seeds, each once.
+/// Returns the seeds, each once.
 fn seeds(given: Option<Some_<u64>>) -> Result<Vec<u64>, Wrong> {
     let mut seeds = match given {
         None => vec![1],
@@ -150,7 +150,7 @@ fn seeds(given: Option<Some_<u64>>) -> Result<Vec<u64>, Wrong> {
     Ok(seeds)
 }
 
-/// Every text with one of each of its braces, each once.
+/// Expands the braces of all texts and drops duplicates.
 fn braces_of(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
     let mut all: Vec<String> = Vec::new();
     for text in &texts {
@@ -163,7 +163,7 @@ fn braces_of(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
     Ok(all)
 }
 
-/// `text` with one of each of its braces, the last changing fastest.
+/// Expands the braces of `text`; the last brace varies fastest.
 fn braces(text: &str) -> Result<Vec<String>, Wrong> {
     let wrong =
         || Wrong::usage(format!("`{text}`: a brace that is opened is closed, as in {{a,b}}"));

@@ -1,4 +1,5 @@
-//! A sweep that is interrupted, resumed, sharded and joined gives the bytes of one that is not.
+//! A sweep that is interrupted, resumed, sharded and joined yields the same bytes as an
+//! uninterrupted one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Two layers that work, and one that a block device is nothing for.
+/// Two layers that can run, and one that does not support block devices.
 const PLAN: &str = "traces = \"synth:uniform:size=4k,span=16m,count=2000,compress={0%,50%}\"\n\
                     drives = \"hatl-1g:capacity=64m\"\nlayers = [\"none\", \"hard\", \"pblk\"]\n\
                     warm = [\"new\", \"fill=50%\"]\nclosed-loop = [1, 8]\nseeds = 2\n";
 
-/// A folder that goes away.
+/// A folder that is deleted at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +37,7 @@ impl Drop for Folder {
     }
 }
 
-/// Asks to stop after so many looks.
+/// Cancels after a number of checks.
 struct Impatient(AtomicUsize);
 
 impl Watch for Impatient {
@@ -68,7 +69,7 @@ impl Opened {
         self.sweeping.make(wanted, watch, &|name, bytes| self.cells.keep(name, &bytes))
     }
 
-    /// Makes everything.
+    /// Runs all cells.
     fn all(&self) -> Done {
         self.make(&self.sweeping.of(Shard::default()), &hostftl_sim::Silent)
     }
@@ -96,7 +97,7 @@ fn interrupted_sharded_and_joined_is_the_same_to_the_byte() {
     assert_eq!((done.not_here.len(), done.violation, done.unkept), (0, None, None));
     let (joined, summaries) = bytes(&sweeping);
 
-    // Four shards, the first of which is interrupted again and again.
+    // Four shards, the first of which is interrupted repeatedly.
     let sharded = open(&parts, 1);
     let mut interruptions = 0;
     while !sharded.missing("1/4").is_empty() {
