@@ -1,4 +1,4 @@
-//! `advise`: which layer to take for a workload on a drive, or none.
+//! `advise`: the layer for a workload on a drive, or none.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::eye::Eye;
 use crate::{errors, outside, study};
 
-/// What Python asks, in the words of the command line.
+/// Arguments from Python, as texts of the command line.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
@@ -66,7 +66,7 @@ impl Asked {
     }
 }
 
-/// Gives what `hostftl advise --json` prints, and what was noticed about the workload.
+/// Returns the output of `hostftl advise --json`, and the warnings on the workload.
 #[pyfunction]
 pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<String>)> {
     let request = asked.request().map_err(|why| errors::wrong(py, why))?;

@@ -1,11 +1,11 @@
-//! Faults as exceptions: the classes are Python's (`python/hostftl/errors.py`), the texts are those
-//! of the command line.
+//! Errors as exceptions. The classes are defined in `python/hostftl/errors.py`; the messages are
+//! those of the command line.
 
 use hostftl_frontend::{Wrong, WrongKind};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// An exception of the package, `name` of `hostftl.errors`.
+/// Creates the exception `name` of `hostftl.errors`.
 fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
     let class = py.import("hostftl.errors").and_then(|module| module.getattr(name));
     match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
@@ -14,7 +14,7 @@ fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
     }
 }
 
-/// What the user can mend, or a broken law.
+/// Returns the exception for an error.
 pub(crate) fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
     let name = match wrong.kind {
         WrongKind::Failed | WrongKind::Interrupted => "StudyError",
@@ -24,12 +24,12 @@ pub(crate) fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
     exception(py, name, wrong.text)
 }
 
-/// What makes no sense as it was given.
+/// Returns the exception for an invalid request.
 pub(crate) fn usage(py: Python<'_>, text: String) -> PyErr {
     wrong(py, Wrong::usage(text))
 }
 
-/// A panic on the way.
+/// Returns the exception for a panic.
 pub(crate) fn fault(py: Python<'_>) -> PyErr {
     let text = "a fault of HostFTL itself, told on standard error; please report this";
     exception(py, "FaultError", text.to_owned())

@@ -1,6 +1,6 @@
-//! The compiled half of the Python package `hostftl`: studies without the interpreter's lock.
-//! What users see is in `python/hostftl`; this module takes texts and numbers and gives JSON and
-//! columns, the very ones of the command line.
+//! The compiled part of the Python package `hostftl`, which runs studies without the interpreter's
+//! lock. The public interface is in `python/hostftl`. This module takes texts and numbers, and
+//! returns the JSON and the columns of the command line.
 
 mod advise;
 mod catalogue;
@@ -14,7 +14,7 @@ mod sweep;
 mod theory;
 mod traces;
 
-/// What `python/hostftl` calls.
+/// Functions and classes for `python/hostftl`.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]

@@ -1,5 +1,5 @@
-//! Long work without the interpreter's lock: it runs on a thread of its own, and the thread that
-//! asked for it looks after signals, so that Ctrl-C ends it.
+//! Long work without the interpreter's lock. It runs on a separate thread while the calling thread
+//! checks for signals, so that Ctrl-C cancels it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// How often signals are looked at.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does `job`, which ends early when `stop` is set; `look` is called now and then with the lock,
-/// and its error, like that of a signal, sets `stop`.
+/// Runs `job`, which ends early when `stop` is set. `look` is called regularly with the lock held.
+/// Its errors, like those of signals, set `stop`.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     stop: &AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) fn run<T: Send>(
         thread::scope(|scope| {
             let (done, wait) = channel::<()>();
             let work = scope.spawn(move || {
-                // Dropped at the end, and by a panic too.
+                // Dropped at the end of the job, even if it panics.
                 let _done = done;
                 job()
             });

@@ -1,5 +1,5 @@
-//! `place`: a workload's writes over a log of segments, whose rules may be Python's and are asked
-//! in batches.
+//! `place`: the writes of a workload on a segment log. Its rules may be Python objects, which are
+//! called in batches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,29 +16,29 @@ use pyo3::types::PyBytes;
 
 use crate::{errors, outside};
 
-/// Sectors of a block.
+/// Sectors per block.
 const BLOCK: u64 = 8;
 
-/// What Python asks.
+/// Arguments from Python.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
     trace: String,
     seed: u64,
-    /// Blocks of a segment.
+    /// Blocks per segment.
     segment: u32,
-    /// The spare share, in thousandths.
+    /// Over-provisioning in thousandths.
     spare: u32,
-    /// How often the workload is played; the last time counts.
+    /// Number of repetitions of the workload; the last one is measured.
     rounds: u32,
-    /// Writes that a rule is asked about at once.
+    /// Maximum number of writes per call of a rule.
     batch: usize,
-    /// Whether everything is written once before.
+    /// Whether every block is written once before.
     fill: bool,
-    /// `none`, `two`, `sepbit`, `frequency`, `rates`, `future`, or an object with `classes`,
-    /// `_write`, `_copy` and `_collected`.
+    /// `none`, `two`, `sepbit`, `frequency`, `hazard`, `rates`, `future`, or an object with
+    /// `classes`, `_write`, `_copy` and `_collected`.
     placement: Rule,
-    /// A rule of collection by its word, or an object with `_choose`.
+    /// Name of a victim policy, or an object with `_choose`.
     gc: Rule,
 }
 
@@ -48,7 +48,7 @@ enum Rule {
     Own(Py<PyAny>),
 }
 
-/// What an exception of a rule was, and that the work is to end.
+/// First exception of a rule, and a flag that ends the work.
 #[derive(Clone, Default)]
 struct Broken(Arc<Mutex<Option<PyErr>>>, Arc<AtomicBool>);
 
@@ -63,7 +63,8 @@ impl Broken {
     }
 }
 
-/// A rule of placement in Python. Arrays go as bytes: Python makes arrays of them without a copy.
+/// A placement rule in Python. Arrays are passed as bytes, from which Python creates arrays without
+/// a copy.
 struct Own {
     rule: Py<PyAny>,
     classes: u8,
@@ -141,7 +142,7 @@ impl Placement for Own {
     }
 }
 
-/// A rule of collection in Python.
+/// A victim policy in Python.
 struct Chooser {
     rule: Py<PyAny>,
     broken: Broken,
@@ -178,13 +179,13 @@ impl Choose for Chooser {
     }
 }
 
-/// What is collected until the work has ended.
+/// Returns the emptiest segment, which is collected after an exception until the work has ended.
 fn emptiest(sealed: &Sealed) -> Vec<usize> {
     let all = sealed.valid.iter().enumerate();
     all.min_by_key(|(_, valid)| **valid).map(|(at, _)| at).into_iter().collect()
 }
 
-/// The blocks that the workload writes, with its addresses packed, and one more than the last.
+/// Returns the blocks that the workload writes, with packed addresses, and the number of blocks.
 fn writes(asked: &Asked) -> Result<(Vec<u32>, u32), Wrong> {
     let source: Source = asked.trace.parse().map_err(Wrong::usage)?;
     let (mut lbas, mut end) = (Vec::new(), 0u64);
@@ -207,10 +208,10 @@ fn writes(asked: &Asked) -> Result<(Vec<u32>, u32), Wrong> {
     }
 }
 
-/// A rule of placement that plays.
+/// A ready placement rule.
 type Made = Box<dyn Placement + Send>;
 
-/// A rule of placement, or how it is made when the blocks that are written are known.
+/// A placement rule, or its constructor if it depends on the written blocks.
 enum Placer {
     Made(Made),
     Of(fn(asked: &Asked, lbas: &[u32], blocks: u32) -> Made),
@@ -220,13 +221,13 @@ fn made(placement: impl Placement + Send + 'static) -> PyResult<Placer> {
     Ok(Placer::Made(Box::new(placement)))
 }
 
-/// All that is written to `blocks` blocks, from the beginning on.
+/// Returns all writes to `blocks` blocks, including the fill.
 fn all_writes(asked: &Asked, lbas: &[u32], blocks: u32) -> Vec<u32> {
     let fill = 0..if asked.fill { blocks } else { 0 };
     fill.chain((0..asked.rounds).flat_map(|_| lbas).copied()).collect()
 }
 
-/// The rule of placement that was asked for.
+/// Returns the requested placement rule.
 fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
     match rule {
         Rule::Word(word) => match word.as_str() {
@@ -258,7 +259,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
     }
 }
 
-/// The rule of collection that was asked for.
+/// The requested victim policy.
 enum Choice {
     Known(GcPolicy),
     Own(Chooser),
@@ -276,10 +277,10 @@ fn choice(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Choice> {
     }
 }
 
-/// What was played.
+/// Results of a replay, as returned by [`place`].
 type Played = (u64, u64, u64, u32, f64);
 
-/// Plays until the end, or until `stop` or an exception of a rule.
+/// Plays until the end, or until `is_over` reports a cancellation or an exception of a rule.
 fn played(
     asked: &Asked,
     placer: Placer,
@@ -318,8 +319,8 @@ fn played(
     Ok((written, copied, after.collected - before.collected, blocks, seconds))
 }
 
-/// Plays a workload's writes over a log; gives blocks written, blocks copied and segments collected
-/// the last time, how many blocks there are, and the seconds that playing took.
+/// Plays the writes of a workload on a log. Returns the blocks written, the blocks copied and the
+/// segments collected in the last repetition, the number of blocks, and the duration in seconds.
 #[pyfunction]
 pub(crate) fn place(py: Python<'_>, asked: Asked) -> PyResult<Played> {
     let broken = Broken::default();

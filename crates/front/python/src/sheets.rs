@@ -1,4 +1,4 @@
-//! Rows as columns: lists for Python, and the files that the command line writes.
+//! Rows as columns: lists for Python, and the files of the command line.
 
 use hostftl_report::{Sheet, Values};
 use pyo3::prelude::*;
@@ -6,20 +6,20 @@ use pyo3::types::PyBytes;
 
 use crate::errors;
 
-/// A column's values, one for each row.
+/// Values of a column, one per row.
 #[derive(FromPyObject, IntoPyObject)]
 pub(crate) enum Cells {
-    /// Yes or no; before counts, because Python counts with what says yes or no too.
+    /// Flags are tried before counts, because Python's booleans are integers too.
     Flags(Vec<bool>),
     Texts(Vec<String>),
     Wholes(Vec<Option<u64>>),
     Reals(Vec<Option<f64>>),
 }
 
-/// A column: its name, `flag`, `text`, `whole` or `real`, and its values.
+/// A column: its name, its type (`flag`, `text`, `whole` or `real`), and its values.
 pub(crate) type Column = (String, String, Cells);
 
-/// The columns of `sheet`.
+/// Returns the columns of `sheet`.
 pub(crate) fn columns(sheet: Sheet) -> Vec<Column> {
     let each = |(name, values)| match values {
         Values::Flags(values) => (name, "flag".to_owned(), Cells::Flags(values)),
@@ -30,7 +30,7 @@ pub(crate) fn columns(sheet: Sheet) -> Vec<Column> {
     sheet.into_columns().into_iter().map(each).collect()
 }
 
-/// A column as Python gives it back: what has no value in any row may look like another kind.
+/// A column from Python. Its type is explicit, because the type of empty values is ambiguous.
 type Given<'py> = (String, String, Bound<'py, PyAny>);
 
 fn sheet(columns: Vec<Given<'_>>) -> PyResult<Sheet> {
@@ -47,13 +47,13 @@ fn sheet(columns: Vec<Given<'_>>) -> PyResult<Sheet> {
     Ok(sheet)
 }
 
-/// Columns as CSV.
+/// Encodes columns as CSV.
 #[pyfunction]
 pub(crate) fn csv(columns: Vec<Given<'_>>) -> PyResult<String> {
     Ok(sheet(columns)?.csv())
 }
 
-/// Columns as the bytes of a Parquet file.
+/// Encodes columns as the bytes of a Parquet file.
 #[pyfunction]
 pub(crate) fn parquet<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! `compare`: the study that a dictionary asks for, and what it comes to.
+//! `compare`: the study of a dictionary of arguments, and its results.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::eye::Eye;
 use crate::sheets::{self, Column};
 use crate::{errors, outside};
 
-/// What Python asks, in the words of the command line.
+/// Arguments from Python, as texts of the command line.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
     memory: Option<String>,
 }
 
-/// As many seeds as the command line takes.
+/// Maximum number of seeds, as on the command line.
 const MOST_SEEDS: u16 = 1000;
 
 impl Asked {
@@ -59,7 +59,7 @@ impl Asked {
     }
 }
 
-/// Layers by their texts.
+/// Parses layers.
 pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
     let each = |texts: Vec<String>| -> Result<Vec<_>, String> {
         texts.iter().map(|text| hostftl_frontend::layer(text)).collect()
@@ -67,17 +67,17 @@ pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoic
     texts.map(each).transpose().map_err(Wrong::usage)
 }
 
-/// What is exported, by its text.
+/// Parses an exported capacity.
 pub(crate) fn export(text: Option<String>) -> Result<Export, Wrong> {
     text.map_or(Ok(Export::Usual), |text| hostftl_frontend::export(&text)).map_err(Wrong::usage)
 }
 
-/// Bytes, by their text.
+/// Parses a size in bytes.
 pub(crate) fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
     text.map(|text| units::parse_size(&text)).transpose().map_err(Wrong::usage)
 }
 
-/// A number of threads.
+/// Validates a number of threads.
 pub(crate) fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
     match count {
         Some(0 | 1025..) => Err(Wrong::usage("threads are from 1 to 1024")),
@@ -85,24 +85,24 @@ pub(crate) fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
     }
 }
 
-/// What a comparison came to.
+/// Results of a comparison.
 #[derive(IntoPyObject)]
 pub(crate) struct Answer {
-    /// Rows and holes as the command line's `--json` prints them.
+    /// Rows and holes, as in the output of `--json`.
     json: String,
-    /// The columns of its `--csv` and `--parquet`.
+    /// Columns of `--csv` and `--parquet`.
     columns: Vec<Column>,
-    /// What several seeds come to, as JSON.
+    /// Statistics over several seeds, as JSON.
     summary: Option<String>,
-    /// The pairs of layers that do not differ, as JSON.
+    /// Pairs of layers without a significant difference, as JSON.
     alike: Option<String>,
-    /// What was noticed about the workloads.
+    /// Warnings on the workloads.
     warnings: Vec<String>,
-    /// The reason of a hole where a law was broken.
+    /// Reason of a hole with a violated law.
     violation: Option<String>,
 }
 
-/// Compares. `progress` is called about twenty times a second with the share that is done.
+/// Runs a comparison. `progress` is called about twenty times per second with the completed share.
 #[pyfunction]
 #[pyo3(signature = (asked, progress=None))]
 pub(crate) fn compare(
@@ -127,7 +127,7 @@ pub(crate) fn compare(
     answer(outcome, seeds, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
 }
 
-/// Runs the study with so many seeds, from its own on.
+/// Runs the study with `seeds` consecutive seeds, starting at its own.
 fn with_seeds(study: &Study, seeds: usize, eye: &Eye<'_>) -> Result<Outcome, StudyError> {
     let one = |number: usize| {
         eye.turn(number * study.rows());
@@ -152,7 +152,7 @@ fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answe
     })
 }
 
-/// The version of HostFTL, and the states that are compared unless the user says otherwise.
+/// Adds the version of HostFTL and the default states to the module.
 pub(crate) fn constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("STATES", STATES)

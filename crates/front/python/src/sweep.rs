@@ -1,4 +1,4 @@
-//! Sweeps: a plan whose workloads are read once in a process, and cells made from it.
+//! Sweeps: a plan whose workloads are read once per process, and its cells.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::eye::Eye;
 use crate::sheets::{self, Column};
 use crate::{errors, outside, study};
 
-/// A plan whose workloads were read.
+/// A plan with its workloads in memory.
 #[pyclass(frozen)]
 pub struct Sweep {
     sweeping: Sweeping,
@@ -23,7 +23,7 @@ pub struct Sweep {
 /// A cell's name and its bytes.
 type Cell<'py> = (String, Bound<'py, PyBytes>);
 
-/// What was made, why cells could not be made here, and the first broken law.
+/// The cells, the failures of this machine, and the first violated law.
 type Made<'py> = (Vec<Cell<'py>>, Vec<String>, Option<String>);
 
 #[pymethods]
@@ -48,24 +48,24 @@ impl Sweep {
         Ok(Sweep { sweeping, warnings: eye.into_warnings() })
     }
 
-    /// The names of all cells, in the order of the plan.
+    /// Returns the names of all cells, in the order of the plan.
     fn names(&self) -> Vec<String> {
         self.sweeping.names().to_vec()
     }
 
-    /// What was noticed about the workloads.
+    /// Returns the warnings on the workloads.
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
 
-    /// The cells that are not in the folder `out`, which is made where it is missing.
+    /// Returns the cells that are not in the folder `out`, which is created if it is missing.
     fn missing(&self, py: Python<'_>, out: PathBuf) -> PyResult<Vec<usize>> {
         let cells = Cells::open(&out).map_err(|why| errors::wrong(py, why))?;
         Ok(self.sweeping.missing(Shard::default(), &cells))
     }
 
-    /// Makes the cells `wanted`: into the folder `out`, or to give them back. `progress` is called
-    /// with the share that is done.
+    /// Runs the cells `wanted`. Stores them in the folder `out`, or returns them. `progress` is
+    /// called with the completed share.
     #[pyo3(signature = (wanted, out=None, progress=None))]
     fn make<'py>(
         &self,
@@ -104,7 +104,7 @@ impl Sweep {
         Ok((given.collect(), done.not_here, done.violation))
     }
 
-    /// All cells of the folder `out` as columns, and what the seeds come to as JSON.
+    /// Returns all cells of the folder `out` as columns, and the statistics over seeds as JSON.
     fn collect(&self, py: Python<'_>, out: PathBuf) -> PyResult<(Vec<Column>, String)> {
         let collect = || -> Result<_, Wrong> {
             let (sheet, summary) = self.sweeping.collect(&Cells::open(&out)?)?;
@@ -115,7 +115,7 @@ impl Sweep {
     }
 }
 
-/// Keeps the cell `name` in the folder `out`, whole or not at all.
+/// Stores the cell `name` in the folder `out` atomically.
 #[pyfunction]
 pub(crate) fn keep_cell(py: Python<'_>, out: PathBuf, name: &str, bytes: Vec<u8>) -> PyResult<()> {
     let keep = || Cells::open(&out).and_then(|cells| cells.keep(name, &bytes));

@@ -1,4 +1,5 @@
-//! Closed forms of write amplification and of queues; what they can't be asked is an exception.
+//! Closed forms of write amplification and of queues. Arguments outside their domain raise an
+//! exception.
 
 use hostftl_sim::theory::{self, Class};
 use pyo3::prelude::*;
@@ -67,7 +68,7 @@ pub mod forms {
     }
 }
 
-/// Refuses what the forms are not made for.
+/// Validates the arguments of a closed form.
 fn checked(py: Python<'_>, alpha: f64, count: u32) -> PyResult<()> {
     let text = match (alpha.is_finite() && alpha > 1.0, count) {
         (false, _) => format!("alpha is physical to mapped pages, more than 1, not {alpha}"),
@@ -77,7 +78,7 @@ fn checked(py: Python<'_>, alpha: f64, count: u32) -> PyResult<()> {
     Err(errors::usage(py, text))
 }
 
-/// Classes of pages by their shares of the writes and of the pages.
+/// Returns classes of pages from their shares of the writes and of the pages.
 fn skew(py: Python<'_>, classes: Vec<(f64, f64)>) -> PyResult<Vec<Class>> {
     let sums = classes.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     let is_whole = |sum: f64| (sum - 1.0).abs() < 1e-6;

@@ -1,4 +1,4 @@
-//! Traces: what one is like, its requests as columns, and columns as a trace.
+//! Traces: properties, requests as columns, and columns as a trace.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,14 @@ use pyo3::types::PyBytes;
 
 use crate::{errors, outside};
 
-/// Requests between two looks at whether to stop.
+/// Number of requests between two checks for cancellation.
 const GLANCE: u64 = 1 << 14;
-/// What stands for a request of whose data nothing is known.
+/// Percentage for requests with unknown compressibility.
 const UNKNOWN: u8 = u8::MAX;
-/// The operations by their codes.
+/// Operations by code.
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
 
-/// Which requests are read, and how.
+/// Selection of requests.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
@@ -25,12 +25,12 @@ pub(crate) struct Asked {
     skip_bad: bool,
     seed: u64,
     compact: bool,
-    /// Requests at most.
+    /// Maximum number of requests.
     limit: Option<u64>,
 }
 
 impl Asked {
-    /// Hands each request to `take`, until `stop` is set; gives what was read.
+    /// Calls `take` for each request until `stop` is set. Returns the stream.
     fn each(&self, stop: &AtomicBool, mut take: impl FnMut(&Record)) -> Result<Stream, Wrong> {
         let source = hostftl_frontend::source(&self.text, self.skip_bad)?;
         let mut stream = source.open(self.seed, self.compact).map_err(Wrong::failed)?;
@@ -45,7 +45,7 @@ impl Asked {
     }
 }
 
-/// Does `job` without the lock; what is wrong is an exception.
+/// Runs `job` without the lock, and converts errors to exceptions.
 fn outside<T: Send>(
     py: Python<'_>,
     job: impl FnOnce(&AtomicBool) -> Result<T, Wrong> + Send,
@@ -55,7 +55,7 @@ fn outside<T: Send>(
     done.map_err(|why| errors::wrong(py, why))
 }
 
-/// What a trace is like, as `hostftl trace info --json` prints it.
+/// Returns the properties of a trace, like `hostftl trace info --json`.
 #[pyfunction]
 pub(crate) fn trace_info(py: Python<'_>, asked: Asked) -> PyResult<String> {
     outside(py, |stop| {
@@ -72,7 +72,7 @@ pub(crate) fn trace_info(py: Python<'_>, asked: Asked) -> PyResult<String> {
     })
 }
 
-/// Requests as columns of numbers in the byte order of the machine.
+/// Requests as columns of numbers in native byte order.
 #[derive(Default)]
 struct Columns {
     t_ns: Vec<u8>,
@@ -94,10 +94,10 @@ impl Columns {
     }
 }
 
-/// A column's name, the type of its numbers for NumPy, and the numbers.
+/// A column's name, the NumPy type of its numbers, and the numbers.
 type Column<'py> = (&'static str, &'static str, Bound<'py, PyBytes>);
 
-/// The requests of a trace as columns.
+/// Returns the requests of a trace as columns.
 #[pyfunction]
 pub(crate) fn trace_columns<'py>(py: Python<'py>, asked: Asked) -> PyResult<Vec<Column<'py>>> {
     let columns = outside(py, |stop| {
@@ -117,7 +117,7 @@ pub(crate) fn trace_columns<'py>(py: Python<'py>, asked: Asked) -> PyResult<Vec<
     Ok(all.into_iter().map(|(name, kind, bytes)| (name, kind, PyBytes::new(py, &bytes))).collect())
 }
 
-/// Requests to write, a number for each.
+/// Requests to write, as columns.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Given {
@@ -151,8 +151,8 @@ impl Given {
     }
 }
 
-/// Writes a trace to `path`, which must not exist and whose name tells the format; gives how many
-/// requests it has.
+/// Writes a trace to `path`, which must not exist and whose name determines the format. Returns the
+/// number of requests.
 #[pyfunction]
 pub(crate) fn trace_write(py: Python<'_>, path: PathBuf, given: Given) -> PyResult<u64> {
     outside(py, |stop| {
