@@ -1,4 +1,4 @@
-//! Named events: what must have happened before a run counts as a test.
+//! Named events: those that must occur before a run counts as a test.
 
 use std::ops::AddAssign;
 
@@ -6,24 +6,24 @@ use hostftl_layers::LayerKind;
 
 macro_rules! events {
     ($($variant:ident $name:literal $layers:literal,)*) => {
-        /// Something worth counting.
+        /// Event that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         #[allow(missing_docs, reason = "each has its name beside it")]
         pub enum Named { $($variant,)* }
 
-        /// How many there are.
+        /// Number of events.
         pub(crate) const EVENTS: usize = [$($name,)*].len();
-        /// The names, in the order of [`Named`].
+        /// Names in the order of [`Named`].
         pub(crate) const NAMES: [&str; EVENTS] = [$($name,)*];
-        /// The letters of the layers whose runs must have each.
+        /// Letters of the layers whose runs must contain each event.
         const LAYERS: [&str; EVENTS] = [$($layers,)*];
     };
 }
 
-// The last column: the layers with one of these letters in their registration need the event. They
-// are h(ard), p(assthrough), e(xerciser), t(ier), tar(g)ets, all o(thers), and of those the ones
-// that are not always on zones (b).
+// The last column: layers with one of these letters in their registration need the event. The
+// letters are h(ard), p(assthrough), e(xerciser), t(ier), tar(g)ets, all o(thers), and b for those
+// of the others that do not always run on zones.
 events! {
     Cut "power cut" "hpetog",
     Killed "process killed, power kept" "hpetog",
@@ -114,7 +114,7 @@ events! {
     DeviceOverlap "overlapping device commands (warning)" "",
 }
 
-/// How often each happened.
+/// Number of occurrences of each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tallies([u64; EVENTS]);
 
@@ -125,39 +125,40 @@ impl Default for Tallies {
 }
 
 impl Tallies {
-    /// Counts one.
+    /// Counts an occurrence.
     pub fn note(&mut self, event: Named) {
         self.0[event as usize] += 1;
     }
 
-    /// Counts one if `happened`.
+    /// Counts an occurrence if `happened`.
     pub fn note_if(&mut self, happened: bool, event: Named) {
         self.0[event as usize] += u64::from(happened);
     }
 
-    /// How often it happened.
+    /// Returns the number of occurrences.
     pub fn get(&self, event: Named) -> u64 {
         self.0[event as usize]
     }
 
-    /// Name, count, and whether a run of `layer` must have it.
+    /// Returns name, count, and whether a run of `layer` must contain the event.
     pub fn rows(&self, layer: LayerKind) -> impl Iterator<Item = (&'static str, u64, bool)> + '_ {
         let letters = layer.registration().chaos.events;
         let needs = move |layers: &str| letters.chars().any(|letter| layers.contains(letter));
         (0..EVENTS).map(move |at| (NAMES[at], self.0[at], needs(LAYERS[at])))
     }
 
-    /// Whether all that a run of `layer` must have occurred `least` times.
+    /// Returns whether every event that a run of `layer` must contain occurred `least` times.
     pub fn cover(&self, layer: LayerKind, least: u64) -> bool {
         self.rows(layer).all(|(_, count, needed)| !needed || count >= least)
     }
 
-    /// The counts by name, for a file.
+    /// Returns the counts in order, for a file.
     pub fn numbers(&self) -> &[u64] {
         &self.0
     }
 
-    /// The counts again from a file. `None` when their number differs: another version wrote it.
+    /// Restores the counts from a file. Returns `None` when their number differs, because another
+    /// version wrote the file.
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         numbers.try_into().ok().map(Tallies)
     }

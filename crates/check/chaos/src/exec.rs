@@ -1,4 +1,4 @@
-//! Carries a command out, all at once, when the driver decides that it completes.
+//! Executes a command as a whole at the time when the driver lets it complete.
 
 use hostftl_compute::{Job, Tools};
 use hostftl_core::{
@@ -11,39 +11,38 @@ use crate::arena::Arena;
 use crate::dice::Dice;
 use crate::disk::{Disk, Kind, Refusal};
 
-/// The result of a command, as a layer gets it.
+/// Result of a command, as a layer receives it.
 pub(crate) type Outcome = Result<Verdict, DeviceError>;
 
-/// Where a write goes instead of where it was sent.
+/// Actual destination of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detour {
-    /// It goes where it should.
+    /// The intended address.
     None,
-    /// The device says that it is done and forgets it.
+    /// None: the device reports success and discards the data.
     Lost,
-    /// It lands on this sector.
+    /// Another sector.
     To(u64),
 }
 
-/// Payload memory, devices, and a place to gather bytes.
+/// Payload memory and devices, with scratch memory.
 #[derive(Debug, Default)]
 pub struct Machine {
     /// Payload buffers.
     pub arena: Arena,
-    /// The devices of the stack, in order.
+    /// Devices of the stack, in order.
     pub disks: Vec<Disk>,
-    /// Sectors of the map units that the device names when it is asked what it collects next; 0
-    /// when it tells nothing.
+    /// Indirection unit in sectors of the devices' collection hints; 0 when there are none.
     pub hint: u32,
-    /// Why a segment did not take the last command, if it did not.
+    /// Reason why a segment refused the last command, if it did.
     pub refusal: Option<Refusal>,
     staging: Vec<u8>,
     tools: Tools,
 }
 
 impl Machine {
-    /// Carries out `command`. `stamp` is what [`Disk::begin_flush`] gave when a flush was sent, or
-    /// [`Disk::epoch`] when a program was.
+    /// Executes `command`. `stamp` is the value of [`Disk::begin_flush`] at the submission of a
+    /// flush, or of [`Disk::epoch`] at the submission of a program.
     pub fn run(
         &mut self,
         command: &mut Command,
@@ -100,13 +99,13 @@ impl Machine {
         Ok(Verdict::default())
     }
 
-    /// What came of a command to a segment.
+    /// Returns the outcome of a command to a segment.
     fn ended(&mut self, done: Result<(), Refusal>) -> Outcome {
         self.refusal = done.err();
         done.map(|()| Verdict::default()).map_err(DeviceError::from)
     }
 
-    /// Copies payload to pages.
+    /// Copies payload to metadata pages.
     fn peek(&mut self, from: &View, into: &mut MetaBuf, pages: u32) -> Outcome {
         let bytes = self.arena.slice(from.id(), from.from(), from.bytes());
         let pages = &mut into.pages_mut()[..pages as usize];
@@ -117,7 +116,7 @@ impl Machine {
         Ok(Verdict::default())
     }
 
-    /// Carries out a command that touches no device.
+    /// Executes a command that uses no device.
     fn compute(&mut self, command: &Command) -> Outcome {
         let job = Job::of(command).expect("it goes to no device");
         let range = |view: &View| (view.id(), view.from(), view.bytes());
@@ -167,7 +166,7 @@ impl Machine {
         Ok(Verdict::default())
     }
 
-    /// Puts the bytes of a gather list into `staging`, in order.
+    /// Copies the bytes of a gather list to `staging`, in order.
     fn gather(&mut self, gather: &Gather) {
         self.staging.clear();
         for piece in gather.iter() {
@@ -189,8 +188,8 @@ impl Machine {
         assert_eq!(self.staging.len() % SECTOR, 0, "a program writes whole sectors");
     }
 
-    /// Carries out a part of a command to a device without segments that fails: each sector on its
-    /// own is written, into the cache, or is not.
+    /// Executes part of a failing command to a device without segments: each sector is either
+    /// written into the cache or not.
     pub fn run_in_part(&mut self, command: &Command, stamp: u32, dice: &mut Dice) {
         match command {
             Command::Program { device, lba, gather, tally, .. } => {
@@ -216,9 +215,9 @@ impl Machine {
         }
     }
 
-    /// The power fails while `command` is in flight: each of its sectors is written, with a chance
-    /// of `permille` in 1000, or is not; within a segment in their order. Returns how many were and
-    /// were not.
+    /// Executes part of a command in flight at a power cut: each of its sectors is written with a
+    /// probability of `permille` in 1000; within a segment only a prefix. Returns the numbers of
+    /// sectors that were and were not written.
     pub fn tear(
         &mut self,
         command: &Command,
@@ -264,7 +263,7 @@ impl Machine {
     }
 }
 
-/// What each sector of a program is.
+/// Purpose of each sector of a program.
 #[derive(Clone, Copy, Debug)]
 struct Kinds {
     meta: [(u32, u32); MAX_PIECES],
@@ -272,7 +271,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    /// Finds the metadata in a gather list; it is log when the tally says so.
+    /// Finds the metadata in a gather list; it is log metadata if the tally contains log sectors.
     fn of(gather: &Gather, tally: &Tally, epoch: u32) -> Self {
         let is_log = tally.get(Cause::Map) + tally.get(Cause::Journal) > 0;
         let kind = if is_log { Kind::Log(epoch) } else { Kind::Meta };
@@ -294,12 +293,13 @@ impl Kinds {
     }
 }
 
-/// Whether a gather list has metadata in it.
+/// Returns whether a gather list contains metadata.
 pub(crate) fn has_meta(gather: &Gather) -> bool {
     gather.iter().any(|piece| matches!(piece, Piece::Meta { .. }))
 }
 
-/// Names map units of `unit` sectors: any, for what is collected next must not matter to a promise.
+/// Fills a collection hint with random indirection units of `unit` sectors, because guarantees must
+/// not depend on hints.
 fn hint(sectors: u64, unit: u32, into: &mut MetaBuf, dice: &mut Dice) -> Verdict {
     let (units, mut count) = (sectors / u64::from(unit), 0);
     for _ in 0..dice.below(16) {
@@ -313,7 +313,7 @@ fn hint(sectors: u64, unit: u32, into: &mut MetaBuf, dice: &mut Dice) -> Verdict
 mod tests {
     use super::*;
 
-    /// A chaos device without segments tells nothing of itself, and a layer must live with that.
+    /// A chaos device without segments reports nothing, and a layer must handle that.
     #[test]
     fn a_report_is_refused() {
         for about in [About::Collectible, About::Segments(0)] {

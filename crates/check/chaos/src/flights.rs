@@ -1,8 +1,8 @@
-//! Commands under way in one life: in what order they are over, and which hang.
+//! Commands in flight in one life: their order of completion, and those that time out.
 //!
 //! Invariants
-//! - Every command submitted is here, going or hung, until its `Done` is given back.
-//! - Of a zoned device, what changes a segment is over in the order of submission.
+//! - Every submitted command is here, running or hung, until its `Done` is returned.
+//! - On a zoned device, commands that change a segment complete in the order of submission.
 
 use hostftl_core::{Command, Nanos, Token};
 
@@ -11,27 +11,27 @@ use crate::disk::Disk;
 use crate::draw::swarm::Order;
 use crate::extent::{Extent, overlap};
 
-/// A command under way.
+/// Command in flight.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Its token.
+    /// Token of the command.
     pub token: Token,
-    /// The command.
+    /// The command with its buffers.
     pub command: Command,
-    /// What the device said when a flush or program was submitted.
+    /// Stamp of the device at the submission of a flush or program.
     pub stamp: u32,
-    /// What it touches on a device.
+    /// Range that it accesses on a device.
     pub extent: Option<Extent>,
-    /// When it was submitted.
+    /// Time of submission.
     sent: Nanos,
-    /// How many commands were submitted before it.
+    /// Number of commands submitted before it.
     seq: u64,
     /// Whether it is past its deadline.
     late: bool,
 }
 
 impl Flight {
-    /// Whether it is past its deadline.
+    /// Returns whether it is past its deadline.
     pub(crate) fn is_late(&self) -> bool {
         self.late
     }
@@ -41,56 +41,56 @@ impl Flight {
 pub(crate) struct Flights {
     going: Vec<Flight>,
     hung: Vec<Flight>,
-    /// Commands submitted so far.
+    /// Number of commands submitted so far.
     begun: u64,
 }
 
 impl Flights {
-    /// None.
+    /// Creates an empty set.
     pub(crate) fn new() -> Self {
         Flights { going: Vec::with_capacity(256), hung: Vec::new(), begun: 0 }
     }
 
-    /// Whether one can be over now.
+    /// Returns whether a command can complete now.
     pub(crate) fn any_going(&self) -> bool {
         !self.going.is_empty()
     }
 
-    /// Whether one hangs.
+    /// Returns whether a command is hung.
     pub(crate) fn any_hung(&self) -> bool {
         !self.hung.is_empty()
     }
 
-    /// Whether a command to a device has not ended.
+    /// Returns whether a command to a device is in flight.
     pub(crate) fn any_to(&self, device: u8) -> bool {
         let of_it = |flight: &Flight| flight.command.device() == Some(device);
         self.going.iter().chain(&self.hung).any(of_it)
     }
 
-    /// Whether a token is used.
+    /// Returns whether a token is in use.
     pub(crate) fn has(&self, token: Token) -> bool {
         self.going.iter().chain(&self.hung).any(|other| other.token == token)
     }
 
-    /// Whether the order of a command and one that is going matters.
+    /// Returns whether a running command conflicts with the extent.
     pub(crate) fn overlaps(&self, extent: Option<Extent>) -> bool {
         self.going.iter().any(|other| overlap(other.extent, extent))
     }
 
-    /// Whether the layer waits for none of them any more, or each is the CPU's.
+    /// Returns whether the layer has abandoned all running commands to devices.
     pub(crate) fn are_given_up(&self) -> bool {
         self.going.iter().all(|flight| flight.late || flight.command.device().is_none())
     }
 
-    /// Whether commands of devices that must not hang would be as late as those that do, if the
-    /// deadline came now.
+    /// Returns whether commands of devices other than `may_be` would be late too, if the deadline
+    /// passed now.
     pub(crate) fn others_would_be_late(&self, may_be: u16) -> bool {
         let of_others =
             |flight: &Flight| flight.command.device().is_some_and(|it| may_be >> it & 1 == 0);
         may_be != 0 && self.going.iter().any(of_others)
     }
 
-    /// Whether a command to a segment comes at a time when it may.
+    /// Checks that a command to a segment is submitted at a permitted time.
     pub(crate) fn keeps_order(
         &self,
         command: &Command,
@@ -113,13 +113,13 @@ impl Flights {
         Ok(())
     }
 
-    /// Whether a command waits in its segment behind one that hangs.
+    /// Returns whether a command has to wait in its segment behind a hung one.
     pub(crate) fn is_behind_hung(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
         let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
         here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
     }
 
-    /// A command is submitted, and hangs or does not.
+    /// Adds a submitted command, which hangs or not.
     pub(crate) fn begin(
         &mut self,
         it: (Token, Command, u32),
@@ -134,7 +134,7 @@ impl Flights {
         list.push(flight);
     }
 
-    /// Draws the next command that is over, of those that are going.
+    /// Draws the running command that completes next.
     pub(crate) fn take(
         &mut self,
         dice: &mut Dice,
@@ -154,7 +154,7 @@ impl Flights {
         }
     }
 
-    /// Instead of the command at `index`, the first that is to take place in its segment.
+    /// Returns the first command of the segment that the command at `index` changes.
     fn first_of_segment(&self, index: usize, disks: &[Disk]) -> usize {
         let Some(place) = write_place(&self.going[index], disks) else { return index };
         let same = |&at: &usize| write_place(&self.going[at], disks) == Some(place);
@@ -162,8 +162,8 @@ impl Flights {
         all.min_by_key(|&at| self.going[at].seq).unwrap_or(index)
     }
 
-    /// Lets commands that hang since `deadline` or longer come back from now on, late. With
-    /// `may_stay` some come back later, or never.
+    /// Lets commands that have hung for `deadline` or longer complete late from now on. With
+    /// `may_stay` some stay hung longer, or forever.
     pub(crate) fn release(
         &mut self,
         dice: &mut Dice,
@@ -179,12 +179,12 @@ impl Flights {
         }
     }
 
-    /// All of them, those that hang last.
+    /// Returns all commands, hung ones last.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
         self.going.iter().chain(&self.hung)
     }
 
-    /// All of them; of a zoned device in the order of submission, which it keeps.
+    /// Returns all commands; those of a zoned device in the order of submission.
     pub(crate) fn in_order(&mut self, zoned: bool) -> impl Iterator<Item = &mut Flight> {
         let mut all: Vec<_> = self.going.iter_mut().chain(&mut self.hung).collect();
         if zoned {
@@ -193,7 +193,7 @@ impl Flights {
         all.into_iter()
     }
 
-    /// The end of the life: every handle is forgotten.
+    /// Discards every command at the end of the life.
     pub(crate) fn void(&mut self) {
         for flight in self.going.drain(..).chain(self.hung.drain(..)) {
             flight.command.void();
@@ -201,7 +201,7 @@ impl Flights {
     }
 }
 
-/// The device and segment that a command changes, on a zoned device.
+/// Returns the device and segment that a command changes, on a zoned device.
 fn write_place(flight: &Flight, disks: &[Disk]) -> Option<(u8, u64)> {
     place(flight.extent, disks).filter(|_| flight.extent.is_some_and(|(.., writes)| writes))
 }

@@ -1,10 +1,10 @@
-//! Faults that pass: a read, a write, a trim or a flush fails, and the next one works; a device is
-//! full.
+//! Transient faults: a read, write, trim or flush fails and the next one works, or a device is full
+//! for some time.
 //!
-//! A write that failed is on the medium in part, as a whole or not at all. A flush that failed may
-//! have made some of what it covers durable; some is still to be written, and some the device
-//! forgets: reads see it, later flushes say that all is well, and when the device is opened again,
-//! or the power fails, it is gone. So do the page caches of operating systems.
+//! A failed write is on the medium in part, completely or not at all. Of the sectors that a failed
+//! flush covers, some may be durable, some are still dirty, and some are dropped: reads return
+//! them, later flushes succeed, but they are lost when the device is reopened or the power fails.
+//! The page caches of operating systems behave like this.
 
 use hostftl_core::{Command, DeviceError, HostError};
 
@@ -19,32 +19,31 @@ use crate::matrix::Row;
 use crate::workload::Kind;
 use crate::world::World;
 
-/// What fails in one life and works again, and what came of that.
+/// Transient faults of one life and their consequences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hiccups {
     rates: Rates,
-    /// Errors given to the layer for which the host may be given one, and those of them that say
-    /// that the device is full.
+    /// Errors for which the host may receive an error; `fulls` counts those of a full device.
     errors: u64,
     fulls: u64,
-    /// Whether something failed.
+    /// Whether any command failed.
     any: bool,
-    /// Devices of which a flush failed for which the host may be given an error.
+    /// Devices with a failed flush for which the host may receive an error.
     unflushed: u16,
 }
 
 impl Hiccups {
-    /// Whether something failed.
+    /// Returns whether any command failed.
     pub(crate) fn any(&self) -> bool {
         self.any
     }
 
-    /// Those of a life with these rates.
+    /// Creates the state of a life with these rates.
     pub(crate) fn new(rates: Rates) -> Self {
         Hiccups { rates, ..Hiccups::default() }
     }
 
-    /// Whether a command fails now, and the next may work.
+    /// Fails a command with a transient fault, or returns `None`.
     pub(crate) fn strike(
         &mut self,
         flight: &mut Flight,
@@ -99,7 +98,7 @@ impl Hiccups {
             return None;
         }
         w.machine.disks[usize::from(device)].flush_fails(stamp, &mut w.dice);
-        // What was written late finds no room, too.
+        // Late writes of a cache can find the device full, too.
         let full = w.swarm.faults.no_space && w.dice.chance(200);
         Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
     }
@@ -128,18 +127,18 @@ impl Hiccups {
         Some(if fault.is_full { DeviceError::NoSpace } else { DeviceError::Media })
     }
 
-    /// Whether all that the host may be given errors for are faults that pass.
+    /// Returns whether transient faults are the only excuse for errors of the host.
     pub(crate) fn are_alone(&self, errors: &Errors, w: &World) -> bool {
         self.errors > 0 && self.errors == errors.excuses() && !w.damaged
     }
 
-    /// Devices of which a flush failed, so that the layer must say that it has failed, or does
-    /// without them: nothing lies there.
+    /// Returns the devices with a failed flush. The layer must report its own failure or treat them
+    /// as lost, because their data is not durable.
     pub(crate) fn unflushed(&self) -> u16 {
         self.unflushed
     }
 
-    /// What is wrong with an error that a request was given, if no other fault excuses it.
+    /// Returns the fault of an error reply that no other fault excuses.
     pub(crate) fn wrong_error(
         &self,
         kind: Kind,
@@ -163,7 +162,7 @@ impl Hiccups {
 }
 
 impl World {
-    /// The devices are opened: what they count as clean and did not write is not there any more.
+    /// Opens the devices again, which discards sectors that a failed flush marked clean.
     pub(crate) fn reopen(&mut self) {
         let mut lost = 0;
         for disk in &mut self.machine.disks {

@@ -1,8 +1,8 @@
-//! The host's side of a life: sends requests, and judges the replies.
+//! Host side of a life: sends requests, and checks the replies.
 //!
 //! Invariants
-//! - A host buffer is in `free` exactly when no payload of it is out.
-//! - The layer is asked for credits before each request.
+//! - A host buffer is in `free` exactly when no payload of it is outstanding.
+//! - The layer's credits are queried before each request.
 
 use hostftl_core::{
     Cause, HostError, HostOp, Input, Layer, Payload, Reply, Request, SECTOR, SECTORS_PER_BLOCK,
@@ -20,21 +20,21 @@ use crate::model::{Moment, Span, Wrong};
 use crate::workload::{Kind, Wish};
 use crate::world::World;
 
-/// So many steps without a reply to a request that waits are a stall.
+/// Number of steps without a reply to a pending request that counts as a stall.
 const PATIENCE: u64 = 200_000;
 
-/// A request that waits for its reply.
+/// Request without a reply.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     wish: Wish,
-    /// What it writes; version 0 when nothing.
+    /// Range and version that it writes; version 0 for other requests.
     span: Span,
     begin: Moment,
-    /// Whether the layer knew that a device is dead when it was sent.
+    /// Whether the layer knew at its submission that a device is dead.
     after_death: bool,
 }
 
-/// What completed since the last flush was answered, for the table of events.
+/// Kinds of requests completed since the last completed flush, for the table of events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unflushed {
     trim: bool,
@@ -43,14 +43,14 @@ struct Unflushed {
     flush: bool,
 }
 
-/// What excuses an error of the host's.
+/// Excuses for an error reply to the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Excuses<'a> {
-    /// What the layer was given.
+    /// Errors that the layer received.
     pub errors: &'a Errors,
-    /// What of that passed.
+    /// Transient faults among them.
     pub hiccups: &'a Hiccups,
-    /// What the layer said of the medium.
+    /// Damage that the layer reported.
     pub heard: &'a Heard,
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Host {
     failed_writes: Vec<Span>,
     served: u64,
     unflushed: Unflushed,
-    /// The step in which a request was answered last, or none waited.
+    /// Step of the last reply, or of the last time without pending requests.
     last_reply: u64,
 }
 
 impl Host {
-    /// Nothing was sent; up to `depth` requests will wait at once, and `free` are the buffers.
+    /// Creates a host with at most `depth` requests in flight and the buffers `free`.
     pub(crate) fn new(depth: usize, free: Vec<u32>) -> Self {
         Host {
             pending: (0..depth).map(|_| None).collect(),
@@ -80,18 +80,18 @@ impl Host {
         }
     }
 
-    /// How many requests wait.
+    /// Returns the number of pending requests.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether nothing was sent in this life.
+    /// Returns whether no request was sent in this life.
     pub(crate) fn is_unserved(&self) -> bool {
         self.served == 0
     }
 
-    /// After a step: whether a request waits for too long. With `idle` the layer has nothing to do
-    /// for one.
+    /// Checks after a step that no request has been pending for too long. With `idle` the layer
+    /// cannot make progress.
     pub(crate) fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
         if self.waiting == 0 || idle {
             self.last_reply = steps;
@@ -101,7 +101,7 @@ impl Host {
         Ok(())
     }
 
-    /// The power is cut, or the process killed.
+    /// Counts the events of a power cut or kill.
     pub(crate) fn note_cut(&self, tallies: &mut Tallies) {
         tallies.note_if(self.unflushed.trim, Named::TrimThenCut);
         tallies.note_if(self.unflushed.zeroes, Named::ZeroesThenCut);
@@ -109,7 +109,7 @@ impl Host {
         tallies.note_if(self.unflushed.flush, Named::FlushThenCut);
     }
 
-    /// The end of a life: every request is given up.
+    /// Abandons every request at the end of a life.
     pub(crate) fn give_up(&mut self, w: &mut World) {
         let spans = self.pending.iter_mut().filter_map(Option::take).map(|pending| pending.span);
         for span in spans.chain(self.failed_writes.drain(..)) {
@@ -119,12 +119,12 @@ impl Host {
         }
     }
 
-    /// A host payload came home.
+    /// Returns a host payload to the free buffers.
     pub(crate) fn regain(&mut self, payload: Payload) {
         self.free.push(payload.surrender());
     }
 
-    /// Whether the host has something to ask and the layer will take it.
+    /// Returns whether the host has a request and the layer accepts it.
     pub(crate) fn may_ask(&self, layer: &AnyLayer, w: &World) -> bool {
         let wants = self.served < w.swarm.life && !w.enough();
         (wants || w.workload.auditing())
@@ -133,13 +133,13 @@ impl Host {
             && layer.credits().requests > 0
     }
 
-    /// The next request.
+    /// Creates the next request.
     pub(crate) fn ask(&mut self, layer: &AnyLayer, errors: &Errors, w: &mut World) -> Input {
         let most = layer.credits().sectors.min(w.plan.limits.max_transfer);
         let wish = w.workload.next(&w.swarm, most, &mut w.dice);
         let Wish { kind, lba, sectors, fua } = wish;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
-        // A page that is on its way home from a dead device is lost until it is there.
+        // A page that is still moving off a dead device is lost until the move completes.
         let after_death =
             errors.any_death() && layer.members().lost() != 0 && !is_lost(wish, errors, layer, w);
         let span = Span { lba, sectors, version: 0 };
@@ -174,7 +174,7 @@ impl Host {
         Input::Host(Request { ticket, op, lba, sectors, tally })
     }
 
-    /// A host buffer: filled with what is written, or with bytes that nobody wrote.
+    /// Returns a host buffer, filled with the data to write, or with bytes that no host wrote.
     fn payload(&mut self, sectors: u64, written: Option<Span>, w: &mut World) -> Payload {
         let id = self.free.pop().expect("a request may be sent");
         let bytes = w.machine.arena.slice_mut(id, 0, (sectors as usize * SECTOR) as u32);
@@ -213,7 +213,7 @@ impl Host {
         }
     }
 
-    /// Judges a reply that came in a step.
+    /// Checks a reply of a step.
     pub(crate) fn answered(
         &mut self,
         reply: Reply,
@@ -265,7 +265,7 @@ impl Host {
         judged
     }
 
-    /// Judges an error.
+    /// Checks an error reply.
     fn refused(
         &mut self,
         &Pending { wish, span, after_death, .. }: &Pending,
@@ -278,11 +278,11 @@ impl Host {
         if wish.kind == Kind::Read && after_death && !is_lost(wish, errors, layer, w) {
             return Err(format!("{wish:?} is an error, and no dead device alone has it"));
         }
-        // Of what was given up, a part of a block can't be written either.
+        // A block with lost sectors cannot be written in part either.
         let block = u64::from(SECTORS_PER_BLOCK);
         let whole = wish.lba.is_multiple_of(block) && wish.sectors.is_multiple_of(block);
         let given_up = w.gave_up && (wish.kind == Kind::Read || !whole);
-        // What was damaged is found when it is needed, which may be long after the start.
+        // Damage is found when the data is read, which may be long after the start.
         let excused = errors.excuses() > 0 || w.damaged || given_up;
         let untold = || heard.untold(wish, error, layer, w).filter(|_| wish.kind == Kind::Read);
         if w.is_out_of_room(wish.kind, error, layer) {
@@ -306,8 +306,8 @@ impl Host {
     }
 }
 
-/// Whether what a read asks for may be on a dead device alone. Some layers know what is, and read
-/// all else.
+/// Returns whether data of a read may be only on a dead device. Layers that track lost ranges must
+/// read everything else.
 fn is_lost(wish: Wish, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
     let tells = w.promises().knows_lost && errors.are_deaths_alone();
     let end = wish.lba + wish.sectors;
@@ -315,7 +315,7 @@ fn is_lost(wish: Wish, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
     !tells || w.damaged || layer.lost_ranges().iter().any(overlaps)
 }
 
-/// Compares what a read found with what it may find.
+/// Compares the data of a read with the versions that it may return.
 fn judge(span: Span, begin: Moment, buffer: u32, w: &mut World) -> Result<(), String> {
     let bytes = (span.sectors as usize * SECTOR) as u32;
     let data = w.machine.arena.slice(buffer, 0, bytes);

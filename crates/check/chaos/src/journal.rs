@@ -1,4 +1,4 @@
-//! The journal's device of a log, and lives without it.
+//! Journal device of a log, and lives without it.
 
 use hostftl_layers::Mode;
 
@@ -7,14 +7,14 @@ use crate::draw::copies::Copied;
 use crate::events::Named;
 use crate::world::World;
 
-/// In so many of a thousand clean stops another device comes in the place of the journal's.
+/// Number of clean stops in a thousand after which another device replaces the journal's.
 const RENEWED: u32 = 80;
-/// Keeps the dice for that apart from all others.
+/// Separates the dice of this choice from all others.
 const SALT: u64 = 0x6a6f_7572;
 
 impl World {
-    /// Chooses whether an empty device comes in the place of the journal's: what was stopped
-    /// cleanly needs nothing of the old one.
+    /// Chooses whether an empty device replaces the journal's. After a clean stop, no data of the
+    /// old one is needed.
     pub(crate) fn renew_journal(&mut self, mode: Mode) {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
         let mut dice = Dice::new(self.volume ^ self.steps, SALT);
@@ -30,7 +30,7 @@ impl World {
         self.tallies.note(Named::JournalReplaced);
     }
 
-    /// Chooses whether the journal is missing from a life that begins in `mode`.
+    /// Chooses whether the journal is missing from a life that starts in `mode`.
     pub(crate) fn miss_journal(&mut self, mode: Mode) {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
         let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// The journal is there.
+    /// Makes the journal present again.
     pub(crate) fn bring_journal(&mut self) {
         if let Some(journal) = self.swarm.journal {
             self.config.members.missing &= !(1 << journal);
@@ -48,13 +48,13 @@ impl World {
         self.bring_true_device();
     }
 
-    /// The journal's bit in a set of devices.
+    /// Returns the journal's bit in a set of devices.
     pub(crate) fn journal_bit(&self) -> u16 {
         self.swarm.journal.map_or(0, |journal| 1 << journal)
     }
 
-    /// A volume that is made anew has its journal behind all other devices: those that came behind
-    /// that are no part of it.
+    /// Restores the order for formatting, with the journal behind all other devices; devices added
+    /// behind it are dropped.
     pub(crate) fn keep_journal_behind(&mut self) {
         let Some(journal) = self.swarm.journal else { return };
         let is_part = |device: &u8| *device < journal;
@@ -66,13 +66,13 @@ impl World {
         self.machine.disks.truncate(self.infos.len());
     }
 
-    /// The journal's device, if it may die, and no other.
+    /// Returns the journal's device, if it is the only one that may die.
     pub(crate) fn mortal_journal(&self) -> Option<u8> {
         self.swarm.mortal.filter(|_| self.swarm.mortal == self.swarm.journal)
     }
 
-    /// A volume may be refused without its journal, unless it was stopped cleanly, and when the
-    /// journal did not answer before it died.
+    /// Accepts that a volume is refused without its journal, unless it was stopped cleanly. After a
+    /// clean stop, a journal that timed out before it died is still an excuse.
     pub(crate) fn refused_without_journal(&mut self, hung_once: bool) -> Result<(), String> {
         if self.clean && !hung_once {
             return Err(

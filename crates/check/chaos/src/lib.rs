@@ -1,8 +1,8 @@
-//! The world that breaks things: layers over seeded memory devices that lose power, tear writes,
-//! hang and die, under a checker that knows what every sector may hold.
+//! Chaos driver: layers run over seeded memory devices that lose power, tear writes, time out and
+//! die, under a checker that knows the possible contents of every sector.
 //!
-//! One seed fixes a whole run. What is injected and what is demanded of a layer is read from the
-//! matrix in `docs/SEMANTICS.md`.
+//! One seed determines a whole run. The injected faults and the required guarantees are read from
+//! the matrix in `docs/SEMANTICS.md`.
 #![forbid(unsafe_code)]
 
 mod arena;

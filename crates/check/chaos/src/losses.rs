@@ -1,8 +1,8 @@
-//! One loss after the other: when a layer made itself able to lose another device, the next one is
+//! Successive losses: when a layer has restored its redundancy after a loss, the next victim is
 //! chosen.
 //!
-//! Invariant: the victim fails only while the layer says that it can do without it, or since it has
-//! failed already. Earlier victims never come back.
+//! Invariant: the victim fails only while the layer reports that it can lose it, or after it has
+//! failed already. Earlier victims never return.
 
 use hostftl_core::{BLOCK, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
 use hostftl_layers::{AnyLayer, Mode};
@@ -15,16 +15,17 @@ use crate::second::may_lose;
 use crate::workload::Kind;
 use crate::world::World;
 
-/// So many blocks may be on their way to a layer's devices at once, and as many be answered since.
+/// Maximum number of blocks in flight to a layer's devices; as many may have been acknowledged
+/// since.
 const WRITES: u64 = 256;
 
 impl World {
-    /// Prepares a life that begins in `mode`: devices come, leave and are missing.
+    /// Prepares a life that starts in `mode`: adds, removes and hides devices.
     pub(crate) fn choose_missing(&mut self, mode: Mode) {
         self.change_members(mode);
         self.replace(mode);
         self.config.members.missing = self.buried;
-        // What the superblocks do not know yet of one that stays is forgotten.
+        // A cancellation that the superblocks do not record is not expected to hold.
         self.stays &= !self.config.members.leaving;
         self.refused_for_now = false;
         self.renew_journal(mode);
@@ -42,8 +43,8 @@ impl World {
         self.miss_second(mode);
     }
 
-    /// Chooses whether a device comes in the place of one that is lost, before a life that begins
-    /// in `mode`. It stays fresh until the layer believes it.
+    /// Chooses whether a device replaces a lost one, before a life that starts in `mode`. It stays
+    /// in `fresh` until the layer trusts it.
     pub(crate) fn replace(&mut self, mode: Mode) {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
@@ -63,8 +64,7 @@ impl World {
         }
     }
 
-    /// Another device, which holds nothing, is in the place of one that is lost: the superblocks
-    /// say so.
+    /// Puts an empty device in the place of a lost one, recorded in the superblocks.
     fn put_new(&mut self, device: u8) {
         let (bit, at) = (1 << device, usize::from(device));
         let (size, swarm) = (self.infos[at].sectors, &self.swarm);
@@ -81,8 +81,8 @@ impl World {
         }
     }
 
-    /// The lost device that may be replaced while the volume is served; none while commands to it
-    /// are under way.
+    /// Chooses a lost device to replace while the volume is served; `None` while commands to it are
+    /// in flight.
     pub(crate) fn choose_to_replace(
         &mut self,
         layer: &AnyLayer,
@@ -95,10 +95,10 @@ impl World {
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
     }
 
-    /// A device comes in the place of one that a layer has lost that goes on: another, which holds
-    /// nothing, or the same, with what it had. It may die again. What the layer is to be told.
+    /// Replaces a device that a running layer has lost by an empty one, or brings it back with its
+    /// contents. It may die again. Returns the command for the layer.
     pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> Verb {
-        // What is in zones can't be gone on with while the volume is served.
+        // Zones cannot be continued while the volume is served.
         let back = self.segments.is_none() && self.swarm.victim == Some(device);
         let comes_back = back && self.dice.chance(400);
         let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
@@ -112,7 +112,7 @@ impl World {
     fn put_new_live(&mut self, device: u8) -> Verb {
         self.put_new(device);
         let at = usize::from(device);
-        // What is durable there, is so from now on.
+        // The epochs of the new device start at 0.
         for epochs in [&mut self.epochs, &mut self.known] {
             epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
         }
@@ -120,7 +120,7 @@ impl World {
         Verb::Replaced { device, discard: self.infos[at].discard }
     }
 
-    /// It may have been without power, and may lack what it had not made durable.
+    /// Brings a lost device back. It may have lost power, and with it its cache.
     fn put_back(&mut self, device: u8) -> Verb {
         let (bit, at) = (1 << device, usize::from(device));
         let survival = if self.dice.chance(500) { Survival::Everything } else { Survival::Nothing };
@@ -142,17 +142,17 @@ impl World {
         Verb::Returned { device, has: has.expect("it was planned on these devices") }
     }
 
-    /// A root is durable: whoever it lets everybody believe is not fresh any more.
+    /// After a durable root, removes from `fresh` the devices that the root trusts.
     pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        // One that is missing again has not joined: it is still to come, or has left.
+        // A device that is missing again has not joined: it is still joining, or was removed.
         let others = layer.members().coming() | layer.members().lost() | layer.members().removed();
         let joined = self.config.members.fresh & !others;
         self.config.members.fresh &= !joined;
         let returned = self.config.members.returning & joined;
         self.config.members.returning &= !joined;
         self.tallies.note_if(joined != 0, Named::Joined);
-        // Another victim may have damage that nobody has found yet.
-        // What came back may have damage that nobody has found yet: then it stays the victim.
+        // A device that returned may have undetected damage, so it stays the victim; a new one does
+        // not.
         let faults = &self.swarm.faults;
         let rots = faults.read_error || faults.metadata_rot || faults.log_rot || faults.data_rot;
         let may_be_damaged = rots || faults.lost || faults.misdirected || faults.stale;
@@ -163,28 +163,28 @@ impl World {
         }
     }
 
-    /// The victim missed something, so that it does not belong to the volume any more.
+    /// Records that the victim missed writes, so that it is no longer up to date.
     pub(crate) fn victim_is_gone(&mut self) {
         let new = self.swarm.victim.is_some() && !std::mem::replace(&mut self.gone, true);
         self.gone = self.swarm.victim.is_some();
         self.tallies.note_if(new && self.buried != 0, Named::SecondLoss);
     }
 
-    /// Whether what is left of the devices is too small for all that the volume exports: after one
-    /// loss it never is.
+    /// Returns whether the remaining devices may be too small for the exported size. This is only
+    /// possible after several losses.
     pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
-        // What is to leave takes its room along.
+        // A device in removal takes its space with it.
         let leaves = self.config.members.leaving;
         let shrinks = self.buried != 0 || leaves != 0;
         changes && error == HostError::NoSpace && shrinks
     }
 
-    /// A root is durable: another device may fail from now on, if the layer can do without it.
+    /// After a durable root, lets another device fail from now on, if the layer can lose it.
     pub(crate) fn bury(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let Some(victim) = self.swarm.victim else { return };
         let lost = layer.members().lost() >> victim & 1 == 1;
-        // A zone that failed stays so, also when the layer can't do without its device any more.
+        // A failed zone stays offline, even when the layer cannot lose its device any more.
         let stays = self.segments.is_some() && self.swarm.faults.bad_segment;
         if !lost || stays || may_lose(layer) == 0 {
             return;
@@ -194,8 +194,8 @@ impl World {
         self.choose_next_victim(1 << victim, fate);
     }
 
-    /// A scrub went through all that lives, and left nothing wrong: what was harmed before it began
-    /// is mended, so another device may be harmed.
+    /// Handles a scrub that verified all valid data without remaining faults. All earlier damage is
+    /// repaired, so another device may be damaged.
     pub(crate) fn scrubbed(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let Some(victim) = self.swarm.victim.filter(|_| self.swarm.journal.is_none()) else {
             return;
@@ -206,18 +206,19 @@ impl World {
         }
     }
 
-    /// Before a step: trims that it ends make room, and what it refused before had none.
+    /// Records before a step whether the volume is nearly full: trims of the step may free space
+    /// after it has refused a write.
     pub(crate) fn look_at_room(&mut self, layer: &AnyLayer) {
         self.was_full = self.config.log.logical_size.is_some() && is_nearly_full(layer);
     }
 
-    /// Whether a volume that exports more than fits has no room for a write, or had none.
+    /// Returns whether a volume that exports more than fits had no space for a write.
     pub(crate) fn is_out_of_room(&self, kind: Kind, error: HostError, layer: &AnyLayer) -> bool {
         let is_full = || self.was_full || is_nearly_full(layer);
         kind == Kind::Write && error == HostError::NoSpace && is_full()
     }
 
-    /// From now on faults happen to another device, which is not one of `spared`.
+    /// Selects another device for faults, which is not in `spared`.
     pub(crate) fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
         let out = self.buried | spared | self.swarm.second.map_or(0, |second| 1 << second);
         let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !self.journal_bit();
@@ -230,8 +231,8 @@ impl World {
         fate.draw_for_next_victim(&mut self.dice);
     }
 
-    /// Looks whether the layer can still do without the next victim: when what the host writes
-    /// leaves no room, rows go to lost devices again.
+    /// Updates whether the layer can lose the next victim. When the host leaves no space, stripes
+    /// again include lost devices, with missing chunks.
     pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
         let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure.victim;
         if changed && !self.gone {
@@ -242,7 +243,7 @@ impl World {
     }
 }
 
-/// Whether what is on its way may not fit any more into a volume that exports more than fits.
+/// Returns whether a volume that exports more than fits may lack space for the data in flight.
 fn is_nearly_full(layer: &AnyLayer) -> bool {
     let near = |gauges: Gauges| {
         gauges.most_live > 0 && gauges.live + WRITES * BLOCK as u64 > gauges.most_live

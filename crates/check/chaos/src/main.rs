@@ -1,4 +1,4 @@
-//! `hostftl-chaos`: runs seeds against layers, and replays the one that failed.
+//! `hostftl-chaos`: runs seeds against layers, and replays failing ones.
 
 mod report;
 mod seeds;
@@ -17,63 +17,63 @@ use hostftl_layers::LayerKind;
 use report::Format;
 use state::State;
 
-/// Breaks layers: power cuts at any step, torn writes, hangs, dead devices; checks every promise.
+/// Test layers with power cuts, torn writes, timeouts and dead devices, and check every guarantee.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
     /// Seeds to run, from A up to but not including B.
     #[arg(long, value_name = "A..B", value_parser = parse_range, default_value = "0..1000")]
     seeds: (u64, u64),
-    /// Runs one seed again.
+    /// Run a single seed.
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// A layer by its name, `exerciser` for one made to test the checks, or all.
+    /// Layer by name, `exerciser` for the layer that tests the checks, or all.
     #[arg(long, default_value = "all")]
     layer: String,
-    /// With --seed: prints every input and output.
+    /// With --seed: print every input and output.
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Goes on after the last seed until each layer made so many steps.
+    /// Continue after the last seed until each layer made this number of steps.
     #[arg(long, value_name = "N", default_value_t = 0)]
     steps_at_least: u64,
-    /// How often each named event must occur; a short run may ask for less than 100.
+    /// Number of times each named event must occur; short runs may use less than 100.
     #[arg(long, value_name = "N", default_value_t = 100)]
     events_at_least: u64,
-    /// Prints in how many seeds each pair of faults and verbs met on one stack; fewer than N are
-    /// too few.
+    /// Print the number of seeds in which each pair of faults and commands occurred on one stack;
+    /// fail below N.
     #[arg(long, value_name = "N", conflicts_with_all = ["seed", "bugs", "bug", "digest"])]
     pairs_at_least: Option<u64>,
-    /// Keeps the state of the run in a file, and goes on from there.
+    /// Keep the state of the run in a file, and resume from it.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Threads; all processors by default.
+    /// Threads [default: number of processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Prints JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Switches a planted bug on and reports the first seed that finds it.
+    /// Enable a planted bug and report the first seed that finds it.
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
-    /// Hunts every planted bug in five ranges of seeds and prints a table.
+    /// Hunt every planted bug in five ranges of seeds and print a table.
     #[arg(long)]
     bugs: bool,
-    /// Prints for each layer a digest of what it does in the seeds: the same before and after a
-    /// change that leaves behaviour alone.
+    /// Print a digest of each layer's behaviour in the seeds; it must not change when behaviour
+    /// does not.
     #[arg(long, conflicts_with_all = ["bugs", "bug", "resume", "steps_at_least"])]
     digest: bool,
-    /// Runs sequences of faults around who belongs to a volume instead of layers.
+    /// Run sequences of faults of the member list instead of layers.
     #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least"])]
     membership: bool,
-    /// Runs the seeds that a file lists for each layer, in which every event occurs.
+    /// Run the seeds that a file lists for each layer, in which every event occurs.
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_LISTED)]
     list: Option<PathBuf>,
-    /// With --list: searches for such seeds and writes the file.
+    /// With --list: search for such seeds and write the file.
     #[arg(long, requires = "list")]
     renew: bool,
 }
 
-/// Options that have no meaning for a list of seeds.
+/// Options that are meaningless for a list of seeds.
 const NOT_LISTED: [&str; 10] = [
     "seeds",
     "seed",
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs as the options request; returns whether all checks passed.
 fn run(options: &Options) -> Result<bool, String> {
     if options.membership {
         return sequences(options);
@@ -185,7 +185,7 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
     Ok(fine)
 }
 
-/// Prints what digests the seeds of each layer have together.
+/// Prints the combined digest of the seeds of each layer.
 fn digests(options: &Options, layers: &[LayerKind]) -> bool {
     let (from, to) = options.seed.map_or(options.seeds, |seed| (seed, seed + 1));
     let threads = threads(options) as u64;
@@ -208,7 +208,7 @@ fn digests(options: &Options, layers: &[LayerKind]) -> bool {
     true
 }
 
-/// Sequences of faults around who belongs to a volume.
+/// Runs sequences of faults of the member list.
 fn sequences(options: &Options) -> Result<bool, String> {
     if let Some(name) = &options.bug {
         hunt::plant_in_membership(name)?;
@@ -252,7 +252,7 @@ fn replay(layers: &[LayerKind], seed: u64, trace: bool) -> bool {
 #[cfg(feature = "planted")]
 mod hunt;
 
-/// Without the feature there is nothing to hunt.
+/// Replacement without planted bugs.
 #[cfg(not(feature = "planted"))]
 mod hunt {
     const HOW: &str = "built without planted bugs; build with: \
@@ -271,7 +271,7 @@ mod hunt {
     }
 }
 
-/// The command that shows a violation again, with what else it needs.
+/// Returns the command that reproduces a violation, with the options it needs.
 fn again(violation: &Violation, bug: &str) -> String {
     format!("{}{bug}", replay_command(violation))
 }

@@ -1,26 +1,27 @@
-//! The table of docs/SEMANTICS.md: what each layer promises decides what is injected and demanded.
+//! Matrix of docs/SEMANTICS.md: the claims of each layer determine the injected faults and the
+//! required guarantees.
 
 use hostftl_layers::LayerKind;
 
 const TEXT: &str = include_str!("../../../../docs/SEMANTICS.md");
 const MARK: &str = "<!-- matrix: read by crates/check/chaos -->";
-/// The rows in which a layer says more when it has parity.
+/// Rows in which a layer claims more when it has parity.
 const PARITY: &str = "parity";
-/// Those of the faults of a journal's device.
+/// Rows for faults of a journal's device.
 const JOURNAL: &str = "a journal";
 
-/// What a layer says of a promise or fault.
+/// Claim of a layer about a guarantee or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It holds, also under the fault.
+    /// The guarantee holds, even under the fault.
     Kept,
-    /// Under the fault requests may fail, but no wrong data is served.
+    /// Under the fault, requests may fail, but no wrong data is returned.
     Detected,
-    /// Nothing is said.
+    /// No claim.
     NotClaimed,
 }
 
-/// The rows of the table.
+/// Rows of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs, reason = "docs/SEMANTICS.md explains each")]
@@ -51,7 +52,7 @@ pub enum Row {
     NoSpace,
 }
 
-/// The keys of the rows, in the order of [`Row`].
+/// Keys of the rows, in the order of [`Row`].
 pub(crate) const ROWS: [&str; 24] = [
     "newest",
     "one-order",
@@ -79,16 +80,16 @@ pub(crate) const ROWS: [&str; 24] = [
     "no-space",
 ];
 
-/// What one layer claims.
+/// Claims of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims([Claim; ROWS.len()]);
 
 impl Claims {
-    /// The claims of `layer` in docs/SEMANTICS.md; `parity` is for one with parity or a
-    /// mirror.
+    /// Reads the claims of `layer` from docs/SEMANTICS.md, for a stack with parity or a mirror if
+    /// `parity`.
     ///
     /// # Errors
-    /// The row or column that is missing, or the cell that says something else.
+    /// The missing row or column, or the cell without a valid claim.
     pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
         if parity {
@@ -97,16 +98,16 @@ impl Claims {
         Ok(claims)
     }
 
-    /// The claims of `layer` where only its journal's device has faults.
+    /// Reads the claims of `layer` when only its journal's device has faults.
     ///
     /// # Errors
-    /// As [`Claims::of`].
+    /// When a row, column or claim is missing or invalid.
     pub fn of_journal(layer: LayerKind) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
         claims.amend(TEXT, &mark(layer, JOURNAL)).map(|()| claims)
     }
 
-    /// Puts in what the table behind `mark` says.
+    /// Overrides claims with those of the table after `mark`.
     fn amend(&mut self, text: &str, mark: &str) -> Result<(), String> {
         let (_, table) = text.split_once(mark).ok_or(format!("SEMANTICS.md lacks {mark}"))?;
         for cells in rows_of(table).skip(2) {
@@ -119,29 +120,29 @@ impl Claims {
         Ok(())
     }
 
-    /// On zoned devices a hang is only noticed.
+    /// Weakens the claim about timeouts: on zoned devices they are only detected.
     pub fn on_zones(&mut self) {
         self.0[Row::Hang as usize] = Claim::Detected;
     }
 
-    /// The same of everything.
+    /// Returns the same claim for every row.
     #[cfg(test)]
     pub fn all(claim: Claim) -> Self {
         Claims([claim; ROWS.len()])
     }
 
-    /// What it says of `row`.
+    /// Returns the claim of `row`.
     pub fn get(&self, row: Row) -> Claim {
         self.0[row as usize]
     }
 
-    /// Whether the fault `row` may be injected.
+    /// Returns whether the fault `row` may be injected.
     pub fn admits(&self, row: Row) -> bool {
         self.get(row) != Claim::NotClaimed
     }
 }
 
-/// What stands before the table of what `layer` says when it has `what`.
+/// Returns the marker before the table of `layer` with the feature `what`.
 fn mark(layer: LayerKind, what: &str) -> String {
     format!("<!-- {layer} with {what}: read by crates/check/chaos -->")
 }
@@ -167,7 +168,7 @@ fn parse(text: &str, layer: &str) -> Result<Claims, String> {
     Ok(Claims(claims))
 }
 
-/// What a cell says before its colon.
+/// Parses the part of a cell before its colon.
 fn claim(cell: &str) -> Option<Claim> {
     match cell.split(':').next().unwrap_or_default().trim() {
         "kept" => Some(Claim::Kept),
@@ -177,7 +178,7 @@ fn claim(cell: &str) -> Option<Claim> {
     }
 }
 
-/// The lines of the first table in `text`.
+/// Returns the rows of the first table in `text`.
 fn rows_of(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with('|'));
     lines.take_while(|line| line.starts_with('|')).map(cells)

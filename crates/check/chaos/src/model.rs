@@ -1,76 +1,76 @@
-//! What every sector may hold: the judge of the whole run.
+//! Possible contents of every sector: the checker of the whole run.
 //!
-//! Each sector is a register with its own serial order: a write lies somewhere between its request
-//! and its reply; a value is legal as long as nothing that must be there is known to come after it.
+//! Each sector is a register with its own order of writes. A write takes effect between its request
+//! and its reply. A value is legal unless a write that must be visible is known to follow it.
 //!
 //! Invariants
-//! - Every sector lists at least one write that it may hold; the first is the zeros of version 0.
-//! - A write is left out of the list only when a durable one is known to come after it, or when a
-//!   later life has read another.
-//! - `lo` and `hi` bound the place of a write in the order: x is before y when `x.hi < y.lo`.
+//! - Every sector lists at least one possible write; the first is version 0, all zeros.
+//! - A write is removed from the list only when a durable write is known to follow it, or when a
+//!   later life has read another one.
+//! - `lo` and `hi` bound the position of a write in the order: x precedes y when `x.hi < y.lo`.
 
 use crate::content::Found;
 
-/// A moment: the count of what the host sent and received.
+/// Logical time: the number of messages that the host sent and received.
 pub(crate) type Moment = u32;
 
 const NEVER: Moment = Moment::MAX;
 
-/// One write as one sector sees it.
+/// Write from the view of one sector.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     version: u32,
     lo: Moment,
     hi: Moment,
-    /// When it was answered; `NEVER` when it was not, or with an error.
+    /// Time of its reply; `NEVER` without a reply, or with an error.
     end: Moment,
     zeros: bool,
     durable: bool,
 }
 
-/// What a read should not have seen.
+/// Illegal result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// Neither zeros nor a sector of this volume.
     Garbage,
     /// The content of this other sector.
     Misplaced(u64),
-    /// A version that no host wrote here, or that a durable one has replaced for good.
+    /// A version that was never written here, or that a durable one has permanently replaced.
     Unknown(u32),
-    /// A version that this newer one replaced; `true` when the newer one was durable before a cut.
+    /// An older version than `newer`; `durable` if the newer one was durable before a cut.
     Old { found: u32, newer: u32, durable: bool },
 }
 
-/// One life of the layer.
+/// Life of the layer.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     begin: Moment,
-    /// What this life answered before then is durable: the latest flush that it answered was sent
-    /// then.
+    /// Submission time of the latest acknowledged flush: writes of this life that were acknowledged
+    /// before it are durable.
     floor: Moment,
 }
 
-/// The sectors of one volume.
+/// Sectors of one volume.
 #[derive(Debug, Default)]
 pub struct Model {
     sectors: Vec<Vec<Write>>,
     now: Moment,
-    /// When each life began; writes of earlier ones may have been lost in a cut.
+    /// Start of each life; writes of earlier lives may have been lost in a cut.
     lives: Vec<Life>,
     versions: u32,
     reads: Vec<Moment>,
-    /// Whether what a life reads of an earlier one must stay.
+    /// Whether data of an earlier life must not change once it was read.
     fixed: bool,
 }
 
-/// A range of sectors and the version written there.
+/// Range of sectors with the version written there.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// The first sector.
+    /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
-    /// The write; 0 for none.
+    /// Version of the write; 0 for none.
     pub version: u32,
 }
 
@@ -79,14 +79,14 @@ impl Span {
         self.lba as usize..(self.lba + self.sectors) as usize
     }
 
-    /// Whether the two have a sector in common.
+    /// Returns whether the two spans have a sector in common.
     pub fn overlaps(&self, other: &Span) -> bool {
         self.lba < other.lba + other.sectors && other.lba < self.lba + self.sectors
     }
 }
 
 impl Model {
-    /// A new volume of zeros. With `fixed`, what was read after a cut may not go back later.
+    /// Resets to zeros. With `fixed`, data that was read after a cut must not change later.
     pub fn reset(&mut self, sectors: u64, fixed: bool) {
         let zeros = Write { version: 0, lo: 0, hi: 0, end: 0, zeros: true, durable: true };
         self.sectors.resize_with(sectors as usize, || Vec::with_capacity(4));
@@ -101,7 +101,7 @@ impl Model {
         self.fixed = fixed;
     }
 
-    /// The volume has so many sectors by now: those that are new are zeros.
+    /// Grows the volume to `sectors` sectors; new ones are zeros.
     pub fn grow(&mut self, sectors: u64) {
         let zeros = Write { version: 0, lo: 0, hi: 0, end: 0, zeros: true, durable: true };
         let more = || {
@@ -117,7 +117,7 @@ impl Model {
         self.now
     }
 
-    /// The host sends a write, or a trim or zeroing (`zeros`). Returns its version.
+    /// Records the submission of a write, or of a trim or zeroes (`zeros`). Returns its span.
     pub fn begin_write(&mut self, lba: u64, sectors: u64, zeros: bool) -> Span {
         self.versions += 1;
         let span = Span { lba, sectors, version: self.versions };
@@ -135,7 +135,7 @@ impl Model {
         span
     }
 
-    /// A write was answered. With `fua` it is durable.
+    /// Records the acknowledgement of a write. With `fua` it is durable.
     pub fn end_write(&mut self, span: Span, fua: bool) {
         let end = self.tick();
         for list in &mut self.sectors[span.range()] {
@@ -147,8 +147,7 @@ impl Model {
         }
     }
 
-    /// A write is over that was never answered well: from now on it can't happen any more, but it
-    /// may have happened.
+    /// Ends a write without a successful reply: it may have taken effect, but cannot from now on.
     pub fn give_up(&mut self, span: Span) {
         let end = self.tick();
         for list in &mut self.sectors[span.range()] {
@@ -158,19 +157,19 @@ impl Model {
         }
     }
 
-    /// The host sends a flush, or stops.
+    /// Records the submission of a flush or a stop.
     pub fn begin_flush(&mut self) -> Moment {
         self.tick()
     }
 
-    /// A flush that was sent at `begin` was answered.
+    /// Records the acknowledgement of a flush that was submitted at `begin`.
     pub fn end_flush(&mut self, begin: Moment) {
         self.tick();
         let life = self.lives.last_mut().expect("the first life is always there");
         life.floor = life.floor.max(begin);
     }
 
-    /// A flush of one of several hosts, which has these sectors, was answered.
+    /// Records the acknowledgement of a flush of one of several hosts, which has these sectors.
     pub fn end_flush_of(&mut self, sectors: core::ops::Range<u64>, begin: Moment) {
         self.tick();
         let life = this_life(&self.lives);
@@ -180,31 +179,31 @@ impl Model {
         }
     }
 
-    /// The host sends a read.
+    /// Records the submission of a read.
     pub fn begin_read(&mut self) -> Moment {
         let now = self.tick();
         self.reads.push(now);
         now
     }
 
-    /// A read was answered, well or not.
+    /// Records the reply to a read, successful or not.
     pub fn end_read(&mut self, begin: Moment) {
         self.tick();
         let index = self.reads.iter().position(|&read| read == begin).expect("the read was sent");
         self.reads.swap_remove(index);
     }
 
-    /// A new life begins: everything in flight was given up before.
+    /// Starts a new life; all requests in flight were ended before.
     pub fn begin_life(&mut self) {
         self.reads.clear();
         let begin = self.tick();
         self.lives.push(Life { begin, floor: 0 });
     }
 
-    /// Judges what a read that was sent at `begin` found in a sector, and learns from it.
+    /// Checks a sector of a read submitted at `begin`, and narrows the possible writes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The violation.
     pub fn judge(&mut self, lba: u64, found: Found, begin: Moment) -> Result<(), Wrong> {
         let (lives, fixed) = (&self.lives[..], self.fixed);
         let life = this_life(lives);
@@ -229,12 +228,12 @@ impl Model {
     }
 }
 
-/// When this life began.
+/// Returns the start of the current life.
 fn this_life(lives: &[Life]) -> Moment {
     lives.last().expect("the first life is always there").begin
 }
 
-/// Whether a cut can't take this write back.
+/// Returns whether no cut can take this write back.
 fn is_durable(write: &Write, lives: &[Life]) -> bool {
     let flushed = || {
         let index = lives.partition_point(|life| life.begin < write.end);
@@ -243,7 +242,7 @@ fn is_durable(write: &Write, lives: &[Life]) -> bool {
     write.durable || write.end != NEVER && flushed()
 }
 
-/// A write that must be seen by a read sent at `begin`, and that comes after write `index`.
+/// Returns a write that follows write `index` and must be visible to a read submitted at `begin`.
 fn newer_than(list: &[Write], index: usize, lives: &[Life], begin: Moment) -> Option<Write> {
     let life = this_life(lives);
     let Write { hi, version, .. } = list[index];
@@ -264,7 +263,7 @@ fn judge_zeros(
     let (first, second) = (which.next(), which.next());
     match (first, second) {
         (Some(only), None) => learn(list, only, life, begin, fixed),
-        // Several zeros look alike; if all are of earlier lives, one of them stands for all.
+        // Writes of zeros look equal. If all are of earlier lives, one represents all.
         (Some(_), Some(_)) => {
             let mut which = (0..list.len()).rev().filter(|&at| legal(list, at));
             let last = which.next().expect("there are two");
@@ -285,14 +284,15 @@ fn judge_zeros(
     Ok(())
 }
 
-/// A read sent at `begin` returned write `index`: what was over before the read comes before it.
+/// Narrows the order after a read submitted at `begin` returned write `index`: writes that ended
+/// before the read precede it.
 fn learn(list: &mut Vec<Write>, index: usize, life: Moment, begin: Moment, fixed: bool) {
     if list.len() == 1 {
         return;
     }
     let version = list[index].version;
     if list[index].lo < life {
-        // The cut chose this one among those of earlier lives.
+        // The cut selected this write among those of earlier lives.
         if fixed {
             list.retain(|w| w.lo >= life || w.version == version);
             let kept = list.iter_mut().find(|w| w.version == version).expect("it is kept");
@@ -309,7 +309,7 @@ fn learn(list: &mut Vec<Write>, index: usize, life: Moment, begin: Moment, fixed
     list[index].lo = lo;
 }
 
-/// Drops writes that a durable one has replaced, as far as no read under way may still see them.
+/// Removes writes that a durable one has replaced, unless a read in flight may still return them.
 fn prune(list: &mut Vec<Write>, lives: &[Life], oldest_read: Moment) {
     let settled = list.iter().filter(|w| is_durable(w, lives) && w.hi < oldest_read);
     if let Some(wall) = settled.max_by_key(|w| w.lo).copied() {

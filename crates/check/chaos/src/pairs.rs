@@ -1,12 +1,13 @@
-//! What met on one stack: of each pair of faults and verbs, in how many seeds both happened to the
-//! same stack, in whatever order. That each happened often says little of that.
+//! Combinations on one stack: for each pair of faults and commands, the number of seeds in which
+//! both happened to the same stack, in either order. Frequent single events do not imply frequent
+//! combinations.
 
 use crate::events::{Named, Tallies};
 
-/// A fault or a verb, and the events that tell of it.
+/// Fault or command, with its events.
 type Kind = (&'static str, &'static [Named]);
 
-/// The kinds that are paired.
+/// Kinds that are paired.
 const KINDS: [Kind; 16] = [
     ("power cut", &[Named::Cut]),
     ("process killed", &[Named::Killed]),
@@ -26,9 +27,9 @@ const KINDS: [Kind; 16] = [
     ("journal away", &[Named::JournalAway, Named::JournalNeeded]),
 ];
 
-/// The kind of a lost journal.
+/// Kind of a lost journal.
 const JOURNAL: &str = "journal away";
-/// What never meets it: where a journal is lost, nothing happens to other devices.
+/// Kinds that never occur together with it: where a journal is lost, other devices have no faults.
 const APART: [&str; 6] = [
     "two lost",
     "stale device",
@@ -38,10 +39,10 @@ const APART: [&str; 6] = [
     "spare taken",
 ];
 
-/// How many pairs there are.
+/// Number of pairs.
 const PAIRS: usize = KINDS.len() * (KINDS.len() - 1) / 2;
 
-/// In how many seeds each pair met.
+/// Number of seeds in which each pair occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairs([u64; PAIRS]);
 
@@ -51,7 +52,7 @@ impl Default for Pairs {
     }
 }
 
-/// The pairs, in the order of their counts.
+/// Returns the pairs, in the order of their counts.
 fn all() -> impl Iterator<Item = (&'static Kind, &'static Kind)> {
     (0..KINDS.len()).flat_map(|second| (0..second).map(move |at| (&KINDS[at], &KINDS[second])))
 }
@@ -61,24 +62,25 @@ fn happened(kind: &Kind, tallies: &Tallies) -> bool {
 }
 
 impl Pairs {
-    /// Counts what met in a seed.
+    /// Counts the combinations of a seed.
     pub fn note(&mut self, tallies: &Tallies) {
         let met = all().map(|(one, other)| happened(one, tallies) && happened(other, tallies));
         self.0.iter_mut().zip(met).for_each(|(count, met)| *count += u64::from(met));
     }
 
-    /// The two names of each pair that can meet, and its count.
+    /// Returns the two names of each possible pair, and its count.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let rows = all().zip(&self.0).map(|((one, other), count)| (one.0, other.0, *count));
         rows.filter(|(one, other, _)| *other != JOURNAL || !APART.contains(one))
     }
 
-    /// The counts, for a file.
+    /// Returns the counts in order, for a file.
     pub fn numbers(&self) -> &[u64] {
         &self.0
     }
 
-    /// The counts again from a file. `None` when their number differs: another version wrote it.
+    /// Restores the counts from a file. Returns `None` when their number differs, because another
+    /// version wrote the file.
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         numbers.try_into().ok().map(Pairs)
     }

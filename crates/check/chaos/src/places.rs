@@ -1,9 +1,10 @@
-//! Targets: several layers on one device, of which each has a place of its own.
+//! Targets: several layers on one device, each with its own range.
 //!
 //! Invariants
-//! - A target's commands reach nothing beyond its segments.
-//! - A target that was given no error gives its host none, whatever befell the others.
-//! - A flush is of one target: it makes durable what that target's host wrote.
+//! - Commands of a target never leave its segments.
+//! - A target without errors returns no errors to its host, regardless of faults of the other
+//!   targets.
+//! - A flush belongs to one target and makes the writes of that target's host durable.
 
 use std::ops::Range;
 
@@ -13,40 +14,41 @@ use hostftl_layers::targets::register::{Place, places, sender};
 
 use crate::extent::Extent;
 
-/// See the module text. Empty for a layer that has its devices alone.
+/// Ranges of all targets; empty for a layer that has its devices alone.
 #[derive(Debug, Default)]
 pub struct Places {
     list: Vec<Place>,
-    /// Which of them were given an error since they were blank, as bits.
+    /// Targets that received an error since the devices were blank, as a bit set.
     struck: u64,
 }
 
 impl Places {
-    /// Those of a layer over these devices.
+    /// Returns the ranges of a layer over these devices.
     ///
     /// # Errors
-    /// When the layer can't be.
+    /// When the layer cannot use these devices.
     pub fn of(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<Self, String> {
         let list = places(config, infos).map_err(|why| format!("places: {why}"))?;
         Ok(Places { list, struck: 0 })
     }
 
-    /// Blank devices.
+    /// Resets the state for blank devices.
     pub fn blank(&mut self) {
         self.struck = 0;
     }
 
-    /// What one host has of the volume, by any of its sectors; `None` when it has all.
+    /// Returns the range of the host that has this sector of the volume; `None` for a single host.
     pub fn host_of(&self, lba: u64) -> Option<Range<u64>> {
         Some(self.list.get(self.index(lba)?)?.exported.clone())
     }
 
-    /// Where each host begins; nothing when there is one.
+    /// Returns the start of each host's range; empty for a single host.
     pub fn hosts(&self) -> Vec<u64> {
         self.list.iter().map(|place| place.exported.start).collect()
     }
 
-    /// What a target has of the device, by any of its sectors; `None` when nobody has that.
+    /// Returns the range of the target that has this sector of the device; `None` when no target
+    /// has it.
     pub fn place_at(&self, lba: u64) -> Option<Range<u64>> {
         let places = self.list.iter().map(|place| &place.device);
         places.into_iter().find(|place| place.contains(&lba)).cloned()
@@ -57,17 +59,17 @@ impl Places {
         before.checked_sub(1)
     }
 
-    /// A command of `token` fails, hangs or is late.
+    /// Records that a command of `token` failed or timed out.
     pub fn strike(&mut self, token: Token) {
         self.struck |= 1 << sender(token);
     }
 
-    /// Whether nothing befell the target whose host asked at `lba`, so that it has no excuse.
+    /// Returns whether the target of this host address had no fault, and therefore no excuse.
     pub fn is_unharmed(&self, lba: u64) -> bool {
         self.index(lba).is_some_and(|index| self.struck >> index & 1 == 0)
     }
 
-    /// Whether a command stays in the place of the target that sent it.
+    /// Checks that a command stays within the range of its target.
     ///
     /// # Errors
     /// When it does not.

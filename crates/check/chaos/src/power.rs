@@ -1,4 +1,4 @@
-//! The power is cut in a life, or only the process is killed.
+//! Power cuts, and kills of the process.
 
 use hostftl_core::{Cause, Command};
 
@@ -9,7 +9,7 @@ use crate::exec::{Detour, has_meta};
 use crate::flights::Flights;
 use crate::world::World;
 
-/// How many causes a command in flight at a cut may have, for the table of events.
+/// Causes of the commands in flight at a cut, for the table of events.
 #[derive(Clone, Copy, Debug, Default)]
 struct InFlight {
     host: bool,
@@ -52,7 +52,7 @@ impl InFlight {
 }
 
 impl World {
-    /// Cuts the power while `flights` are under way, or only kills the process.
+    /// Cuts the power while `flights` are in flight, or only kills the process.
     pub(crate) fn cut_power(&mut self, flights: &mut Flights) {
         self.cuts += 1;
         self.clean = false;
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// The devices keep their caches, and carry out what they had begun or do not.
+    /// Kills the process: devices keep their caches, and execute each command in flight or not.
     fn kill(&mut self, flights: &mut Flights) {
         if self.trace {
             eprintln!("{} killed", self.steps);
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// The devices lose some of their caches, and of what they had begun.
+    /// Fails the power: devices lose parts of their caches and of the commands in flight.
     fn fail_power(&mut self, survival: Survival, flights: &mut Flights) {
         if self.trace {
             eprintln!("{} power cut: {survival:?}", self.steps);

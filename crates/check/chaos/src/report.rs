@@ -1,4 +1,4 @@
-//! What a run prints: progress, the table of events, violations.
+//! Output of a run: progress, the table of events, violations.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -6,7 +6,7 @@ use hostftl_chaos::{Pairs, Summary, Violation};
 use hostftl_layers::LayerKind;
 use serde_json::json;
 
-/// How to print.
+/// Output format.
 #[derive(Debug)]
 pub(crate) struct Format {
     json: bool,
@@ -14,12 +14,12 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Text or JSON; each named event must have occurred `least` times.
+    /// Creates a format in text or JSON; each named event must have occurred `least` times.
     pub(crate) fn new(json: bool, least: u64) -> Self {
         Format { json, least }
     }
 
-    /// One line that replaces itself on a terminal.
+    /// Prints a progress line that replaces itself on a terminal.
     pub(crate) fn progress(&self, layer: LayerKind, summary: &Summary) {
         if stderr().is_terminal() {
             eprint!("\r{layer}: {}\x1b[K", figures(summary));
@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// The table of one layer. False when an event that must occur is too rare.
+    /// Prints the table of one layer. Returns false when a required event is too rare.
     pub(crate) fn summary(&self, layer: LayerKind, summary: &Summary) -> bool {
         if stderr().is_terminal() {
             eprint!("\r\x1b[K");
@@ -57,7 +57,7 @@ impl Format {
         fine
     }
 
-    /// What met on one stack, the rarest pair first. False when one is too rare.
+    /// Prints the combinations on one stack, the rarest first. Returns false when one is too rare.
     pub(crate) fn pairs(&self, layer: LayerKind, pairs: &Pairs, least: u64) -> bool {
         let mut rows: Vec<_> = pairs.rows().collect();
         rows.sort_by_key(|row| row.2);
@@ -82,7 +82,7 @@ impl Format {
         rare == 0
     }
 
-    /// A broken promise and the command that shows it again.
+    /// Prints a violation and the command that reproduces it.
     pub(crate) fn violation(&self, violation: &Violation, bug: &str) {
         let Violation { seed, layer, step, what } = violation;
         let again = crate::again(violation, bug);

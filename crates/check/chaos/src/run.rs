@@ -1,4 +1,4 @@
-//! One seed, from blank devices to the last verified sector.
+//! Run of one seed, from blank devices to the last verified sector.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,14 +10,14 @@ use crate::events::Tallies;
 use crate::life::{End, Life};
 use crate::world::World;
 
-/// A seed has at most so many lives.
+/// Maximum number of lives of a seed.
 const LIVES: u32 = 2000;
 
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What a seed that found nothing wrong did.
+/// Report of a seed without violations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Calls of `Layer::step`.
@@ -26,24 +26,24 @@ pub struct Report {
     pub cuts: u64,
     /// Requests of the host.
     pub requests: u64,
-    /// Named events.
+    /// Counts of named events.
     pub tallies: Tallies,
 }
 
-/// A broken promise.
+/// Broken guarantee.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The seed.
+    /// Number of the seed.
     pub seed: u64,
-    /// The layer's name.
+    /// Name of the layer.
     pub layer: &'static str,
-    /// The step of the seed at which it showed.
+    /// Step of the seed at which it was detected.
     pub step: u64,
-    /// What was expected and what was found.
+    /// Expected and actual result.
     pub what: String,
 }
 
-/// Makes panics of layers into violations instead of text on the terminal.
+/// Turns panics of layers into violations without output on the terminal.
 pub fn catch_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or(String::new(), |at| format!(" at {at}"));
@@ -57,7 +57,7 @@ pub fn catch_panics() {
 /// Runs one seed. `spare` keeps memory from seed to seed.
 ///
 /// # Errors
-/// The first promise that was broken.
+/// The first broken guarantee.
 pub fn run_seed(
     seed: u64,
     layer: LayerKind,
@@ -74,8 +74,8 @@ pub fn run_seed(
     Ok(report)
 }
 
-/// A CRC-32C of everything that a layer was given and made in one seed, and of a violation, if
-/// there is one: it changes when the layer's behaviour does.
+/// Returns a CRC-32C of all inputs and outputs of a layer in one seed, and of its violation, if
+/// any. It changes when the behaviour of the layer changes.
 pub fn digest_seed(seed: u64, layer: LayerKind) -> u32 {
     let mut world = match World::new(seed, layer, false) {
         Ok(world) => world,
@@ -108,7 +108,7 @@ fn run_world(world: &mut World, seed: u64, layer: LayerKind) -> Result<Report, V
     })
 }
 
-/// Life after life, until the host has done enough; then one that reads everything in peace.
+/// Runs lives until the host has done enough, then one without faults that reads everything.
 fn live(world: &mut World) -> Result<(), String> {
     let mut mode = Mode::Format;
     world.blank();
@@ -145,7 +145,7 @@ mod tests {
     use crate::draw::swarm::Faults;
     use crate::matrix::{Claim, Claims};
 
-    /// Whether one of the first seeds shows that passthrough does not hold against `faults`.
+    /// Returns whether one of the first seeds shows that passthrough does not tolerate `faults`.
     fn is_seen(faults: Faults) -> bool {
         (0..60).any(|seed| {
             let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
@@ -163,8 +163,8 @@ mod tests {
         assert!(is_seen(Faults { stale: true, ..Faults::default() }), "stale device");
     }
 
-    /// Whether one of the first seeds shows that a host sees `faults` that passthrough is said to
-    /// keep from it.
+    /// Returns whether one of the first seeds shows `faults` to a host, when passthrough is claimed
+    /// to hide them.
     fn is_heard(faults: Faults) -> bool {
         (0..20).any(|seed| {
             let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
@@ -181,8 +181,8 @@ mod tests {
         assert!(is_heard(Faults { no_space: true, ..Faults::default() }), "no space");
     }
 
-    /// Whether one of the first seeds shows that a log without parity can't bear `faults` of one
-    /// device, as it must when it claims so.
+    /// Returns whether one of the first seeds shows that a log without parity does not tolerate
+    /// `faults` of one device, when that is claimed.
     fn is_seen_of_one(faults: Faults) -> bool {
         let world = |seed| World::new(seed, LayerKind::Log, false).expect("a plan");
         let mut worlds = (0..200).map(world).filter(|world| world.swarm.parity == 0).take(40);

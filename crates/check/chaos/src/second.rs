@@ -1,10 +1,9 @@
-//! Two devices to which faults happen at once, where a layer has two parities: beside the victim
-//! there is a second one.
+//! Faults of two devices at the same time, for layers with two parities: the victim and a second
+//! device.
 //!
-//! Invariants
-//! - Faults happen to both only while the layer says that it can do without both, or without the
-//!   second one since it has lost the victim.
-//! - When the second one is lost, it is an earlier victim from then on.
+//! - Both have faults only while the layer reports that it can lose both, or that it can lose the
+//!   second device after the loss of the victim.
+//! - When the second device is lost, it becomes an earlier victim.
 
 use hostftl_core::Layer;
 use hostftl_layers::{AnyLayer, Mode};
@@ -15,19 +14,20 @@ use crate::events::Named;
 use crate::world::World;
 
 impl World {
-    /// Whether this is the second one.
+    /// Returns whether this is the second device.
     pub(crate) fn is_second(&self, device: u8) -> bool {
         self.swarm.second == Some(device)
     }
 
-    /// Whether a device dies, or hangs, when that is due.
+    /// Returns whether a device dies or times out when that is due.
     pub(crate) fn is_dying(&self, device: u8, dying: Dying) -> bool {
         let fits =
             if self.is_second(device) { dying != Dying::Victim } else { dying != Dying::Second };
         fits && self.may_fail(device)
     }
 
-    /// Devices of which commands may be late: of no other device any may be, while some hang.
+    /// Returns the devices whose commands may be late; while some hang, no other device may be
+    /// late.
     pub(crate) fn may_be_late(&self) -> u16 {
         let victim = self.swarm.victim.map_or(0, |victim| 1 << victim);
         match self.swarm.parity {
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// A device missed something, so that it does not belong to the volume any more.
+    /// Records that a device missed writes, so that it is no longer up to date.
     pub(crate) fn is_gone(&mut self, device: u8) {
         if self.is_second(device) {
             self.bury_second();
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Before a life that begins in `mode`: perhaps the second one is missing from now on.
+    /// Before a life that starts in `mode`, may remove the second device permanently.
     pub(crate) fn miss_second(&mut self, mode: Mode) {
         let may = mode == Mode::Open && self.swarm.faults.dead;
         let Some(second) = self.swarm.second.filter(|second| may && self.may_fail(*second)) else {
@@ -66,8 +66,8 @@ impl World {
         }
     }
 
-    /// A root is durable: whoever the layer has lost is an earlier victim, and when it can do
-    /// without two devices again, there may be another one.
+    /// After a durable root, makes a lost second device an earlier victim, and may choose another
+    /// one when the layer can lose two devices again.
     pub(crate) fn look_at_second(&mut self, layer: &AnyLayer) {
         if self.swarm.second.is_some_and(|second| layer.members().lost() >> second & 1 == 1) {
             self.bury_second();
@@ -87,15 +87,15 @@ impl World {
         }
     }
 
-    /// Whether the layer can do without the second one, since it has lost the victim, or can do
-    /// without that too.
+    /// Returns whether the layer can lose the second device, either after the loss of the victim or
+    /// together with it.
     pub(crate) fn second_is_secure(&self, layer: &AnyLayer) -> bool {
         let knows = self.swarm.victim.is_none_or(|it| layer.members().lost() >> it & 1 == 1);
         may_lose(layer) > u32::from(!knows)
     }
 }
 
-/// How many devices a layer can do without beside those that it does without already.
+/// Returns the number of further devices that a layer can lose.
 pub(crate) fn may_lose(layer: &AnyLayer) -> u32 {
     layer.gauges().map_or(0, |gauges| gauges.may_lose)
 }

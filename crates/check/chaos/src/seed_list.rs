@@ -1,6 +1,6 @@
-//! A list of seeds in which every event occurs that a run must have: for each layer a range from
-//! seed 0, and single seeds beyond it for the events that few seeds have. What a seed does depends
-//! on nothing else, so a run of the list covers the same on a slow machine as on a fast one.
+//! List of seeds in which every required event occurs: for each layer a range from seed 0, and
+//! single seeds beyond it for rare events. A seed depends on nothing else, so a run of the list has
+//! the same coverage on every machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use crate::campaign::{BATCH, Summary, run_seeds};
 use crate::events::Tallies;
 use crate::run::{Report, Violation};
 
-/// How often each event occurs in the seeds of a new list.
+/// Number of occurrences of each event in a new list.
 pub const NEW: u64 = 20;
-/// How often each must occur when the list is run. A layer's change moves events to other seeds;
-/// a few may go before the list has to be renewed.
+/// Minimum number of occurrences when the list is run. A change of a layer moves events to other
+/// seeds; a few may disappear before the list must be renewed.
 pub const LEAST: u64 = 10;
-/// As often an event of one seed counts at most: no event may depend on a few seeds.
+/// Maximum count of an event from one seed, so that no event depends on a few seeds.
 const OF_ONE: u64 = 4;
-/// Steps that the range of a layer makes, for each unit of the layer's weight.
+/// Steps in the range of a layer, per unit of the layer's weight.
 const RANGE: u64 = 300_000;
-/// Steps of the seeds from which the rare ones are taken, for each unit of weight.
+/// Steps of the seeds from which the rare ones are selected, per unit of weight.
 const POOL: u64 = 600_000;
-/// The search ends here, also when an event is still too rare.
+/// End of the search, even when an event is still too rare.
 const MOST: u64 = 1_000_000;
 
 const HEAD: &str = "\
@@ -31,10 +31,10 @@ const HEAD: &str = "\
 # and seeds beyond that for events that few seeds have.
 ";
 
-/// The seeds of a layer.
+/// Seeds of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seeds {
-    /// The seed after the last of the range, which begins at 0.
+    /// End of the range, which starts at 0.
     pub end: u64,
     /// Seeds beyond the range, in order.
     pub rare: Vec<u64>,
@@ -42,10 +42,10 @@ pub struct Seeds {
 
 impl Seeds {
     /// Searches for the seeds of `layer`. The summary counts the events that occur in them: fewer
-    /// than [`NEW`] of one when the search ended without them. `after` sees the progress.
+    /// than [`NEW`] when the search ended without enough. `after` receives the progress.
     ///
     /// # Errors
-    /// A broken promise in one of the seeds that were tried.
+    /// A broken guarantee in one of the tested seeds.
     pub fn search(
         layer: LayerKind,
         threads: usize,
@@ -87,7 +87,7 @@ impl Seeds {
     /// Runs the seeds.
     ///
     /// # Errors
-    /// A broken promise in one of them.
+    /// A broken guarantee in one of them.
     pub fn run(&self, layer: LayerKind, threads: usize) -> Result<Summary, Violation> {
         let begun = Instant::now();
         let seeds: Vec<u64> = (0..self.end).chain(self.rare.iter().copied()).collect();
@@ -98,7 +98,7 @@ impl Seeds {
     }
 }
 
-/// How often events must still occur, by their numbers.
+/// Remaining number of occurrences of each event.
 struct Need(Vec<u64>);
 
 impl Need {
@@ -111,7 +111,7 @@ impl Need {
         self.0.iter().all(|need| *need == 0)
     }
 
-    /// The part of each need that a seed with `tallies` meets.
+    /// Returns the contribution of a seed with `tallies` to each need.
     fn met_by<'a>(&'a self, tallies: &'a Tallies) -> impl Iterator<Item = u64> + 'a {
         self.0.iter().zip(tallies.numbers()).map(|(need, count)| *need.min(count).min(&OF_ONE))
     }
@@ -121,27 +121,28 @@ impl Need {
         self.0.iter_mut().zip(met).for_each(|(need, met)| *need -= met);
     }
 
-    /// The seed beyond the range that meets most in a step. `None` when no seed meets anything.
+    /// Returns the seed beyond the range with the largest contribution per step. `None` when no
+    /// seed contributes.
     fn best(&self, pool: &[Report], seeds: &Seeds) -> Option<u64> {
         let rest = (seeds.end..pool.len() as u64).filter(|seed| !seeds.rare.contains(seed));
         let worth = |seed: &u64| {
             let report = &pool[*seed as usize];
-            // Compared as fractions, in whole numbers so that every machine takes the same seed.
+            // A fraction in integer arithmetic, so that every machine selects the same seed.
             self.met_by(&report.tallies).sum::<u64>() * (1 << 40) / report.steps.max(1)
         };
         rest.filter(|seed| worth(seed) > 0).max_by_key(worth)
     }
 }
 
-/// The seeds of all layers, by name. See the module text.
+/// Seeds of all layers, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedList(pub BTreeMap<String, Seeds>);
 
 impl SeedList {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// The line that is none.
+    /// The invalid line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(parse_line).collect::<Result<_, _>>().map(SeedList)

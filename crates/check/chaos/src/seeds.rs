@@ -1,4 +1,4 @@
-//! Runs the seeds of a list, or renews it.
+//! Runs the seeds of a list, or renews the list.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use hostftl_layers::LayerKind;
 use crate::report::Format;
 use crate::{Options, threads};
 
-/// Runs the list at `path`, or writes it. Returns whether all promises hold and all events occur.
+/// Runs the list at `path`, or writes it. Returns whether all guarantees hold and all events occur.
 pub(crate) fn listed(options: &Options, path: &Path, layers: &[LayerKind]) -> Result<bool, String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = match fs::read_to_string(path) {
@@ -21,7 +21,7 @@ pub(crate) fn listed(options: &Options, path: &Path, layers: &[LayerKind]) -> Re
     if !options.renew {
         return Ok(run(options, &list, layers));
     }
-    // A layer that is gone leaves the list.
+    // Layers that no longer exist are removed from the list.
     list.0.retain(|name, _| LayerKind::EVERY.iter().any(|layer| layer.name() == name));
     let fine = renew(options, &mut list, layers);
     fs::write(path, list.to_string()).map_err(|error| fault(&error))?;

@@ -1,4 +1,4 @@
-//! The state of a long run in a file, so that it can go on after a stop.
+//! State of a long run in a file, so that the run can be resumed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use hostftl_chaos::{Pairs, Summary, Tallies};
 use serde::{Deserialize, Serialize};
 
-/// What is kept for one layer.
+/// State of one layer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -22,7 +22,7 @@ struct Kept {
     pairs: Vec<u64>,
 }
 
-/// The state of all layers; without a file it is only in memory.
+/// State of all layers; without a file it is kept only in memory.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     path: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What the file says; a file that does not exist yet is an empty state.
+    /// Reads the state from the file; a file that does not exist is an empty state.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(State::default()) };
         let name = path.display();
@@ -43,7 +43,7 @@ impl State {
         Ok(State { path: Some(path.to_path_buf()), layers })
     }
 
-    /// Where the run of a layer stands.
+    /// Returns the summary of a layer's run.
     pub(crate) fn summary(&self, layer: &str) -> Option<Summary> {
         let kept = self.layers.get(layer)?;
         Some(Summary {
@@ -58,7 +58,7 @@ impl State {
         })
     }
 
-    /// Writes the state of a layer, whole or not at all.
+    /// Writes the state of a layer atomically.
     pub(crate) fn keep(&mut self, layer: &str, summary: &Summary) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let kept = Kept {

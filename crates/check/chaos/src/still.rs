@@ -1,7 +1,7 @@
-//! A world in which nothing breaks: a layer over memory devices, one request at a time, commands in
-//! the order in which they were sent. The same calls give the same bytes on the devices.
+//! Fault-free driver: a layer over memory devices with one request at a time and commands in order
+//! of submission. The same calls produce the same bytes on the devices.
 //!
-//! Golden images are made in it, and images that somebody made up are opened in it.
+//! It creates golden images, and opens images that were modified by tests.
 
 use std::collections::VecDeque;
 
@@ -18,21 +18,21 @@ use crate::exec::{Detour, Machine};
 use crate::extent::extent;
 use crate::trace;
 
-/// Sectors of the longest request.
+/// Maximum length of a request in sectors.
 const LONGEST: u32 = 64;
-/// No layer needs a larger device to work at all.
+/// Device length in sectors at which every layer works.
 const MOST_SECTORS: u64 = 1 << 16;
-/// More inputs than any request or start of so small a volume needs.
+/// Limit of inputs for a request or a start of such a small volume.
 const MOST_STEPS: u32 = 400_000;
 
-/// A layer and its devices.
+/// Layer with its devices.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is called.
+    /// Name of the case.
     pub name: &'static str,
-    /// The layer.
+    /// Configuration of the layer.
     pub config: LayerConfig,
-    /// What the layer is told of its devices.
+    /// Properties of its devices.
     pub infos: Vec<DeviceInfo>,
     segments: Option<Segments>,
 }
@@ -44,7 +44,7 @@ impl Case {
         let mut case = Case { name, config, infos: Vec::new(), segments: None };
         let unit = if case.config.kind.needs_hint() { 16 } else { SECTORS_PER_BLOCK };
         let mut sectors = 2048;
-        // The smallest devices on which the layer works.
+        // Search for the smallest devices on which the layer works.
         loop {
             let mut info = DeviceInfo::block(sectors, unit);
             info.volatile_cache = false;
@@ -80,7 +80,7 @@ impl Case {
         }
     }
 
-    /// One of each layer, and more where a layer writes different things.
+    /// Returns one case for each layer, and more for layers with several kinds of data.
     pub fn all() -> Vec<Case> {
         let log = "log:superpage=16k:compress=none";
         vec![
@@ -96,13 +96,13 @@ impl Case {
             Case::new("log-journal", &format!("{log}:journal=yes"), 2),
             Case::zoned("log-zoned", log, 1),
             Case::new("tier", "tier:page=16k", 2),
-            // Which segment is written next is a choice, not the format.
+            // The segment reuse policy is not part of the format, so it is fixed here.
             Case::zoned("pblk", "pblk:superpage=16k:reuse=fifo", 2),
             Case::zoned("rrpc", "rrpc:superpage=16k:reuse=fifo", 1),
         ]
     }
 
-    /// Layers with other parameters, which write the same kinds of pages.
+    /// Returns cases with other parameters that write the same kinds of pages.
     pub fn more() -> Vec<Case> {
         vec![
             Case::new("log-packed", "log:superpage=16k:parity=yes:journal=yes", 4),
@@ -111,12 +111,12 @@ impl Case {
         ]
     }
 
-    /// The version of the layer's format.
+    /// Returns the version of the layer's format.
     pub fn format(&self) -> u32 {
         self.config.kind.format()
     }
 
-    /// Blank devices.
+    /// Returns blank devices.
     pub fn blank(&self) -> Image {
         let blank = |info: &DeviceInfo| {
             let mut disk = Disk::default();
@@ -126,11 +126,11 @@ impl Case {
         Image(self.infos.iter().map(blank).collect())
     }
 
-    /// What the devices hold after a life that was stopped, and one that was cut off behind a
-    /// flush; and the version of each sector of the volume, 0 where it reads zeros.
+    /// Returns the devices after a life that was stopped, and one that was cut after a flush; and
+    /// the version of each sector of the volume, 0 for zeros.
     ///
     /// # Errors
-    /// When the layer does not do what it is asked.
+    /// When the layer fails.
     pub fn image(&self) -> Result<(Image, Vec<u32>), String> {
         let mut versions = Vec::new();
         let mut image = self.blank();
@@ -147,27 +147,27 @@ impl Case {
     }
 }
 
-/// What the devices hold.
+/// Contents of the devices.
 #[derive(Clone, Debug)]
 pub struct Image(Vec<Disk>);
 
 impl Image {
-    /// How many devices there are.
+    /// Returns the number of devices.
     pub fn devices(&self) -> usize {
         self.0.len()
     }
 
-    /// What a device holds.
+    /// Returns the content of a device.
     pub fn bytes(&self, device: usize) -> &[u8] {
         self.0[device].bytes()
     }
 
-    /// The write pointers of a zoned device, in sectors from the start of each segment.
+    /// Returns the write pointers of a zoned device, in sectors from the start of each segment.
     pub fn pointers(&self, device: usize) -> Vec<u32> {
         self.0[device].pointers()
     }
 
-    /// Replaces what a device holds from byte `at` on.
+    /// Overwrites a device from byte `at` on.
     pub fn patch(&mut self, device: usize, at: usize, bytes: &[u8]) {
         self.0[device].patch(at, bytes);
     }
@@ -178,7 +178,7 @@ impl Image {
     }
 }
 
-/// The bytes of version `version` of a sector.
+/// Returns the content of version `version` of a sector.
 pub fn content(lba: u64, version: u32) -> [u8; SECTOR] {
     let word = if version == 0 { 0 } else { lba << 32 | u64::from(version) };
     let mut bytes = [0; SECTOR];
@@ -186,7 +186,7 @@ pub fn content(lba: u64, version: u32) -> [u8; SECTOR] {
     bytes
 }
 
-/// A layer that is ready, or was refused.
+/// Layer that is ready, or that refused its volume.
 #[derive(Debug)]
 pub struct Still {
     layer: AnyLayer,
@@ -202,11 +202,11 @@ pub struct Still {
 }
 
 impl Still {
-    /// Opens what `image` holds, or formats it.
+    /// Opens the volume of `image`, or formats it.
     ///
     /// # Errors
-    /// When the layer does what no layer may do: it stands still, never comes to an end, or asks a
-    /// device for what it has not.
+    /// When the layer violates the contract: it stops making progress, never ends, or accesses a
+    /// range outside a device.
     pub fn start(case: &Case, image: Image, mode: Mode) -> Result<Self, String> {
         let plan = AnyLayer::plan(&case.config, &case.infos).map_err(|why| why.to_string())?;
         let hint = if case.config.kind.needs_hint() { case.infos[0].map_unit } else { 0 };
@@ -235,17 +235,17 @@ impl Still {
         Ok(still)
     }
 
-    /// Why the volume was refused, if it was.
+    /// Returns the reason why the volume was refused, if it was.
     pub fn refusal(&self) -> Option<&'static str> {
         self.over.and_then(Result::err)
     }
 
-    /// Sectors of the volume.
+    /// Returns the sectors of the volume.
     pub fn exported(&self) -> u64 {
         self.layer.limits().exported
     }
 
-    /// Gives the layer an input and takes its outputs.
+    /// Passes an input to the layer and processes its outputs.
     fn feed(&mut self, input: Input) -> Result<(), String> {
         let mut out = Out::new();
         self.layer.step(self.now, input, &mut out);
@@ -277,7 +277,7 @@ impl Still {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// What is wrong with a command that goes beyond its device.
+    /// Returns the fault of a command that exceeds its device.
     fn beyond(&self, command: &Command) -> Option<String> {
         let (device, lba, sectors, _) = extent(command)?;
         let size = self.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
@@ -285,7 +285,7 @@ impl Still {
         (!fits).then(|| format!("{} on a device of {size} sectors", trace::command(command)))
     }
 
-    /// Lets commands complete, and time pass, until `done`.
+    /// Completes commands and lets time pass until `done`.
     fn go_on(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         for _ in 0..MOST_STEPS {
             if done(self) {
@@ -307,7 +307,7 @@ impl Still {
         Err(format!("no end after {MOST_STEPS} steps"))
     }
 
-    /// Switches everything off when something went wrong.
+    /// Switches the layer off after a fault.
     fn unless(&mut self, result: Result<(), String>) -> Result<(), String> {
         if result.is_err() {
             self.switch_off();
@@ -337,7 +337,7 @@ impl Still {
     /// Reads sectors; `None` when they are an error.
     ///
     /// # Errors
-    /// As [`Still::start`].
+    /// When the layer violates the contract.
     pub fn read(&mut self, lba: u64, sectors: u32) -> Result<Option<&[u8]>, String> {
         let payload = Payload::issue(self.host, sectors);
         let result = self.ask(HostOp::Read(payload), lba, sectors.into())?;
@@ -350,7 +350,7 @@ impl Still {
     /// Writes version `version` of sectors.
     ///
     /// # Errors
-    /// As [`Still::start`].
+    /// When the layer violates the contract.
     pub fn write(
         &mut self,
         lba: u64,
@@ -368,7 +368,7 @@ impl Still {
     /// Makes everything durable.
     ///
     /// # Errors
-    /// As [`Still::start`].
+    /// When the layer violates the contract.
     pub fn flush(&mut self) -> Result<Result<(), HostError>, String> {
         self.ask(HostOp::Flush, 0, 0)
     }
@@ -376,12 +376,12 @@ impl Still {
     /// Trims sectors.
     ///
     /// # Errors
-    /// As [`Still::start`].
+    /// When the layer violates the contract.
     pub fn trim(&mut self, lba: u64, sectors: u64) -> Result<Result<(), HostError>, String> {
         self.ask(HostOp::Trim { fua: false }, lba, sectors)
     }
 
-    /// Writes, trims and flushes a little of everything, and keeps `versions` in step.
+    /// Writes, trims and flushes some sectors of every kind, and updates `versions`.
     ///
     /// # Errors
     /// When a request fails.
@@ -408,18 +408,18 @@ impl Still {
         self.flush()?.map_err(|error| format!("the last flush: {error:?}"))
     }
 
-    /// Whether the layer finds itself in order.
+    /// Checks the invariants of the layer.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first violated invariant.
     pub fn check(&self) -> Result<(), &'static str> {
         self.layer.check()
     }
 
-    /// Stops the layer; what the devices hold then.
+    /// Stops the layer and returns the devices.
     ///
     /// # Errors
-    /// As [`Still::start`].
+    /// When the layer violates the contract.
     pub fn stop(mut self) -> Result<Image, String> {
         self.over = None;
         let stopped = self.feed(Input::Stop);
@@ -428,7 +428,7 @@ impl Still {
         Ok(self.cut())
     }
 
-    /// Ends the layer without a stop; what the devices hold then.
+    /// Ends the layer without a stop and returns the devices.
     pub fn cut(mut self) -> Image {
         self.switch_off();
         Image(std::mem::take(&mut self.machine.disks))

@@ -1,9 +1,9 @@
-//! One line per input and output, for the replay of a failing seed, and for digests of behaviour.
+//! One line per input and output, for the replay of a failing seed and for digests of behaviour.
 
 use hostftl_core::{Command, HostOp, Input, Output, Piece, Target};
 use hostftl_format::page::crc32c;
 
-/// A command in few words.
+/// Describes a command briefly.
 pub(crate) fn command(command: &Command) -> String {
     match command {
         Command::Read { device, lba, into, cause } => {
@@ -41,7 +41,7 @@ fn piece(piece: &Piece) -> String {
     }
 }
 
-/// An input in few words.
+/// Describes an input briefly.
 pub(crate) fn input(input: &Input) -> String {
     match input {
         Input::Host(request) => {
@@ -62,7 +62,7 @@ pub(crate) fn input(input: &Input) -> String {
     }
 }
 
-/// An output in few words.
+/// Describes an output briefly.
 pub(crate) fn output(output: &Output) -> String {
     match output {
         Output::Submit(token, what) => format!("submit {} {}", token.0, command(what)),
@@ -72,8 +72,8 @@ pub(crate) fn output(output: &Output) -> String {
     }
 }
 
-/// Adds a line to a digest, without what a layer may choose as it likes: tokens, and which of its
-/// buffers it uses.
+/// Adds a line to a digest, without free choices of the layer: tokens, and the buffers that it
+/// uses.
 pub(crate) fn weigh(digest: &mut u32, line: &str) {
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();

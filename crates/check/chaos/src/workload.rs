@@ -1,12 +1,12 @@
-//! What the host does: seeded requests with hot spots, runs, odd lengths and barriers.
+//! Workload of the host: seeded requests with hot spots, sequential runs, odd lengths and barriers.
 
 use crate::dice::Dice;
 use crate::draw::swarm::{Sizes, Swarm};
 
-/// The longest request, in sectors: 64 KiB.
+/// Maximum length of a request in sectors: 64 KiB.
 pub(crate) const LONGEST: u32 = 128;
 
-/// What the host wants, as plain values.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "these are the requests of the core")]
 pub enum Kind {
@@ -15,47 +15,48 @@ pub enum Kind {
     Trim,
     Zeroes,
     Flush,
-    /// A read past the end of the volume, which must be refused.
+    /// Read past the end of the volume, which must be refused.
     Beyond,
 }
 
-/// One request.
+/// Request of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// What to do.
+    /// Kind of request.
     pub kind: Kind,
-    /// The first sector.
+    /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
-    /// Durable when answered.
+    /// Whether it must be durable when acknowledged.
     pub fua: bool,
 }
 
-/// Makes requests for a volume.
+/// Generator of requests for a volume.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     exported: u64,
     next: u64,
     filled: u64,
     audited: u64,
-    /// Where each of several hosts begins; empty for one.
+    /// Start of each host's range; empty for a single host.
     hosts: Vec<u64>,
 }
 
 impl Workload {
-    /// For a volume of `exported` sectors; with `fill` it is written from end to end first.
+    /// Creates a workload for a volume of `exported` sectors; with `fill` it is first written
+    /// sequentially.
     pub fn new(exported: u64, fill: bool) -> Self {
         let filled = if fill { 0 } else { exported };
         Workload { exported, next: 0, filled, audited: exported, hosts: Vec::new() }
     }
 
-    /// It is of several hosts, which begin at these sectors.
+    /// Divides the volume among several hosts, whose ranges start at these sectors.
     pub fn divide(&mut self, hosts: Vec<u64>) {
         self.hosts = hosts;
     }
 
-    /// The volume exports so many sectors from now on.
+    /// Changes the exported size in sectors.
     pub fn grow(&mut self, exported: u64) {
         let old = std::mem::replace(&mut self.exported, exported);
         for at in [&mut self.filled, &mut self.audited] {
@@ -64,23 +65,23 @@ impl Workload {
         self.next = self.next.min(exported);
     }
 
-    /// The whole volume is read next.
+    /// Starts an audit, which reads the whole volume.
     pub fn audit(&mut self) {
         self.audited = 0;
     }
 
-    /// No audit is wanted any more.
+    /// Ends an audit.
     pub fn end_audit(&mut self) {
         self.audited = self.exported;
     }
 
-    /// Whether an audit is still to be sent.
+    /// Returns whether an audit is incomplete.
     pub fn auditing(&self) -> bool {
         self.audited < self.exported
     }
 
-    /// The next request, of at most `most` sectors unless it is a trim or zeroing. It is of one
-    /// host, also where there are several.
+    /// Returns the next request, of at most `most` sectors unless it is a trim or zeroes. It stays
+    /// within the range of one host.
     pub fn next(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
         let mut wish = self.of_any(swarm, most, dice);
         if self.hosts.is_empty() || wish.kind == Kind::Beyond {
@@ -96,7 +97,7 @@ impl Workload {
         let end = *next.unwrap_or(&self.exported);
         let whole = wish.lba + wish.sectors;
         wish.sectors = whole.min(end) - wish.lba;
-        // What is done from end to end goes on with the next host.
+        // Sequential cursors continue in the range of the next host.
         for cursor in [&mut self.audited, &mut self.filled] {
             if *cursor == whole && whole > end {
                 *cursor = end;

@@ -1,4 +1,4 @@
-//! Everything of one seed that outlives a power cut.
+//! State of one seed that survives power cuts.
 
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan, Promises};
@@ -16,97 +16,97 @@ use crate::places::Places;
 use crate::trace;
 use crate::workload::{LONGEST, Workload};
 
-/// Of which devices the layer said last that it can do without them.
+/// Faulty devices that the layer can lose, according to its last report.
 #[derive(Clone, Copy, Debug)]
 pub struct Secure {
-    /// Without the victim.
+    /// Whether it can lose the victim.
     pub victim: bool,
-    /// Without the second one.
+    /// Whether it can lose the second device.
     pub second: bool,
 }
 
 impl Secure {
-    /// Without both.
+    /// Both can be lost.
     pub const BOTH: Secure = Secure { victim: true, second: true };
 }
 
-/// The world of one seed. It is kept from seed to seed for its memory only.
+/// World of one seed. It is kept from seed to seed only for its memory.
 #[derive(Debug)]
 pub struct World {
     /// Devices and payload memory.
     pub machine: Machine,
-    /// What every sector may hold.
+    /// Possible contents of every sector.
     pub model: Model,
-    /// What happened.
+    /// Counts of named events.
     pub tallies: Tallies,
-    /// Chance.
+    /// Source of randomness.
     pub dice: Dice,
-    /// The seed's options.
+    /// Options of the seed.
     pub swarm: Swarm,
-    /// What the layer claims.
+    /// Claims of the layer.
     pub claims: Claims,
-    /// How the layer is made.
+    /// Configuration of the layer.
     pub config: LayerConfig,
-    /// What the layer is told of its devices.
+    /// Properties of the devices, as the layer receives them.
     pub infos: Vec<DeviceInfo>,
-    /// The segments of each device, if they are zoned.
+    /// Segments of each device, if they are zoned.
     pub segments: Option<Segments>,
-    /// What each of several targets has.
+    /// Ranges of several targets.
     pub places: Places,
-    /// What the layer needs and gives.
+    /// Memory needs and limits of the layer.
     pub plan: Plan,
-    /// What the host asks next.
+    /// Generator of host requests.
     pub workload: Workload,
-    /// The number in every sector that the host writes.
+    /// Number contained in every sector that the host writes.
     pub volume: u64,
     /// Calls of `Layer::step`.
     pub steps: u64,
-    /// The time that the layer is told.
+    /// Current time for the layer.
     pub now: Nanos,
-    /// Steps that the last start took.
+    /// Number of steps of the last start.
     pub start_steps: u64,
-    /// Power cuts.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// Requests sent, and sectors written, trimmed or zeroed.
+    /// Number of requests sent, and of sectors written, trimmed or zeroed.
     pub sent: (u64, u64),
     /// Whether the medium was damaged, so that the volume may refuse to open.
     pub damaged: bool,
-    /// Whether the victim missed writes, so that it does not belong to the volume any more.
+    /// Whether the victim missed writes, so that it is no longer up to date.
     pub gone: bool,
-    /// Earlier victims, without which the layer made itself able to lose another device.
+    /// Earlier victims whose loss the layer has compensated.
     pub buried: u16,
-    /// All that were victims so far.
+    /// All victims so far.
     pub victims: u16,
-    /// Devices that were told to stay after all.
+    /// Devices whose removal was cancelled.
     pub stays: u16,
-    /// Whether the layer said last that it can lose the victim, and the second one.
+    /// Last report of the layer about the loss of the victim and of the second device.
     pub secure: Secure,
-    /// Whether the last life stopped as asked, so that the journal is not needed.
+    /// Whether the last life stopped as requested, so that the journal is not needed.
     pub clean: bool,
-    /// Whether the last life was refused, and the next may be opened: the journal was not there, or
-    /// a device was an older copy, or did not answer.
+    /// Whether the last life was refused for a reason that may pass: the journal was missing, or a
+    /// device was an older copy or timed out.
     pub refused_for_now: bool,
-    /// The copy of a device that may come in its place.
+    /// State of the copy that may replace its device.
     pub copied: Copied,
-    /// Whether recovery had to give sectors up: reads of them are errors until they are written.
+    /// Whether recovery lost sectors, which are read errors until they are written.
     pub gave_up: bool,
-    /// Flushes of each device before this life, and before the last one that was ready: what was
-    /// durable then a layer knows to be durable.
+    /// Number of flushes of each device before this life. The layer knows that everything before
+    /// them is durable.
     pub epochs: Vec<u32>,
-    /// The second of them.
+    /// The same numbers before the last life that became ready.
     pub known: Vec<u32>,
-    /// Whether there was no room for a write before this step.
+    /// Whether there was no space for a write before this step.
     pub was_full: bool,
-    /// Whether a device is full, also in the lives to come.
+    /// Whether a device is full, including in the following lives.
     pub full: bool,
     /// Whether every step is printed.
     pub trace: bool,
-    /// The CRC-32C of what every step was given and made, if it is wanted.
+    /// CRC-32C of all inputs and outputs, if it is wanted.
     pub digest: Option<u32>,
 }
 
 impl World {
-    /// The world of `seed`.
+    /// Creates the world of `seed`.
     ///
     /// # Errors
     /// When SEMANTICS.md or the layer's own plan does not admit the run.
@@ -160,7 +160,7 @@ impl World {
         })
     }
 
-    /// What the layer promises beside what it claims.
+    /// Returns the promises of the layer beyond its claims.
     pub(crate) fn promises(&self) -> &'static Promises {
         &self.config.kind.registration().promises
     }
@@ -171,7 +171,7 @@ impl World {
         self.model = used.model;
     }
 
-    /// Blank devices and a volume of zeros.
+    /// Resets to blank devices and a volume of zeros.
     pub fn blank(&mut self) {
         (self.buried, self.secure, self.config.members.fresh) = (0, Secure::BOTH, 0);
         (self.config.members.returning, self.stays) = (0, 0);
@@ -198,8 +198,7 @@ impl World {
         self.model.reset(self.plan.limits.exported, fixed);
     }
 
-    /// Prints an input or output, when every step is printed, and adds it to the digest, if one is
-    /// wanted.
+    /// Prints an input or output if steps are printed, and adds it to the digest, if one is wanted.
     pub(crate) fn observe(&mut self, indent: &str, line: impl Fn() -> String) {
         if self.trace {
             match indent {
@@ -212,24 +211,25 @@ impl World {
         }
     }
 
-    /// A fault of kind `row` harmed what is on a device: unless the layer claims to hold under it,
-    /// the volume may refuse to open.
+    /// Records damage by a fault of kind `row`. Unless the layer claims to tolerate it, the volume
+    /// may refuse to open.
     pub fn harm(&mut self, row: Row) {
         self.damaged |= self.claims.get(row) != Claim::Kept;
     }
 
-    /// A life is ready.
+    /// Records that a life became ready.
     pub fn life_begun(&mut self) {
         self.copied.life_begun();
         self.known.clone_from(&self.epochs);
     }
 
-    /// The flush of a device up to which a layer knows for sure what is durable.
+    /// Returns the flush number of a device up to which the layer certainly knows that data is
+    /// durable.
     pub fn known(&self, device: usize) -> u32 {
         if self.clean { u32::MAX } else { self.known.get(device).copied().unwrap_or(0) }
     }
 
-    /// Payload memory for a new life: the layer's own buffers, and names of those for the host.
+    /// Issues payload memory for a new life: the layer's own buffers, and ids of the host's.
     pub fn issue(&mut self) -> (Vec<Payload>, Vec<u32>) {
         let arena = &mut self.machine.arena;
         arena.clear();
@@ -238,12 +238,13 @@ impl World {
         (own, host)
     }
 
-    /// Steps until the next cut, typically; ever more, so that every seed comes to its end.
+    /// Returns the typical number of steps until the next cut; it grows, so that every seed ends.
     pub fn cut_every(&self) -> u64 {
         self.swarm.cut_every * (1 + self.cuts / 20)
     }
 
-    /// Whether the host has done enough: 500 requests, and the volume turned over twice.
+    /// Returns whether the host has done enough: 500 requests, and twice the volume's size in
+    /// writes.
     pub fn enough(&self) -> bool {
         let (requests, sectors) = self.sent;
         let turned = sectors >= 2 * self.plan.limits.exported || requests >= 20_000;

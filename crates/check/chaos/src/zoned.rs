@@ -1,4 +1,4 @@
-//! Segments that break.
+//! Segments that fail.
 
 use hostftl_core::{Command, DeviceError};
 
@@ -9,9 +9,10 @@ use crate::events::Named;
 use crate::matrix::{Claim, Row};
 use crate::world::World;
 
-/// At most one in so many segments breaks.
+/// At most one in this number of segments fails.
 const BAD_SHARE: usize = 32;
-/// So many of a device may be what a layer needs of certain segments: it may fail at any time.
+/// Number of failed segments of a device at which a layer may run out of suitable ones; it may fail
+/// at any time then.
 const MANY_BAD: usize = 3;
 
 impl World {
@@ -32,8 +33,8 @@ impl World {
     }
 }
 
-/// Whether one more segment of a device may break: not too many in all, and where a layer can do
-/// without one device only its own.
+/// Returns whether one more segment of a device may fail: the total is limited, and if the layer
+/// tolerates the loss of a device, only its segments fail.
 fn may_break(world: &World, device: u8) -> bool {
     let disks = &world.machine.disks;
     let bad: usize = disks.iter().map(|disk| disk.offline().0).sum();
@@ -43,7 +44,7 @@ fn may_break(world: &World, device: u8) -> bool {
     may && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
 }
 
-/// Whether a target that has this sector lost as many as it can do without.
+/// Returns whether the target that has this sector lost as many segments as it tolerates.
 fn is_spared(world: &World, device: u8, lba: u64) -> bool {
     let disk = &world.machine.disks[usize::from(device)];
     world.places.place_at(lba).is_some_and(|place| {
@@ -52,7 +53,7 @@ fn is_spared(world: &World, device: u8, lba: u64) -> bool {
     })
 }
 
-/// What broke in earlier lives may be the last that could be done without.
+/// Counts segments that failed in earlier lives: they may have been the last tolerable ones.
 pub(crate) fn remember_broken(errors: &mut Errors, w: &World) {
     let does_without = w.claims.get(Row::BadSegment) == Claim::Kept;
     let many = w.machine.disks.iter().any(|disk| disk.offline().0 >= MANY_BAD);
@@ -61,7 +62,7 @@ pub(crate) fn remember_broken(errors: &mut Errors, w: &World) {
     }
 }
 
-/// Now and then a program or a reset fails, and its segment with it.
+/// Sometimes fails a program or reset, and takes its segment offline.
 pub(crate) fn break_segment(
     command: &Command,
     fate: &Fate,
@@ -88,8 +89,8 @@ pub(crate) fn break_segment(
     Some(DeviceError::Media)
 }
 
-/// Whether a segment refused `command` and no fault of the device is to blame. What is against
-/// the rules is a fault of the layer.
+/// Returns whether a segment refused `command` because of an earlier fault. A refusal for a
+/// violated rule is a fault of the layer.
 pub(crate) fn segment_refused(
     command: &Command,
     errors: &mut Errors,

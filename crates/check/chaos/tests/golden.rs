@@ -1,5 +1,5 @@
-//! What each layer writes on media, byte for byte: a change without a new version of its format
-//! fails, and images of each version that is known still open and read right.
+//! Bytes that each layer writes: a change without a new format version fails, and images of every
+//! known version still open and read correctly.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn writes() -> bool {
     std::env::var("HOSTFTL_GOLDEN").is_ok_and(|it| it == "write")
 }
 
-/// The kind of a page: the four letters in its header, or what it holds instead.
+/// Returns the kind of a page: the four letters in its header, or its content.
 fn kind(page: &[u8]) -> String {
     let letters = &page[4..8];
     if letters.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) {
@@ -31,8 +31,8 @@ fn kind(page: &[u8]) -> String {
     }
 }
 
-/// A line for the layer's format, and one for each kind of page on each device: how many there are,
-/// and the checksum of where they lie and what they hold.
+/// Returns a line for the layer's format, and one for each kind of page on each device with their
+/// number and a checksum of their positions and contents.
 fn digest(case: &Case, image: &Image) -> String {
     let mut text = format!("{} format {}\n", case.name, case.format());
     for device in 0..image.devices() {
@@ -51,7 +51,7 @@ fn digest(case: &Case, image: &Image) -> String {
     text
 }
 
-/// The lines of a case in the golden file.
+/// Returns the lines of a case in the golden file.
 fn of_case(golden: &str, case: &Case) -> String {
     let begin = format!("{} ", case.name);
     golden.lines().filter(|line| line.starts_with(&begin)).fold(String::new(), |mut all, line| {
@@ -102,7 +102,7 @@ fn golden_images_open_and_read_what_was_written() {
         assert!(packed.len() < 16 << 10, "{}: {} bytes", path.display(), packed.len());
         let mut image = case.blank();
         let versions = unpack(&zstd::bulk::decompress(&packed, 256 << 20).unwrap(), &mut image);
-        // Once behind the cut, and once behind the stop that follows.
+        // Once after the cut, and once after the following stop.
         for _ in 0..2 {
             let mut still = Still::start(&case, image, Mode::Open).unwrap();
             assert_eq!(still.refusal(), None, "{}", case.name);
@@ -121,7 +121,8 @@ fn golden_images_open_and_read_what_was_written() {
     }
 }
 
-/// An image as bytes: the version of each sector, then of each device its pointers and its content.
+/// Encodes an image: the version of each sector, then the write pointers and the content of each
+/// device.
 fn pack(image: &Image, versions: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put(&mut bytes, versions);

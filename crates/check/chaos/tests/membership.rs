@@ -1,4 +1,4 @@
-//! Sequences of faults around who belongs to a volume.
+//! Sequences of faults of the member list.
 
 use hostftl_chaos::membership::{Seen, run_membership};
 

@@ -1,4 +1,4 @@
-//! The test of the test: the ordinary stream of seeds finds every planted bug.
+//! Test of the checker: the ordinary stream of seeds finds every planted bug.
 #![cfg(feature = "planted")]
 
 use std::time::Instant;
@@ -8,11 +8,11 @@ use hostftl_chaos::{Campaign, Goal, catch_panics};
 use hostftl_format::planted as members;
 use hostftl_layers::{Bug, LayerKind, plant};
 
-/// So many seeds are looked at for each.
+/// Number of seeds to try for each bug.
 const MOST: u64 = 4000;
-/// The bugs that few seeds show, and where in the stream one was found last: looked at first, so
-/// that the test takes seconds and not minutes. A stale seed costs time only; the test prints those
-/// of today.
+/// Bugs that few seeds reveal, with a seed that revealed it. These are tried first, so that the
+/// test takes seconds instead of minutes. An outdated seed only costs time; the test prints the
+/// present ones.
 const RARE: [(Bug, u64); 23] = [
     (Bug::HomeListedEarly, 3505),
     (Bug::HomeOverNewer, 1888),
@@ -39,7 +39,7 @@ const RARE: [(Bug, u64); 23] = [
     (Bug::HungScratchReused, 15),
 ];
 
-/// The seed of `from..to` that finds `bug`, which is planted.
+/// Returns the seed of `from..to` that finds `bug`, which is planted.
 fn finder(bug: Bug, seeds: (u64, u64)) -> Option<u64> {
     let named = LayerKind::EVERY.iter().find(|layer| layer.name() == bug.layer());
     let layer = *named.expect("a bug names its layer");
@@ -63,7 +63,7 @@ fn every_planted_bug_is_found() {
         let (seconds, seed) = (begun.elapsed().as_secs_f64(), seed.map_or(-1, |it| it as i64));
         println!("{seconds:>8.1} s  {} {}: seed {seed}", bug.layer(), bug.name());
     }
-    // The hook that chaos sets says nothing of panics.
+    // The panic hook of chaos prints no panics.
     println!("not found in {MOST} seeds: {escaped:?}");
     assert!(escaped.is_empty(), "not found in {MOST} seeds: {escaped:?}");
 }

@@ -1,4 +1,4 @@
-//! How a life becomes ready and ends, and whether it may end so.
+//! Start and end of a life, and the checks of both.
 
 use hostftl_core::{Event, Layer};
 use hostftl_layers::Mode;
@@ -7,19 +7,19 @@ use super::{Life, Phase};
 use crate::events::Named;
 use crate::heard;
 
-/// How a life ended.
+/// End of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The layer stopped as asked.
+    /// The layer stopped as requested.
     Stopped,
-    /// The power was cut; whether the layer had become ready before.
+    /// The power was cut; contains whether the layer had become ready before.
     Cut(bool),
-    /// The layer refused what a fault had damaged.
+    /// The layer refused the volume after damage.
     Refused,
 }
 
 impl Life<'_> {
-    /// Judges what the layer tells.
+    /// Checks an event of the layer.
     pub(super) fn noted(&mut self, event: Event) {
         let (w, errors) = (&mut *self.w, &self.errors);
         let judged = match event {
@@ -96,7 +96,7 @@ impl Life<'_> {
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
         let missing = self.w.config.members.missing & !self.w.config.members.gone;
-        // The superblocks may not know yet who has left.
+        // The superblocks may not record removals yet.
         let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
         let second = self.w.swarm.second.map_or(0, |second| 1 << second);
         let known = second | self.w.buried | self.w.config.members.fresh;
@@ -132,12 +132,12 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The volume is refused: some faults excuse that for ever, and some for this life.
+    /// Checks a refusal of the volume: some faults excuse it permanently, and some for this life.
     fn refused(&mut self, why: &'static str) -> Result<(), String> {
         let journal = self.w.mortal_journal();
         let lacks_journal = journal.is_some_and(|it| self.is_dead(it) || self.hiccups.any());
         let starting = self.phase == Phase::Starting;
-        // A stack that can do without a device opens without one that did not answer.
+        // A stack with redundancy opens without a device that timed out.
         let hung = self.fate.hung_once() && self.w.swarm.victim.is_some() && starting;
         let passing = self.hiccups.are_alone(&self.errors, self.w) && starting;
         self.phase = Phase::Over(End::Refused);
@@ -158,7 +158,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Ends the life at once: the power is cut, or only the process is killed.
+    /// Ends the life immediately, by a power cut or a kill of the process.
     pub(super) fn cut(mut self) -> End {
         let starting = matches!(self.phase, Phase::New | Phase::Starting);
         let (tallies, open) = (&mut self.w.tallies, self.mode == Mode::Open);
@@ -172,7 +172,7 @@ impl Life<'_> {
         End::Cut(!starting)
     }
 
-    /// The end of a life, however it came: every handle is forgotten, every request given up.
+    /// Discards every handle and request at the end of a life.
     pub(super) fn switch_off(&mut self) {
         self.layer.power_off();
         self.flights.void();

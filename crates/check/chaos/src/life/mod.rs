@@ -1,9 +1,9 @@
-//! One life of a layer: from its start to a clean stop or a power cut. This is the chaos driver.
+//! One life of a layer, from its start to a clean stop or a power cut: the chaos driver.
 //!
-//! The driver chooses the next input; its parts have what is under way ([`Flights`]), the host's
-//! side ([`Host`]), what goes wrong and when ([`Fate`], [`Hiccups`]), and what the layer was given
-//! and told of that ([`Errors`], [`Heard`]). `ending.rs` judges how a life ends, `verbs.rs` what an
-//! operator wants.
+//! The driver chooses the next input. Its parts hold the commands in flight ([`Flights`]), the host
+//! side ([`Host`]), the faults and their times ([`Fate`], [`Hiccups`]), the errors given to the
+//! layer ([`Errors`]) and the damage that it reported ([`Heard`]). `ending.rs` checks the end of a
+//! life, `verbs.rs` makes the requests of an operator.
 
 mod ending;
 mod verbs;
@@ -28,24 +28,24 @@ use crate::world::World;
 use crate::zoned;
 pub(crate) use ending::End;
 
-/// `Layer::check` is called so often, in steps.
+/// Number of steps between two calls of `Layer::check`.
 const CHECK_EVERY: u64 = 1024;
 
-/// A seed that takes more steps in all its lives does not end: few take a third of that.
+/// Step limit of a seed over all its lives; few seeds take a third of it.
 const MOST_STEPS: u64 = 10_000_000;
 
-/// What a life goes through.
+/// Phase of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Before its first input.
+    /// Before the first input.
     New,
     /// Formatting or recovering.
     Starting,
-    /// Serving.
+    /// Serving requests.
     Ready,
-    /// Asked to stop, at the moment that is given.
+    /// Stopping since the given moment.
     Stopping(Moment),
-    /// Over.
+    /// Ended.
     Over(End),
 }
 
@@ -62,18 +62,18 @@ pub(crate) struct Life<'w> {
     phase: Phase,
     mode: Mode,
     audited: bool,
-    /// Whether the scrub that goes on began at the beginning.
+    /// Whether the running scrub started at the beginning.
     scrubs_all: bool,
-    /// Roots that became durable since it began.
+    /// Roots that became durable since the scrub started.
     roots_of_scrub: u32,
     steps: u64,
-    /// Devices of which the layer has just reported damage, as a set of bits.
+    /// Devices whose damage the layer reported in this step, as a bit set.
     mended: u16,
     wrong: Option<String>,
 }
 
 impl<'w> Life<'w> {
-    /// A new life over what the devices hold; with `calm` nothing goes wrong in it.
+    /// Creates a life over the contents of the devices; with `calm` it has no faults.
     pub(crate) fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
         let (buffers, free) = w.issue();
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
@@ -109,12 +109,12 @@ impl<'w> Life<'w> {
         })
     }
 
-    /// The final life: it reads the whole volume.
+    /// Makes this the final life, which reads the whole volume.
     pub(crate) fn demand_audit(&mut self) {
         self.audited = true;
     }
 
-    /// Lives until the end.
+    /// Runs the life to its end.
     pub(crate) fn run(mut self) -> Result<End, String> {
         let mut out = Out::new();
         loop {
@@ -144,14 +144,14 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Records the first thing that is wrong.
+    /// Records the first fault of the layer.
     fn expect(&mut self, judged: Result<(), String>) {
         if let Err(what) = judged {
             self.wrong.get_or_insert(what);
         }
     }
 
-    /// The next input: any that is possible.
+    /// Chooses the next input among all that are possible.
     fn choose(&mut self) -> Option<Input> {
         if self.phase == Phase::New {
             self.phase = Phase::Starting;
@@ -163,7 +163,7 @@ impl<'w> Life<'w> {
             && !self.flights.others_would_be_late(self.w.may_be_late())
         {
             self.w.now += self.w.config.deadline;
-            // For a layer all that is under way is late now.
+            // For the layer all commands in flight are late now.
             self.flights.all().for_each(|flight| self.w.places.strike(flight.token));
         }
         if self.phase == Phase::Ready && self.w.dice.chance(self.w.swarm.verbs) {
@@ -189,7 +189,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Nothing is possible now: stop, or let time pass.
+    /// Stops the layer, or lets time pass, when no other input is possible.
     fn choose_rarely(&mut self, timer: Option<u64>) -> Option<Input> {
         let hung = self.flights.any_hung();
         let answers = !hung || self.fate.all_hang() && self.w.dice.chance(500);
@@ -259,7 +259,7 @@ impl<'w> Life<'w> {
         result
     }
 
-    /// Gives the layer an input and takes its outputs.
+    /// Passes an input to the layer and processes its outputs.
     fn feed(&mut self, input: Input, out: &mut Out) {
         self.w.observe("", || trace::input(&input));
         self.w.steps += 1;
@@ -281,7 +281,7 @@ impl<'w> Life<'w> {
         }
         self.w.look_at_protection(&self.layer);
         if timer && self.flights.any_hung() {
-            // Zones keep their order.
+            // On zones, commands keep their order, so none may stay hung forever.
             let (now, deadline) = (self.w.now, self.w.config.deadline);
             let may_stay = self.fate.all_hang() && deadline > 0 && self.w.segments.is_none();
             self.flights.release(&mut self.w.dice, (now, deadline), may_stay);
@@ -355,20 +355,20 @@ impl<'w> Life<'w> {
         self.flights.begin((token, command, stamp), extent, self.w.now, hangs);
     }
 
-    /// Whether a stack that needs all of its devices only to be made is being made.
+    /// Returns whether a stack that needs all its devices only for formatting is being formatted.
     fn is_made(&self) -> bool {
         let starting = matches!(self.phase, Phase::New | Phase::Starting);
         self.w.swarm.victim.is_some() && self.mode == Mode::Format && starting
     }
 
-    /// Whether a device is missing, or has died.
+    /// Returns whether a device is missing or dead.
     fn is_dead(&self, device: u8) -> bool {
         let died = self.fate.is_death_due().0 && self.w.is_dying(device, self.fate.dying());
         let away = self.w.config.members.missing | self.w.buried;
         died && !self.is_made() || away >> device & 1 == 1
     }
 
-    /// Whether this command, which is being submitted, hangs.
+    /// Returns whether this command, which is being submitted, hangs.
     fn hangs(&self, command: &Command) -> bool {
         let due = self.fate.is_hang_due() && !self.is_made();
         let dying = self.fate.dying();
@@ -376,7 +376,7 @@ impl<'w> Life<'w> {
     }
 }
 
-/// Whether a command stays within its device, and its tally fits.
+/// Checks that a command stays within its device, and that its tally fits.
 fn within_device(command: &Command, extent: Option<Extent>, w: &World) -> Result<(), String> {
     let Some((device, lba, sectors, _)) = extent else { return Ok(()) };
     if let Command::Program { gather, tally, .. } = command {

@@ -1,4 +1,4 @@
-//! What an operator wants of a layer that serves, and whether what comes of it is true.
+//! Requests of an operator to a running layer, and checks of their results.
 
 use hostftl_core::{Answer, Layer, Refusal, Scrub, TaskEnd, TaskKind, Verb};
 
@@ -7,9 +7,9 @@ use crate::draw::operator;
 use crate::events::Named;
 
 impl Life<'_> {
-    /// An operator wants something.
+    /// Makes a request of an operator.
     pub(super) fn operate(&mut self) {
-        // Where devices are lost two at a time a scrub would hardly ever come to its end.
+        // Where two devices are lost at a time, a scrub would rarely complete.
         let goes_on = self.w.swarm.busy && self.w.swarm.parity > 1;
         let verb = operator::draw(&mut self.w.dice, goes_on);
         self.w.observe("", || format!("{verb:?}"));
@@ -29,8 +29,8 @@ impl Life<'_> {
         }
     }
 
-    /// Perhaps a device comes in the place of one that the layer has lost: the superblocks
-    /// say so first, and the power may be cut before the layer hears of it. Whether it did.
+    /// May replace a lost device while the volume is served. The superblocks record it first, and
+    /// the power may be cut before the layer is notified. Returns whether it was replaced.
     pub(super) fn replace_live(&mut self) -> bool {
         let flights = &self.flights;
         let is_busy = |device| flights.any_to(device);
@@ -55,8 +55,8 @@ impl Life<'_> {
         true
     }
 
-    /// A scrub is over, which left so many blocks that nothing can mend, and mended something in so
-    /// many rows.
+    /// Checks the end of a scrub that found `beyond` blocks that cannot be rebuilt and repaired
+    /// `mended` stripes.
     pub(super) fn scrub_over(
         &mut self,
         end: TaskEnd,

@@ -1,39 +1,39 @@
-//! Devices as the membership sees them: two copies of a superblock, and what a layer has there.
+//! Devices from the view of the membership: two copies of a superblock, and the data of the layer.
 
 use hostftl_format::assemble::{Chosen, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, Text, places};
 
 use crate::dice::Dice;
 
-/// What the layer has on a device.
+/// Data of the layer on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Data {
-    /// The newest moment of the volume's history that is whole here.
+    /// Newest node of the volume's history that is complete here.
     pub node: u32,
-    /// The number of the newest root.
+    /// Number of the newest root.
     pub root: u64,
-    /// Who is lost, as that root says it.
+    /// Lost members, as recorded in that root.
     pub lost: u16,
-    /// The last root that was on all who were not lost, as that root says it.
+    /// Number of the last root on all members that were not lost, as recorded in that root.
     pub everywhere: u64,
-    /// Whether it has all data up to that moment; not so while a device that came lacks some.
+    /// Whether it has all data up to that node; false while a joining device misses some.
     pub whole: bool,
 }
 
-/// One device.
+/// Device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disk {
-    /// Head and tail.
+    /// Head and tail copy.
     pub copies: [Result<Superblock, SuperFault>; 2],
     pub data: Data,
-    /// Whether it is in reach, and named.
+    /// Whether it is accessible.
     pub here: bool,
-    /// Whether its superblocks can't be written.
+    /// Whether writes of its superblocks fail.
     pub sick: bool,
 }
 
 impl Disk {
-    /// Member `index` of a new volume of `count` devices.
+    /// Returns member `index` of a new volume of `count` devices.
     pub(super) fn new(index: u8, count: u8) -> Self {
         let mut members = [[0; 16]; 16];
         (0..count).for_each(|index| members[usize::from(index)] = [index + 1; 16]);
@@ -70,18 +70,18 @@ impl Disk {
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }
     }
 
-    /// A device that belongs to no volume.
+    /// Returns a device that belongs to no volume.
     pub(super) fn blank() -> Self {
         let data = Data { node: 0, root: 0, lost: 0, everywhere: 0, whole: false };
         Disk { copies: [Err(SuperFault::Foreign); 2], data, here: true, sick: false }
     }
 
-    /// What the device says.
+    /// Returns the superblock of the device.
     pub(super) fn superblock(&self) -> Result<Chosen, SuperFault> {
         choose(self.copies[0], self.copies[1])
     }
 
-    /// Writes a copy, as bytes if that is wanted.
+    /// Writes a copy of the superblock, encoded and parsed if `bytes`.
     pub(super) fn write(&mut self, copy: usize, superblock: &Superblock, bytes: bool) {
         self.copies[copy] = if bytes {
             let at = places(superblock.device_sectors)[copy];
@@ -91,7 +91,7 @@ impl Disk {
         };
     }
 
-    /// A write of a copy ended in the middle: it is old, new or neither.
+    /// Interrupts the write of a copy: the copy is old, new or damaged.
     pub(super) fn tear(&mut self, copy: usize, superblock: &Superblock, dice: &mut Dice) {
         match dice.below(3) {
             0 => {}

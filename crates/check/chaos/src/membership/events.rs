@@ -1,4 +1,4 @@
-//! What happens next, as the dice fall.
+//! Random events of a sequence.
 
 use hostftl_format::superblock::SuperFault;
 
@@ -27,7 +27,7 @@ impl Life<'_> {
                 _ => self.join(),
             };
         }
-        // An older copy of a device knows nothing of the changes since.
+        // Older copies are only used without member changes, which such a copy would not know.
         let copies = if self.has_verbs { 0 } else { 6 };
         match self.dice.weigh(&[30, 20, 15, 12, 12, copies, copies, 6, 4, 20]) {
             0 => self.start(false).map(drop),
@@ -70,8 +70,7 @@ impl Life<'_> {
         }
     }
 
-    /// An older copy takes the place of a device, as long as that takes nothing away that no other
-    /// device knows of.
+    /// Replaces a device by an older copy, if that removes no information that no other device has.
     fn restore(&mut self) {
         let room = self.restored.count_ones() < self.tolerates;
         let Some((index, copy)) = self.saved.pop().filter(|_| room) else { return };
@@ -92,7 +91,7 @@ impl Life<'_> {
         }
     }
 
-    /// One of two whole copies of a superblock is damaged.
+    /// Damages one of two complete copies of a superblock.
     fn rot(&mut self, index: usize) {
         let disk = &mut self.disks[index];
         if disk.copies[0].is_ok() && disk.copies[0] == disk.copies[1] && !disk.sick {

@@ -1,4 +1,4 @@
-//! One sequence: the devices, the process that serves them, and what happens to both.
+//! One sequence: the devices, the process that serves them, and the events of both.
 
 use hostftl_format::roster::{Roster, Stamp, Standing, Write};
 
@@ -8,34 +8,34 @@ use super::volume_file::{Judged, VolumeFile};
 use super::{Rule, Seen};
 use crate::dice::Dice;
 
-/// Why an event ended early.
+/// Reason why an event ended early.
 #[derive(Debug)]
 pub(super) enum End {
     /// The process was killed.
     Crash,
-    /// A rule does not hold.
+    /// A rule is violated.
     Breach(Rule),
 }
 
-/// A process that serves. Sets are of bits by index in the stack.
+/// Serving process. Sets are bit sets by index in the stack.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
-    /// The disk of each member; `None` for one that is not there.
+    /// Disk of each member; `None` for a missing one.
     pub(super) seats: Vec<Option<usize>>,
-    /// The members that take part.
+    /// Members that take part.
     pub(super) used: u16,
-    /// Those of them that lack data still, as they came or came back.
+    /// Members among them that still miss data because they were added or returned.
     pub(super) fresh: u16,
-    /// Those of them that stay empty until a member is lost.
+    /// Members among them that stay empty until another member is lost.
     pub(super) spare: u16,
-    /// The places of members that were removed.
+    /// Indices of removed members.
     pub(super) gone: u16,
-    /// Whom the layer does without.
+    /// Members that the layer has lost.
     pub(super) lost: u16,
-    /// Whose superblocks can't be written, so that they are done without from the next start on.
+    /// Members with failed superblock writes, which are excluded from the next start on.
     pub(super) gave_up: u16,
     pub(super) roster: Roster,
-    /// The newest moment, and the line of the history that it continues.
+    /// Newest node, and the branch of the history that it continues.
     pub(super) node: u32,
     pub(super) line: usize,
     pub(super) root: u64,
@@ -43,23 +43,24 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The members that have all data.
+    /// Returns the members that have all data.
     pub(super) fn whole(&self) -> u16 {
         self.used & !(self.lost | self.fresh | self.spare)
     }
 
-    /// The members whose data a loss of more than the volume bears would take.
+    /// Returns the members with missing data; they count against the losses that the volume
+    /// tolerates.
     pub(super) fn lacking(&self) -> u16 {
         (self.lost | self.fresh) & !(self.gone | self.spare)
     }
 
-    /// The disks of a set of members.
+    /// Returns the disks of a set of members.
     pub(super) fn disks(&self, set: u16) -> impl Iterator<Item = usize> + Clone {
         bits(set).filter_map(|member| self.seats[member])
     }
 }
 
-/// How a start ended that no crash ended.
+/// Outcome of a start that was not interrupted by a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Serves,
@@ -69,7 +70,7 @@ pub(super) enum Outcome {
 
 pub(super) struct Life<'a> {
     pub(super) dice: Dice,
-    /// Whether superblocks go through bytes.
+    /// Whether superblocks are encoded to bytes.
     pub(super) bytes: bool,
     pub(super) story: Option<Vec<String>>,
     pub(super) seen: &'a mut Seen,
@@ -77,13 +78,13 @@ pub(super) struct Life<'a> {
     pub(super) file: VolumeFile,
     pub(super) tolerates: u32,
     pub(super) history: History,
-    /// Disks that are done without, as the layer decided, or an operator.
+    /// Disks that were given up by the layer or an operator.
     pub(super) given_up: u32,
     /// Disks that are older copies.
     pub(super) restored: u32,
     /// Whether operators change the members.
     pub(super) has_verbs: bool,
-    /// Whether a change of the members is under way.
+    /// Whether a change of the members is in progress.
     pub(super) is_changing: bool,
     /// Whether a member was ever given up because its superblock could not be written.
     pub(super) has_failed: bool,
@@ -91,7 +92,7 @@ pub(super) struct Life<'a> {
     pub(super) session: Option<Session>,
     pub(super) crash_in: Option<u64>,
     pub(super) stamps: u64,
-    /// Whether the sequence is over, and only a way out is looked for.
+    /// Whether the sequence has ended and only the final check is running.
     pub(super) is_over: bool,
 }
 
@@ -127,12 +128,12 @@ impl<'a> Life<'a> {
         life
     }
 
-    /// What happened, an event a line.
+    /// Returns the events, one per line.
     pub(super) fn story(self) -> String {
         self.story.map_or(String::new(), |story| story.join("\n"))
     }
 
-    /// Goes through the sequence.
+    /// Runs the sequence.
     pub(super) fn run(&mut self) -> Result<(), Rule> {
         for _ in 0..self.dice.between(8, 28) {
             self.seen.events += 1;
@@ -177,7 +178,7 @@ impl<'a> Life<'a> {
         if before == self.disks { Ok(()) } else { Err(End::Breach(Rule::ALookChangesNothing)) }
     }
 
-    /// Starts the volume; with consent, also without members that are away.
+    /// Starts the volume; with consent, even without absent members.
     pub(super) fn start(&mut self, consent: bool) -> Result<Outcome, End> {
         self.tell(|_| format!("start, consent {consent}"));
         let Some(judged) = self.judge() else {
@@ -193,8 +194,8 @@ impl<'a> Life<'a> {
             self.tell(|_| "  the layer refuses".into());
             return Ok(Outcome::Refuses);
         };
-        // Where operators change the members, none consents to a start on an older state: the
-        // sequences without verbs have forks.
+        // With member changes, no operator consents to a start on an older state; forks occur only
+        // in the sequences without them.
         let is_newest = self.history.leaves() == [base] && !self.has_newer(&judged.newest());
         if judged.unsaid != 0 && self.has_verbs && !is_newest {
             self.seen.asked += 1;
@@ -205,7 +206,7 @@ impl<'a> Life<'a> {
             let left_out = self.file.disks().filter(|disk| !taking_part.contains(disk));
             let left_out = left_out.fold(0, |set, disk| set | 1 << disk);
             self.given_up |= left_out;
-            // That holds from now on, also when the start ends early.
+            // The consent is valid from now on, even if the start is interrupted.
             self.history.consent(session.disks(session.whole()), base);
         }
         self.settle_file(&judged)?;
@@ -254,7 +255,7 @@ impl<'a> Life<'a> {
         let stale = bits(held).filter(|index| data(*index).root < best.everywhere);
         let lost = stale.fold(all & !used | best.lost, |set, index| set | 1 << index);
         let lost = lost & !(fresh | spare & used | newest.gone);
-        // One that came and was cut off while it got the last data lacks it again.
+        // A joining member that was interrupted while it received the last data misses it again.
         let (fresh, lost) = (fresh | came & lost, lost & !came);
         for disk in bits(fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
             self.disks[disk].data.whole = false;
@@ -301,7 +302,7 @@ impl<'a> Life<'a> {
         Ok(Some((session, base)))
     }
 
-    /// The next write may be the last.
+    /// Returns whether the process crashes at the next write.
     pub(super) fn is_crash(&mut self) -> bool {
         match &mut self.crash_in {
             Some(0) => true,
@@ -328,13 +329,13 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Returns the name of a new change.
+    /// Returns the stamp of a new change.
     pub(super) fn stamp(&mut self) -> Stamp {
         self.stamps += 1;
         Stamp { change: self.stamps, at: self.stamps }
     }
 
-    /// Writes one copy of a superblock, of a device that comes or of a member; false when the
+    /// Writes one copy of a superblock of a joining device or a member. Returns false when the
     /// device refuses.
     pub(super) fn put(&mut self, disk: usize, write: &Write, comes: bool) -> Result<bool, End> {
         let crash = self.is_crash();
@@ -354,8 +355,8 @@ impl<'a> Life<'a> {
         Ok(!it.sick)
     }
 
-    /// Writes the superblocks, so that they say who is lost, and what else `more` has; whether all
-    /// of it could be written.
+    /// Writes superblocks that record the lost members and the changes of `more`. Returns whether
+    /// everything could be written.
     pub(super) fn settle(
         &mut self,
         session: &mut Session,
@@ -405,7 +406,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// The layer loses a member.
+    /// Loses a member of the layer.
     pub(super) fn lose(&mut self, member: usize) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         let bit = 1 << member;
@@ -420,7 +421,8 @@ impl<'a> Life<'a> {
         (session.lost, session.fresh) = (session.lost | bit, session.fresh & !bit);
         self.given_up |= session.disks(bit).fold(0, |set, disk| set | 1 << disk);
         self.seen.losses += 1;
-        // Should somebody consent to go on with the lost device alone, these have their own line.
+        // If an operator later consents to start with the lost device alone, the present members
+        // form a separate branch.
         let base = self.history.acked(session.node);
         self.history.consent(session.disks(session.whole()), base);
         self.write_root(&mut session)?;
@@ -439,7 +441,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// The members of a set.
+/// Returns the members of a set.
 pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> + Clone {
     (0..16).filter(move |index| set >> index & 1 == 1)
 }

@@ -1,15 +1,15 @@
-//! Who belongs to a volume, under sequences of faults: the checker of `hostftl_format::assemble`
-//! and `hostftl_format::roster`, the very code that a volume runs.
+//! Checker of the member list under sequences of faults. It runs the code of real volumes,
+//! `hostftl_format::assemble` and `hostftl_format::roster`.
 //!
-//! A seed makes a volume of two to five devices, of which none to two may be lost, whose file lists
-//! them in any order, and a sequence of events: starts with and without consent, looks, losses
-//! while it is served, crashes within any write of a superblock, of the volume file or of the
-//! layer, errors of such writes, devices that go away and come back, rot of a copy. In half of the
-//! sequences an operator changes the members (offline, online, replace, add, spare, remove), in the
-//! others devices come back as older copies. The layer is a model of the roots of `log`, which
-//! record the lost members and the last root that was on all.
+//! A seed creates a volume of two to five devices, of which up to two may be lost. Its file lists
+//! the devices in any order. A sequence of events follows: starts with and without consent,
+//! inspections, losses while serving, crashes during writes of superblocks, of the volume file or
+//! of the layer, errors of such writes, devices that disappear and return, and damaged copies. In
+//! half of the sequences an operator changes the members (offline, online, replace, add, spare,
+//! remove); in the others devices return as older copies. The layer is a model of the roots of
+//! `log`, which record the lost members and the last root on all members.
 //!
-//! What must hold is in [`Rule`].
+//! The rules are listed in [`Rule`].
 
 mod disks;
 mod events;
@@ -26,41 +26,41 @@ use std::thread;
 use crate::dice::Dice;
 use life::Life;
 
-/// What must hold.
+/// Rule that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A start that asks nobody serves all that was flushed.
+    /// A start without consent serves everything that was flushed.
     NothingIsLostSilently,
-    /// A start serves all that was flushed on any device in reach, or is refused.
+    /// A start serves everything that was flushed on any accessible device, or is refused.
     ForksStayApart,
-    /// Who takes part in a start has all that was flushed in the history that it serves.
+    /// Every member of a start has everything that was flushed in the history that it serves.
     NoStaleMember,
-    /// A member that nobody gave up takes part.
+    /// A member takes part unless it was given up.
     NobodyIsThrownOut,
-    /// A look writes nothing.
+    /// An inspection writes nothing.
     ALookChangesNothing,
-    /// Who is lost is on record with all that take part, so that nobody is asked again.
+    /// All participating members record the lost ones, so that consent is requested only once.
     ConsentOnce,
-    /// No flush is answered while a member does not know who is lost.
+    /// No flush is acknowledged while a member does not record the lost ones.
     LossesBeforeFlushes,
-    /// One of the two copies of a superblock is whole.
+    /// One of the two copies of a superblock is complete.
     OneCopyIsWhole,
-    /// As long as enough devices have the same newest flush, some command serves it.
+    /// While enough devices have the same newest flush, some command serves it.
     AlwaysAWayOut,
-    /// A verb concerns the device that was named.
+    /// A command affects the device that was named.
     TheNamedDevice,
-    /// After a cut in a verb, a start serves without consent.
+    /// After a crash during a command, a start serves without consent.
     ACutVerbAsksNobody,
 }
 
-/// A rule that did not hold.
+/// Violation of a rule.
 #[derive(Clone, Debug)]
 pub struct Breach {
-    /// The seed that shows it again.
+    /// Seed that reproduces it.
     pub seed: u64,
-    /// The rule.
+    /// Violated rule.
     pub rule: Rule,
-    /// What happened, an event a line.
+    /// Events of the sequence, one per line.
     pub story: String,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// What a run of many seeds saw.
+/// Counts of a run of many seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Seen {
     /// Sequences.
@@ -80,23 +80,23 @@ pub struct Seen {
     pub events: u64,
     /// Starts that served.
     pub served: u64,
-    /// Of these, those without a member.
+    /// Starts that served without a member.
     pub degraded: u64,
-    /// Starts that were refused until somebody consents.
+    /// Starts that were refused until an operator consents.
     pub asked: u64,
-    /// Starts that were refused because members were served apart.
+    /// Starts that were refused because members were served separately.
     pub apart: u64,
     /// Starts that were refused for another reason.
     pub refused: u64,
-    /// Flushes answered.
+    /// Acknowledged flushes.
     pub flushes: u64,
     /// Losses while serving.
     pub losses: u64,
-    /// Crashes within a write.
+    /// Crashes during a write.
     pub torn: u64,
     /// Changes of the members by an operator.
     pub verbs: u64,
-    /// Crashes within these, after which the volume was started again.
+    /// Crashes during these, followed by a start.
     pub cut_verbs: u64,
 }
 
@@ -119,8 +119,8 @@ impl AddAssign for Seen {
     }
 }
 
-/// Runs the seeds `from..to` on several threads. Returns the counts of each thread, or the first
-/// rule that did not hold there.
+/// Runs the seeds `from..to` on several threads. Returns the counts of each thread, or its first
+/// violation.
 pub fn run_memberships((from, to): (u64, u64), threads: usize) -> Vec<Result<Seen, Box<Breach>>> {
     let share = |first: u64| {
         let mut seen = Seen::default();
@@ -138,7 +138,7 @@ pub fn run_memberships((from, to): (u64, u64), threads: usize) -> Vec<Result<See
 /// Runs one seed.
 ///
 /// # Errors
-/// The first rule that did not hold.
+/// The first violation.
 pub fn run_membership(seed: u64, seen: &mut Seen) -> Result<(), Box<Breach>> {
     let bytes = seed.is_multiple_of(64);
     let life = |tells, seen: &mut Seen| {

@@ -1,4 +1,4 @@
-//! The rules that are looked at in one place.
+//! Rules that are checked in one place.
 
 use hostftl_format::superblock::Superblock;
 
@@ -7,7 +7,7 @@ use super::disks::Disk;
 use super::life::{End, Life, Outcome, Session};
 
 impl Life<'_> {
-    /// Whether all that take part know who is lost.
+    /// Checks that all participating members record the lost ones.
     pub(super) fn check_record(&self, session: &Session, rule: Rule) -> Result<(), End> {
         let lost = (session.lost | session.gave_up) & !session.gone;
         let knows = |disk: usize| {
@@ -17,13 +17,13 @@ impl Life<'_> {
         if session.disks(session.used & !lost).all(knows) { Ok(()) } else { Err(End::Breach(rule)) }
     }
 
-    /// Whether a disk, in reach or not, has a newer superblock.
+    /// Returns whether a disk, accessible or not, has a newer superblock.
     pub(super) fn has_newer(&self, superblock: &Superblock) -> bool {
         let said = self.disks.iter().filter_map(|disk| disk.superblock().ok());
         said.into_iter().any(|it| it.superblock.generation > superblock.generation)
     }
 
-    /// Whether no listed device in reach has a flush that is not in what is served.
+    /// Checks that every flush of an accessible listed device is in the served history.
     pub(super) fn check_forks(&self, node: u32) -> Result<(), End> {
         let here = self.file.disks().map(|disk| &self.disks[disk]);
         let here = here.filter(|disk| disk.here && disk.superblock().is_ok());
@@ -35,7 +35,7 @@ impl Life<'_> {
         }
     }
 
-    /// Whether all listed devices in reach take part, but for those that were given up.
+    /// Checks that all accessible listed devices take part, except those that were given up.
     pub(super) fn check_thrown_out(&self, session: &Session) -> Result<(), End> {
         let taking_part: Vec<usize> = session.disks(session.used & !session.lost).collect();
         let here = self.file.disks().filter(|disk| self.disks[*disk].here);
@@ -47,7 +47,8 @@ impl Life<'_> {
         }
     }
 
-    /// When all is whole again, each line of the history that enough devices have can be served.
+    /// Checks that, once all devices work again, each branch of the history that enough devices
+    /// have can be served.
     pub(super) fn way_out(&mut self) -> Result<(), Rule> {
         self.tell(|_| "all are there and work; is there a way out?".into());
         (self.session, self.crash_in, self.is_over) = (None, None, true);

@@ -1,4 +1,4 @@
-//! The verbs of an operator. Each may be cut off at any of its writes.
+//! Commands of an operator. Each may be interrupted at any of its writes.
 
 use hostftl_format::changes::{Coming, additions, comeback, replacement};
 use hostftl_format::roster::{Record, Standing, Write};
@@ -8,14 +8,15 @@ use super::Rule;
 use super::disks::{Data, Disk};
 use super::life::{End, Life, Outcome, Session, bits};
 
-/// The most disks of a sequence, and the most members.
+/// Maximum number of disks in a sequence, and of members.
 const DISKS: usize = 16;
 const MEMBERS: usize = 8;
 
 impl Life<'_> {
-    /// An operator changes the members.
+    /// Changes the members, as an operator.
     pub(super) fn verb(&mut self) -> Result<(), End> {
-        // The layer does not know of members whose superblocks fail: it may lose more besides.
+        // The layer does not count members with failing superblocks, so it may lose more members
+        // than the volume tolerates.
         let bearable = self.session.as_ref().is_some_and(|session| {
             let set = session.lacking() | session.gave_up & !session.spare;
             set.count_ones() <= self.tolerates
@@ -44,7 +45,7 @@ impl Life<'_> {
         }
     }
 
-    /// An operator names a device by its path, or by the number of its member.
+    /// Names a device by its path, or by the number of its member.
     fn name(&mut self, newest: &Superblock) -> Result<Option<(usize, u8)>, End> {
         let listed: Vec<usize> = self.file.devices.iter().flatten().copied().collect();
         let disk = self.dice.pick(&listed);
@@ -56,7 +57,7 @@ impl Life<'_> {
         Ok(said.filter(is_it).map(|it| (disk, it.index)))
     }
 
-    /// Whether the volume may lose another member on purpose.
+    /// Returns whether the volume may lose another member deliberately.
     fn may_lose(&self, member: u8) -> bool {
         self.session.as_ref().is_some_and(|session| {
             let set = session.lacking() | session.gave_up | 1 << member;
@@ -73,7 +74,7 @@ impl Life<'_> {
         self.settled().map(drop)
     }
 
-    /// Writes down how the members stand; false when that does not work now.
+    /// Records the states of the members; returns false when that is not possible now.
     fn settled(&mut self) -> Result<bool, End> {
         let Some(mut session) = self.session.take() else { return Ok(false) };
         let done = self.settle(&mut session, false, Standing::default());
@@ -89,7 +90,7 @@ impl Life<'_> {
         (disk, Coming { uuid, data_start: 2048, data_len: 2048, device_sectors: 8192 })
     }
 
-    /// Another device comes in the place of a member, which is left out first.
+    /// Replaces a member by another device; the member is taken offline first.
     fn replace(&mut self, old: usize, member: u8) -> Result<(), End> {
         let is_fresh = |it: &Session| (it.fresh | it.spare) >> member & 1 == 1;
         let fresh = self.session.as_ref().is_none_or(is_fresh);
@@ -109,7 +110,7 @@ impl Life<'_> {
         self.list(Some(old), Some(new))
     }
 
-    /// A lost device comes back with its data.
+    /// Brings a lost device back with its data.
     fn online(&mut self, disk: usize, member: u8) -> Result<(), End> {
         let Some(session) = &self.session else { return Ok(()) };
         let (node, data) = (session.node, self.disks[disk].data);
@@ -124,7 +125,7 @@ impl Life<'_> {
         self.seat(disk, member, |newest| comeback(newest, &own.superblock, stamp))
     }
 
-    /// Writes the superblock of a device that comes, and then those of the others.
+    /// Writes the superblock of a joining device, and then those of the others.
     fn seat(
         &mut self,
         disk: usize,
@@ -147,7 +148,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Writes both copies of the superblock of a device that comes; false when it refuses.
+    /// Writes both copies of the superblock of a joining device; returns false when it refuses.
     fn describe(&mut self, disk: usize, superblock: Superblock) -> Result<bool, End> {
         for copy in [0, 1] {
             let write = Write { member: superblock.index, copy, superblock };
@@ -158,7 +159,7 @@ impl Life<'_> {
         Ok(true)
     }
 
-    /// Devices come as members of their own.
+    /// Adds devices as new members.
     fn add(&mut self, is_spare: bool) -> Result<(), End> {
         let count = self.dice.between(1, 2) as usize;
         let Some(session) = &self.session else { return Ok(()) };
@@ -185,7 +186,7 @@ impl Life<'_> {
             session.seats.push(Some(*disk));
             session.used |= bit;
             session.spare |= if is_spare { bit } else { 0 };
-            // It is empty, so it lacks nothing.
+            // It is empty, so it misses nothing.
             let Session { node, root, everywhere, .. } = session;
             self.disks[*disk].data = Data { node, root, lost: 0, everywhere, whole: true };
         }
@@ -197,7 +198,7 @@ impl Life<'_> {
         })
     }
 
-    /// A member leaves for good, once the others have its data.
+    /// Removes a member permanently, once the others have its data.
     fn remove(&mut self, disk: usize, member: u8) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         let (bit, whole) = (1 << member, session.whole());
@@ -221,7 +222,7 @@ impl Life<'_> {
         self.list(Some(disk), None)
     }
 
-    /// A member that came has all data from now on.
+    /// Records that a joining member has all data.
     pub(super) fn join(&mut self) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         let Some(member) = bits(session.fresh).next() else {
@@ -243,7 +244,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// After a cut in a verb, a start serves without consent.
+    /// Checks that a start after a crash during a command serves without consent.
     pub(super) fn after_cut(&mut self) -> Result<(), Rule> {
         if !std::mem::take(&mut self.is_changing) || self.dice.chance(300) {
             return Ok(());
@@ -256,8 +257,8 @@ impl Life<'_> {
         self.is_over = false;
         match started {
             Ok(Outcome::Serves) => Ok(()),
-            // A member that was given up because its superblock failed does not know that, and
-            // may contradict the others: refusing is right.
+            // A member given up for its failing superblock does not record that, and may contradict
+            // the others; a refusal is then correct.
             Ok(Outcome::Refuses) if self.has_failed && self.seen.apart > apart => Ok(()),
             Ok(_) => Err(Rule::ACutVerbAsksNobody),
             Err(End::Breach(rule)) => Err(rule),

@@ -1,4 +1,4 @@
-//! The volume file: the devices in any order, and those that a change is about to add.
+//! Volume file: lists the devices in any order, and those that a change is about to add.
 
 use hostftl_format::assemble::{Verdict, assemble};
 use hostftl_format::changes::{announce, choose_pending, member_at};
@@ -10,7 +10,7 @@ use super::disks::Disk;
 use super::life::{End, Life};
 use crate::dice::Dice;
 
-/// A volume file. Devices are numbers of disks; `None` is the name `missing`.
+/// Volume file. Devices are numbers of disks; `None` is the name `missing`.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeFile {
     pub devices: Vec<Option<usize>>,
@@ -18,14 +18,14 @@ pub(super) struct VolumeFile {
 }
 
 impl VolumeFile {
-    /// Lists the disks of a new volume in any order.
+    /// Lists the disks of a new volume in random order.
     pub(super) fn new(count: usize, dice: &mut Dice) -> Self {
         let mut devices: Vec<_> = (0..count).map(Some).collect();
         shuffle(&mut devices, dice);
         VolumeFile { devices, pending: Vec::new() }
     }
 
-    /// The disks that it names, pending ones last.
+    /// Returns the disks that it names, pending ones last.
     pub(super) fn disks(&self) -> impl Iterator<Item = usize> + Clone {
         self.devices.iter().flatten().chain(&self.pending).copied()
     }
@@ -36,27 +36,27 @@ impl VolumeFile {
     }
 }
 
-/// Puts a list in any order.
+/// Shuffles a list.
 pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
     for at in (1..list.len()).rev() {
         list.swap(at, dice.below(at as u64 + 1) as usize);
     }
 }
 
-/// The members with which a volume starts.
+/// Members with which a volume starts.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
-    /// The disk and the superblock of each member; `None` for one that is not there.
+    /// Disk and superblock of each member; `None` for a missing one.
     pub seats: Vec<Option<(usize, Record)>>,
-    /// The members to whose absence an operator has to agree.
+    /// Members whose absence requires consent.
     pub unsaid: u16,
-    /// Disks under pending names that are members, and those that are to be cleared.
+    /// Disks with pending names that are members, and those that are to be cleared.
     pub come: Vec<usize>,
     pub undone: Vec<usize>,
 }
 
 impl Judged {
-    /// The newest superblock that counts.
+    /// Returns the newest valid superblock.
     pub(super) fn newest(&self) -> Superblock {
         let all = self.seats.iter().flatten().map(|(_, record)| record.superblock);
         all.max_by_key(|it| it.generation).expect("a volume has members")
@@ -64,7 +64,7 @@ impl Judged {
 }
 
 impl Life<'_> {
-    /// Reads the superblocks of these disks, as far as they can be used.
+    /// Reads the usable superblocks of these disks.
     fn read(&self, disks: impl Iterator<Item = usize>) -> Vec<(usize, Record)> {
         let here = disks.filter(|disk| self.disks[*disk].here);
         let record = |disk: usize| {
@@ -74,7 +74,7 @@ impl Life<'_> {
         here.filter_map(record).collect()
     }
 
-    /// Finds the members that would take part in a start; `None` when a start is refused.
+    /// Determines the members that would take part in a start; `None` when a start is refused.
     pub(super) fn judge(&mut self) -> Option<Judged> {
         let mut list = self.read(self.file.devices.clone().into_iter().flatten());
         let pending = self.read(self.file.pending.clone().into_iter());
@@ -120,11 +120,11 @@ impl Life<'_> {
             }
             _ => None,
         };
-        // A start refuses a file that lists more devices than there are members, or fewer.
+        // A start refuses a file that lists more or fewer devices than there are members.
         found.filter(|it| usize::from(it.newest().count) == listed + more)
     }
 
-    /// Writes the volume file, whole or not at all.
+    /// Writes the volume file atomically.
     pub(super) fn write_file(&mut self, edit: impl FnOnce(&mut VolumeFile)) -> Result<(), End> {
         if self.is_crash() {
             return Err(End::Crash);
@@ -133,13 +133,13 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Names devices that are about to come in the volume file.
+    /// Adds devices to the volume file as pending.
     pub(super) fn announce(&mut self, new: &[usize]) -> Result<(), End> {
         self.write_file(|file| announce(&mut file.devices, &mut file.pending, new))
     }
 
-    /// Finishes or undoes a change that was cut off, and lists the devices by member number now and
-    /// then: an owner may list them in another order again.
+    /// Completes or undoes a change that was interrupted. Sometimes lists the devices by member
+    /// number; the owner may change the order again.
     pub(super) fn settle_file(&mut self, judged: &Judged) -> Result<(), End> {
         for disk in &judged.undone {
             for copy in [0, 1] {
@@ -179,7 +179,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The member that is meant by the name of a disk, which the volume file lists.
+    /// Returns the member that the name of a disk in the volume file denotes.
     pub(super) fn resolve(&self, disk: usize, newest: &Superblock) -> Result<Option<u8>, End> {
         let place = self.file.devices.iter().position(|it| *it == Some(disk));
         let (Some(place), Ok(said)) = (place, self.disks[disk].superblock()) else {
@@ -194,7 +194,7 @@ impl Life<'_> {
         }
     }
 
-    /// Lists a device that has come in the place of `old`, or of its own.
+    /// Lists a new device in the place of `old`, or as an addition.
     pub(super) fn list(&mut self, old: Option<usize>, new: Option<usize>) -> Result<(), End> {
         self.write_file(|file| {
             file.pending.clear();
