@@ -1,4 +1,4 @@
-"""What all tests share: the command line that figures are compared with, and small workloads."""
+"""Shared fixtures: the command line for comparison of figures, and small workloads."""
 
 import json
 import os
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-#: Writes of 4 KiB all over 64 MiB: a study of them takes a moment.
+#: Random writes of 4 KiB over 64 MiB; a study of them is fast.
 SMALL = "synth:uniform:size=4k,span=64m,count=4000"
-#: A study of these takes minutes.
+#: A workload whose study takes minutes.
 LONG = "synth:uniform:size=4k,span=1g,count=100000000"
 #: The trace that the project ships.
 TRACE = str(Path(__file__).parents[4] / "traces" / "mariadb-oltp-head.csv.zst")
@@ -20,24 +20,24 @@ class Cli:
     """The command ``hostftl``."""
 
     def json(self, *args: str):
-        """What a command prints with ``--json``."""
+        """Returns the output of a command with ``--json``."""
         return json.loads(self._run(*args, "--json", check=True).stdout)
 
     def text(self, *args: str) -> str:
-        """What a command prints for people."""
+        """Returns the text output of a command."""
         return self._run(*args, check=True).stdout
 
     def answer(self, *args: str):
-        """The same without what says who made it."""
+        """Returns the JSON output without the identity of the program."""
         around = {"kind", "schema", "version", "commit", "command"}
         return {key: it for key, it in self.json(*args).items() if key not in around}
 
     def rows(self, *args: str):
-        """The rows that ``compare`` prints."""
+        """Returns the rows of ``compare``."""
         return self.json("compare", *args)["rows"]
 
     def fails(self, *args: str) -> tuple[int, str]:
-        """The exit code of a command that fails, and what it says."""
+        """Returns the exit code and the message of a command that fails."""
         ran = self._run(*args, check=False)
         assert ran.returncode != 0, ran.stdout
         return ran.returncode, ran.stderr.strip().removeprefix("hostftl: ")
@@ -64,14 +64,14 @@ def cli() -> Cli:
 
 @pytest.fixture
 def interruptible():
-    """Python's own handler, also where this program was started with SIGINT ignored."""
+    """Restores Python's own handler, in case the program was started with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def pytest_runtest_logreport(report):
-    """A test that is skipped has a line where ``make test`` counts them."""
+    """Prints a line for each skipped test, so that ``make test`` can count them."""
     path = os.environ.get("HOSTFTL_SKIPPED")
     if report.skipped and path:
         with open(path, "a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""A study leaves the interpreter's lock to others, and Ctrl-C, or the caller, ends it."""
+"""A study releases the interpreter's lock, and Ctrl-C or the caller can cancel it."""
 
 import signal
 import subprocess

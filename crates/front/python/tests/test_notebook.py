@@ -1,4 +1,4 @@
-"""The notebook's cells run, one after the other, as Jupyter runs them."""
+"""Runs the cells of the notebook in order, like Jupyter."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Traces, drives, layers, theory, advice, pictures, and what type stubs say of rows."""
+"""Traces, drives, layers, theory, advice, charts, and the type stubs of rows."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Rules in Python do what the built-in ones do, and are asked in batches."""
+"""Rules in Python behave like the built-in ones and are called in batches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What ``--json`` prints is what docs/results.schema.json says, and no more."""
+"""The output of ``--json`` conforms exactly to docs/results.schema.json."""
 
 import json
 from pathlib import Path

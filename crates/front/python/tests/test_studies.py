@@ -1,4 +1,4 @@
-"""Studies give the figures of the command line, to the last digit, and its words for faults."""
+"""Studies have the figures of the command line to the last digit, and its error messages."""
 
 import pickle
 

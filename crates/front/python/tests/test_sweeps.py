@@ -1,4 +1,4 @@
-"""Sweeps: whoever makes the cells, they are those of the command line, byte for byte."""
+"""The cells of a sweep equal those of the command line byte for byte, whichever worker ran them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ GRID = {
     "closed_loop": 8,
     "seeds": 2,
 }
-#: Cells that take about a second each, so that a worker can be ended while it makes one.
+#: Cells that take about a second each, so that a worker can be killed while it runs one.
 SLOW = GRID | {"traces": "synth:uniform:size=4k,span=16m,count=400000", "layers": ["none", "hard"]}
 
 
@@ -33,7 +33,7 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def wanted(cli, tmp_path_factory):
-    """The cells that the command line makes."""
+    """Returns the cells of the command line."""
     folder = tmp_path_factory.mktemp("cli")
     lists = {key.replace("_", "-"): value for key, value in GRID.items()}
     plan = folder / "plan.toml"
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_a_sweep(tmp_path, interruptible):
 
 
 def kill_once(pids, folder, count):
-    """Kills one of `pids` when `count` cells are there."""
+    """Kills one of ``pids`` when ``count`` cells exist."""
     while len(list(folder.glob("*.parquet"))) < count:
         time.sleep(0.02)
     os.kill(pids[0], signal.SIGKILL)
@@ -116,7 +116,7 @@ def kill_once(pids, folder, count):
 
 @pytest.fixture
 def slow(tmp_path_factory):
-    """The cells of the slow grid, made by threads."""
+    """Returns the cells of the slow grid, run by threads."""
     folder = tmp_path_factory.mktemp("slow")
     hostftl.sweep(SLOW, out=folder)
     return files(folder)

@@ -1,6 +1,6 @@
-"""Flash translation layers on the host, studied on modelled drives.
+"""Studies of host-based flash translation layers on modelled drives.
 
-The figures are those of the command ``hostftl``, made by the same code::
+The figures are those of the command ``hostftl``, computed by the same code::
 
     import hostftl
     row = hostftl.run("synth:uniform:size=4k,span=1g,count=100000", "hatl-2g", "hard")

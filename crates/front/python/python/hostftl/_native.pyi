@@ -1,4 +1,4 @@
-"""The compiled half; only the package itself calls it."""
+"""The compiled part, called only by the package itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ VERSION: str
 STATES: str
 
 class Sweep:
-    """A plan whose workloads were read."""
+    """A plan with its workloads in memory."""
 
     def __new__(
         cls, plan: str, threads: int | None, memory: str | None, cache: str | None
@@ -38,7 +38,7 @@ def trace_columns(asked: dict[str, Any]) -> list[tuple[str, str, bytes]]: ...
 def trace_write(path: str, given: dict[str, Any]) -> int: ...
 
 class forms:
-    """A module of closed forms."""
+    """The module of closed forms."""
 
     @staticmethod
     def fifo(alpha: float) -> float: ...

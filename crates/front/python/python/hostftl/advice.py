@@ -1,4 +1,4 @@
-"""Which layer to take for a workload on a drive, or none."""
+"""Advice on the layer for a workload on a drive, or none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .words import maybe, one, share, texts
 
 
 class Advice(Record):
-    """What is advised, as ``hostftl advise --json``.
+    """An advice, as printed by ``hostftl advise --json``.
 
-    ``verdict`` and ``runner_up`` are texts of layers: ``"passthrough"`` is none, and a verdict of
-    None says that nothing keeps the limits. ``offers`` has what each layer comes to; ``is_sure``
-    whether the verdict is ahead with every seed.
+    ``verdict`` and ``runner_up`` are texts of layers; ``"passthrough"`` means no layer. ``verdict``
+    is None if no layer meets the limits. ``offers`` has the figures of each layer. ``is_sure`` is
+    true if the verdict is better than the runner-up with every seed.
     """
 
     def __repr__(self) -> str:
@@ -44,28 +44,28 @@ def advise(
     memory: str | int | None = None,
     warm_cache: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Runs a trace through all layers that suit a drive, and names the one that wears the flash least
-    within the limits. This is ``hostftl advise``.
+    """Runs a trace on all layers that support a drive, and recommends the one that wears the flash
+    least within the limits. This is ``hostftl advise``.
 
     Args:
         trace: The workload; addresses of a trace are packed.
-        drive: The drive, of which a slice will do.
-        fill: The share of what is exported that holds data.
-        export: What the host can address: a share, or a size in bytes or as ``"1g"``.
-        ram: The most memory that the layer may take, in bytes or as ``"2G"``.
-        life: The shortest life of the drive at this load, in years.
-        p99: The longest 99th percentile of reads and of writes, as ``"5ms"``.
+        drive: The drive; a slice of it suffices.
+        fill: The share of the exported capacity that holds data.
+        export: The exported capacity: a share, or a size in bytes or as ``"1g"``.
+        ram: The maximum memory of the layer, in bytes or as ``"2G"``.
+        life: The minimum life of the drive at this load, in years.
+        p99: The maximum 99th percentile of reads and of writes, as ``"5ms"``.
         scale_to: The capacity of the real drive, as ``"61.44TB"``.
-        load: The amount that the host writes to it, as ``"12TB/day"``, ``"200MB/s"``, ``"0.3dwpd"``,
-            or a multiple of the workload, as ``"40x"``.
-        layers: The layers to ask beside none; all that suit the drive when it is None.
-        seeds: How many seeds decide between the first two.
-        seed: The first of them.
-        threads, memory, warm_cache: As :func:`compare`.
+        load: The amount that the host writes to it, as ``"12TB/day"``, ``"200MB/s"``,
+            ``"0.3dwpd"``, or a multiple of the workload, as ``"40x"``.
+        layers: The layers to compare besides none; None selects all that support the drive.
+        seeds: The number of seeds for the decision between the first two.
+        seed: The first seed.
+        threads, memory, warm_cache: The parameters of :func:`compare`.
 
     Raises:
-        UsageError, StudyError: As :func:`compare`. A row that fails raises nothing: it is in
-            ``failures``, with a warning, and the verdict is given on the others.
+        UsageError, StudyError: As in :func:`compare`. A failed row raises no exception: it is
+            listed in ``failures`` with a warning, and the verdict is based on the others.
     """
     asked = {
         "trace": one(trace, "trace"),

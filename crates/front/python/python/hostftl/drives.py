@@ -1,4 +1,4 @@
-"""Drives and layers: what there is to choose from."""
+"""The available drives and layers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from .words import options, text
 class Drive:
     """A drive model, or a stack of several.
 
-    It is the text that the command line takes, ``str(drive)``, and can be pickled::
+    ``str(drive)`` is the text for the command line. A drive can be pickled::
 
         Drive("qlc-64k", capacity="4g", over_provisioning_percent=12)
         Drive("4*tlc:capacity=2g")
 
     Args:
-        name: A built-in name (see :func:`drives`), a file (TOML, or MQSim's XML), or a whole text.
-        given: Keys that are set anew, as docs/DRIVES.md has them.
+        name: A built-in name (see :func:`drives`), a file (TOML, or XML of MQSim), or a complete
+            text.
+        given: Keys with new values, as in docs/DRIVES.md.
 
     Raises:
-        UsageError: There is no such drive.
-        StudyError: A key or its value is wrong, or the file can't be read.
+        UsageError: The drive is unknown.
+        StudyError: A key or its value is invalid, or the file can't be read.
     """
 
     def __init__(self, name: Any, **given: Any):
@@ -33,8 +34,8 @@ class Drive:
 
     @property
     def devices(self) -> list[Record]:
-        """What each device is: ``exported_bytes``, ``physical_bytes``, ``map_unit_bytes``, ``dies``,
-        ``cycles`` that a block endures, ``raw``, ``flash``, ``model_bytes`` of memory."""
+        """The figures of each device: ``exported_bytes``, ``physical_bytes``, ``map_unit_bytes``,
+        ``dies``, rated ``cycles`` of a block, ``raw``, ``flash``, and ``model_bytes`` of memory."""
         found: list[Record] = self._about["devices"]
         return found
 
@@ -57,23 +58,25 @@ class Drive:
 
 
 def drives() -> list[str]:
-    """The names of the built-in drive models."""
+    """Returns the names of the built-in drive models."""
     return _native.drives()
 
 
 def layers() -> list[Record]:
-    """The layers as ``hostftl layers --json``: ``layer``, ``about``, ``devices``, ``parameters``."""
+    """Returns the layers like ``hostftl layers --json``: ``layer``, ``about``, ``devices``,
+    ``parameters``."""
     found: list[Record] = json.loads(_native.layers(), object_hook=Record)
     return found
 
 
 def layer(name: str, **given: Any) -> str:
-    """The text of a layer with its parameters: ``layer("log", gc="greedy")`` is ``"log:gc=greedy"``.
+    """Returns the text of a layer with its parameters: ``layer("log", gc="greedy")`` is
+    ``"log:gc=greedy"``.
 
-    ``True`` and ``False`` are ``yes`` and ``no``; an underscore stands for a hyphen in a key.
+    ``True`` and ``False`` become ``yes`` and ``no``. Underscores in keys become hyphens.
 
     Raises:
-        UsageError: There is no such layer or parameter.
+        UsageError: The layer or a parameter is unknown.
     """
     words = {True: "yes", False: "no"}
     given = {

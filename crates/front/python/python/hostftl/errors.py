@@ -1,4 +1,4 @@
-"""Faults as exceptions, with the texts of the command line and its exit codes."""
+"""Errors as exceptions, with the messages and the exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """Every fault that HostFTL tells. The text names the file, line or drive, and says what to do.
+    """Base class of all errors of HostFTL. The message names the file, line or drive, and suggests
+    an action.
 
     Attributes:
-        code: The exit code that the command line has for it.
+        code: The exit code of the command line for this error.
     """
 
     code = 1
 
 
 class UsageError(Error, ValueError):
-    """What was asked makes no sense, such as a drive that there is not."""
+    """The request is invalid, for example because of an unknown drive."""
 
     code = 2
 
 
 class StudyError(Error, RuntimeError):
-    """The work could not be done, such as a trace that can't be read."""
+    """The work failed, for example because of an unreadable trace."""
 
 
 class ViolationError(Error, ArithmeticError):
-    """A conservation law does not hold: figures of that row would mean nothing.
+    """A conservation law was violated, so the figures of that row are invalid.
 
     Attributes:
-        table: What was made in spite of it, or None.
+        table: The other results, or None.
     """
 
     code = 3
@@ -40,10 +41,10 @@ class ViolationError(Error, ArithmeticError):
 
 
 class FaultError(Error):
-    """A fault of HostFTL itself."""
+    """An internal error of HostFTL."""
 
     code = 101
 
 
 class TraceWarning(UserWarning):
-    """What was noticed about a trace, such as requests that are no whole sectors."""
+    """A warning on a trace, for example about requests that are not whole sectors."""

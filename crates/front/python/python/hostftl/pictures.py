@@ -1,4 +1,4 @@
-"""Pictures of results; matplotlib makes them, where it is installed."""
+"""Charts of results with matplotlib, if it is installed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from .rows import Row, Table
 
-#: What a drive works or programs for, in the words of every picture, and its colour: those of the
-#: page that ``hostftl compare --html`` writes.
+#: Purposes of busy time and programmed bytes, with their labels and colours, as on the page of
+#: ``hostftl compare --html``.
 COLOURS = {
     "read": "#0072b2",
     "request": "#d55e00",
@@ -21,7 +21,7 @@ COLOURS = {
     "parity": "#5b5b5b",
     "journal": "#b8a800",
 }
-#: The word for each cause of a programmed byte.
+#: Label of each cause of a programmed byte.
 WORDS = {
     "host": "request",
     "rmw": "copyback",
@@ -45,14 +45,16 @@ def _axes(axes: Any, size: tuple[float, float]) -> Any:
 
 
 def _names(rows: list[Row]) -> list[str]:
-    """What tells the rows apart: the layer, and the drive, state and workload where they differ."""
+    """Returns labels that distinguish the rows: the layer, and the drive, state and workload if
+    they differ."""
     keys = ["layer"]
     keys += [it for it in ("drive", "warm", "workload") if len({row[it] for row in rows}) > 1]
     return ["\n".join(str(row[key]) for key in keys) for row in rows]
 
 
 def programmed(table: Table, axes: Any = None) -> Any:
-    """Bytes programmed for each byte that the host wrote, by cause: a bar for each row that wrote."""
+    """Plots the bytes programmed per byte written by the host, by cause: a bar for each row with
+    writes."""
     rows = [row for row in table if row["host_write_bytes"] > 0]
     axes = _axes(axes, (8, 1.2 + 0.5 * max(len(rows), 1)))
     left, places = np.zeros(len(rows)), np.arange(len(rows))
@@ -72,7 +74,8 @@ def programmed(table: Table, axes: Any = None) -> Any:
 
 
 def latencies(table: Table, kind: str = "write", axes: Any = None) -> Any:
-    """Percentiles of the latency of reads, writes or flushes: a line for each row that has some."""
+    """Plots percentiles of the latency of reads, writes or flushes: a line for each row that has
+    them."""
     axes = _axes(axes, (7, 4))
     shares = {"p50": 0.301, "p90": 1.0, "p99": 2.0, "p999": 3.0, "p9999": 4.0}
     rows = [row for row in table if row["latency_ns"][kind] is not None]
@@ -90,7 +93,8 @@ def latencies(table: Table, kind: str = "write", axes: Any = None) -> Any:
 
 
 def over_time(row: Row, figure: str = "waf", axes: Any = None) -> Any:
-    """A figure of a row's series over simulated time, such as ``waf``, ``iops`` or ``p99_ns``."""
+    """Plots a figure of a row's series over simulated time, such as ``waf``, ``iops`` or
+    ``p99_ns``."""
     axes = _axes(axes, (7, 3))
     series = [it for it in row["series"] if it[figure] is not None]
     axes.step([it["at_ns"] / 1e9 for it in series], [it[figure] for it in series], where="post")

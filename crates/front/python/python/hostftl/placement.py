@@ -1,8 +1,8 @@
-"""Rules of placement and of collection in Python, tried on a log of segments.
+"""Placement rules and victim policies in Python, evaluated on a segment log.
 
 The log has no clock and no drive: blocks of 4 KiB are appended to the open segment of their class,
-and segments are collected when few are free. What comes out is write amplification. A rule that
-proves itself here can be written as a policy of ``log`` (docs/HACKING.md).
+and segments are collected when few are free. The result is write amplification. A rule with good
+results can be implemented as a policy of ``log`` (docs/HACKING.md).
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from .errors import UsageError
 from .rows import Record
 from .words import one
 
-#: The age of a block that was never written.
+#: Age of a block that was never written.
 NEVER = np.iinfo(np.uint64).max
 
 
 class Placement:
-    """Which segments writes and copies go to. Derive from it, and override ``write`` and ``copy``.
+    """A rule that assigns writes and copies to classes. Subclasses override ``write`` and ``copy``.
 
-    Rules are asked in batches: about the next writes of the host, several thousand at once, and
-    about what is valid in a segment that is collected. So ``write`` may answer for writes that come
-    a little after what ``collected`` told last.
+    Rules are called in batches: for several thousand upcoming writes of the host, and for all valid
+    blocks of a collected segment. Therefore ``write`` may return classes for writes that happen
+    shortly after the latest call of ``collected``.
     """
 
-    #: How many classes there are, from 1 to 32; each has an open segment.
+    #: Number of classes, from 1 to 32. Each has an open segment.
     classes: int = 1
 
     def write(self, lba: np.ndarray, age: np.ndarray) -> np.ndarray:
-        """The class of each of the next writes of the host.
+        """Returns the class of each of the next writes of the host.
 
         Args:
             lba: The blocks, uint32 of shape (writes,).
-            age: Blocks that the host wrote since each was written last, uint64 of that shape;
-                :data:`NEVER` where it is new.
+            age: Number of blocks that the host wrote since the last write of each, uint64 of that
+                shape; :data:`NEVER` for a new block.
 
         Returns:
             Integers from 0 to ``classes - 1`` of that shape.
@@ -45,13 +45,13 @@ class Placement:
         return np.zeros(len(lba), np.uint8)
 
     def copy(self, lba: np.ndarray, age: np.ndarray, source: int) -> np.ndarray:
-        """The class of each valid block of a segment of class ``source`` that is collected; arguments
-        and result as those of :meth:`write`."""
+        """Returns the class of each valid block of a collected segment of class ``source``.
+        Arguments and result are those of :meth:`write`."""
         return np.zeros(len(lba), np.uint8)
 
     def collected(self, source: int, lifespan: int) -> None:
-        """A segment of class ``source`` was collected, ``lifespan`` blocks of the host's after it
-        got its first one."""
+        """Reports that a segment of class ``source`` was collected, ``lifespan`` host blocks after
+        its first one."""
 
     def _write(self, lba: bytes, age: bytes) -> bytes:
         return _classes(self.write(np.frombuffer(lba, np.uint32), np.frombuffer(age, np.uint64)))
@@ -69,19 +69,19 @@ def _classes(answer: Any) -> bytes:
 
 
 class Collection:
-    """Which segments are collected. Derive from it, and override ``choose``."""
+    """A victim policy. Subclasses override ``choose``."""
 
     def choose(self, valid: np.ndarray, age: np.ndarray, classes: np.ndarray) -> Any:
-        """Which of the sealed segments to collect, the first first.
+        """Returns the sealed segments to collect, in order.
 
         Args:
-            valid: Valid blocks of each, uint32 of shape (segments,).
-            age: Blocks that the host wrote since each was sealed, uint64 of that shape.
+            valid: Valid blocks of each segment, uint32 of shape (segments,).
+            age: Number of blocks that the host wrote since each was sealed, uint64 of that shape.
             classes: The class of each, uint8 of that shape.
 
         Returns:
-            A place in the arrays, or several: they are collected in this order until enough is
-            free, so that several ask less often.
+            One or several indices into the arrays. The segments are collected in this order until
+            enough are free, so several indices reduce the number of calls.
         """
         raise NotImplementedError
 
@@ -106,32 +106,32 @@ def place(
     batch: int = 4096,
     seed: int = 1,
 ) -> Record:
-    """Writes a workload's blocks to a log of segments.
+    """Writes the blocks of a workload to a segment log.
 
-    Addresses are packed, and only writes count. The log is as large as what the workload writes, and
-    ``spare`` more.
+    Addresses are packed, and only writes are used. The log has the size of the written addresses
+    plus ``spare``.
 
     Args:
-        trace: A trace or synthetic workload, as :func:`hostftl.compare` takes it.
-        placement: ``"none"``, ``"two"`` (copies have a class of their own), ``"sepbit"`` (Wang et
-            al., FAST 2022), ``"frequency"`` (how often a block is written), ``"hazard"``
-            (the same, with a byte for each block), ``"rates"`` and ``"future"`` (which know how
-            often, and when, each block is written), or a rule of one's own.
+        trace: A trace or synthetic workload, as for :func:`hostftl.compare`.
+        placement: ``"none"``, ``"two"`` (a separate class for copies), ``"sepbit"`` (Wang et al.,
+            FAST 2022), ``"frequency"`` (by write frequency), ``"hazard"`` (the same, with one byte
+            per block), ``"rates"`` and ``"future"`` (with perfect knowledge of the frequency, or
+            the time of the next write, of each block), or a :class:`Placement`.
         gc: ``"greedy"``, ``"fifo"``, ``"random"``, ``"cost-benefit"``, ``"declining-cost"``,
-            ``"d-choices:10"``, or a rule of one's own.
-        segment: Blocks of 4 KiB of a segment.
-        spare: The share of the log that is spare.
-        rounds: How often the workload is played; the last time counts.
-        fill: Whether everything is written once, in order, before.
-        batch: Writes that a rule of placement is asked about at once.
-        seed: Fixes everything that is chosen at random.
+            ``"d-choices:10"``, or a :class:`Collection`.
+        segment: Blocks of 4 KiB per segment.
+        spare: The share of the log that is over-provisioning.
+        rounds: The number of repetitions of the workload; the last one is measured.
+        fill: Whether every block is written once, in order, before.
+        batch: The number of writes per call of a placement rule.
+        seed: The seed of all random choices.
 
     Returns:
-        ``waf``, ``written_blocks``, ``copied_blocks``, ``collected_segments``, ``blocks`` (how many
-        there are), and ``seconds`` of real time.
+        ``waf``, ``written_blocks``, ``copied_blocks``, ``collected_segments``, ``blocks`` (their
+        number), and ``seconds`` of real time.
 
     Raises:
-        UsageError, StudyError: As :func:`hostftl.compare`; and what a rule raises.
+        UsageError, StudyError: As in :func:`hostftl.compare`; and exceptions of a rule.
     """
     if not 0 < spare <= 0.9 or rounds < 1 or batch < 1:
         raise UsageError("spare is above 0 and up to 0.9; rounds and batch are at least 1")

@@ -1,4 +1,4 @@
-"""What a study comes to: rows with attributes, and tables of them."""
+"""Results of a study: rows with attributes, and tables of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import _native
 
 
 class Record(dict):
-    """A part of a result: a dictionary whose keys are attributes too, with an underscore where the
-    key has a hyphen."""
+    """A part of a result: a dictionary whose keys are also attributes, with underscores for
+    hyphens."""
 
     def __getattr__(self, name: str) -> Any:
         for key in (name, name.replace("_", "-")):
@@ -27,7 +27,8 @@ class Record(dict):
 
 
 class Row(Record):
-    """What one layer came to. The names end with their units; see the type stub for all of them."""
+    """Results of one combination. The names end with their units; the type stub lists all of them.
+    """
 
     def __repr__(self) -> str:
         waf = self["waf_total"]
@@ -44,13 +45,13 @@ class Hole(Record):
 
 
 def _read(text: str) -> list[Row | Hole]:
-    """The rows and holes of the command line's JSON, in their order."""
+    """Parses the rows and holes of the command line's JSON, in order."""
     values = json.loads(text, object_hook=Record)
     return [Hole(value) if "failed" in value else Row(value) for value in values]
 
 
 class Columns:
-    """Figures as columns of one length, the lines of ``hostftl compare --csv``."""
+    """Figures as columns of equal length, the lines of ``hostftl compare --csv``."""
 
     def __init__(self, columns: list[tuple[str, str, list]]):
         self._columns = columns
@@ -59,15 +60,17 @@ class Columns:
         return len(self._columns[0][2]) if self._columns else 0
 
     def to_numpy(self) -> dict[str, np.ndarray]:
-        """The columns of ``hostftl compare --csv``, an array of shape (rows and holes,) for each.
+        """Returns the columns of ``hostftl compare --csv``, each as an array of shape (rows and
+        holes,).
 
-        Texts are objects, flags bool, counts int64 and measures float64. A count that some row does
-        not have makes its column float64 with NaN there.
+        Texts are objects, flags bool, counts int64 and measures float64. A column of counts with
+        missing values is float64 with NaN.
         """
         return {name: _array(kind, cells) for name, kind, cells in self._columns}
 
     def to_pandas(self) -> Any:
-        """The same columns as a ``pandas.DataFrame``; counts that may be missing are ``Int64``."""
+        """Returns the same columns as a ``pandas.DataFrame``; counts with missing values are
+        ``Int64``."""
         import pandas
 
         kinds = {"flag": "bool", "text": "object", "whole": "Int64", "real": "float64"}
@@ -78,7 +81,7 @@ class Columns:
         return pandas.DataFrame(columns)
 
     def to_polars(self) -> Any:
-        """The same columns as a ``polars.DataFrame``; what is missing is null."""
+        """Returns the same columns as a ``polars.DataFrame``; missing values are null."""
         import polars
 
         kinds = {
@@ -92,29 +95,29 @@ class Columns:
         )
 
     def write_csv(self, path: str | os.PathLike) -> None:
-        """Writes the file that ``hostftl compare --csv`` writes."""
+        """Writes the file of ``hostftl compare --csv``."""
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(_native.csv(self._columns))
 
     def write_parquet(self, path: str | os.PathLike) -> None:
-        """Writes the file that ``hostftl compare --parquet`` writes."""
+        """Writes the file of ``hostftl compare --parquet``."""
         with open(path, "wb") as file:
             file.write(_native.parquet(self._columns))
 
 
 class Table(Columns):
-    """Rows in the order of workloads, drives, states and layers; combinations that could not be made
-    are holes between them.
+    """Rows in the order of workloads, drives, states and layers. Combinations that failed are holes
+    between them.
 
-    It can be pickled, and tables of the same version can be added.
+    Tables can be pickled, and tables of the same version can be added.
 
     Attributes:
-        summary: With several seeds, for each combination what they come to: ``layer``, ``drive``,
+        summary: With several seeds, the statistics of each combination: ``layer``, ``drive``,
             ``workload``, ``warm``, and for ``waf``, ``busy_ratio``, ``iops``, ``read_p99_ns`` and
             ``write_p99_ns`` a record of ``mean``, ``deviation``, ``half_interval`` (of the 95 %
-            interval) and ``seeds``, or None. A table that was added has those of both.
-        alike: With several seeds, the pairs of ``layers`` that do not differ in ``waf``: the 95 %
-            ``interval`` of their difference, seed by seed, has zero in it.
+            confidence interval) and ``seeds``, or None. The sum of two tables has those of both.
+        alike: With several seeds, the pairs of ``layers`` without a significant difference in
+            ``waf``: the 95 % ``interval`` of their paired difference contains zero.
     """
 
     def __init__(
@@ -131,12 +134,12 @@ class Table(Columns):
 
     @property
     def rows(self) -> list[Row]:
-        """What was made."""
+        """The finished rows."""
         return [it for it in self._all if isinstance(it, Row)]
 
     @property
     def holes(self) -> list[Hole]:
-        """What could not be made, with the reasons."""
+        """The combinations without a row, with the reasons."""
         return [it for it in self._all if isinstance(it, Hole)]
 
     def __len__(self) -> int:
@@ -162,11 +165,11 @@ class Table(Columns):
         return f"Table of {len(self.rows)} rows and {len(self.holes)} holes\n" + "\n".join(lines)
 
     def where(self, **wanted: Any) -> list[Row]:
-        """The rows that have these values, as in ``table.where(layer="log", warm="steady")``."""
+        """Returns the rows with these values, as in ``table.where(layer="log", warm="steady")``."""
         return [row for row in self.rows if all(row[key] == it for key, it in wanted.items())]
 
     def to_list(self) -> list[dict]:
-        """Rows and holes in their order, as ``hostftl compare --json`` prints them."""
+        """Returns rows and holes in order, like ``hostftl compare --json``."""
         return list(self._all)
 
 
@@ -183,8 +186,8 @@ def _array(kind: str, cells: list) -> np.ndarray:
 def _joined(
     one: list[tuple[str, str, list]], ones: int, two: list[tuple[str, str, list]], twos: int
 ) -> list[tuple[str, str, list]]:
-    """The columns of two tables below each other; what only one has is a parameter, and empty in the
-    other. Parameters are by name, between the figures and the reason of a hole."""
+    """Concatenates the columns of two tables. Columns that only one has are parameters, and empty
+    in the other. Parameters are sorted by name, between the figures and the reason of a hole."""
     kinds = {name: kind for name, kind, _ in [*one, *two]}
     has_one, has_two = ({name: cells for name, _, cells in it} for it in (one, two))
     figures = [name for name, _, _ in one if name in has_two and name != "failed"]

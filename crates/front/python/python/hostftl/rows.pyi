@@ -1,6 +1,6 @@
-"""The types of results. Every class here is a dictionary; its keys are attributes, and a hyphen in a
-key is an underscore in the attribute. Figures that end with ``_ns`` are nanoseconds of simulated
-time, with ``_bytes`` bytes; None is a figure that there is nothing to divide by for, or no request."""
+"""Types of results. Every class is a dictionary whose keys are also attributes, with underscores
+for hyphens. Figures that end with ``_ns`` are nanoseconds of simulated time, those with ``_bytes``
+bytes. A figure is None if its divisor is zero or there was no such request."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ import numpy as np
 Progress = Callable[[float], object]
 
 class Record(dict[str, Any]):
-    """A part of a result: a dictionary whose keys are attributes too."""
+    """A part of a result: a dictionary whose keys are also attributes."""
 
     def __getattr__(self, name: str) -> Any: ...
 
 class Legs(Record):
-    """Where the mean of a latency went, in ns; the legs sum up to it."""
+    """Breakdown of a mean latency, in ns; the legs add up to it."""
 
     layer: int
     """In the layer and before it."""
@@ -49,14 +49,14 @@ class Latency(Record):
     """Where the mean of those about p99 and above went."""
 
 class LatencyNs(Record):
-    """Latencies by kind of request, None where there was none."""
+    """Latencies by kind of request; None if there was none."""
 
     read: Latency | None
     write: Latency | None
     flush: Latency | None
 
 class Busy(Record):
-    """How long dies were busy, in ns, by what for."""
+    """Busy time of the dies in ns, by purpose."""
 
     read: int
     """Reading for the host."""
@@ -90,7 +90,7 @@ class ByCause(Record):
     journal: int
 
 class DeviceRow(Record):
-    """What one device of the stack did."""
+    """Results of one device of the stack."""
 
     drive: str
     role: Literal["data", "fast", "slow", "journal"]
@@ -109,14 +109,14 @@ class DeviceRow(Record):
     host_tb_by_most_worn: float | None
 
 class Bar(Record):
-    """Segments that were erased from ``from`` to ``to`` times; ``bar["from"]``, for Python has the
-    word for itself."""
+    """Number of segments with ``from`` to ``to`` erases; use ``bar["from"]``, because ``from`` is a
+    keyword of Python."""
 
     to: int
     segments: int
 
 class Erases(Record):
-    """Erases of a segment during the run."""
+    """Erases per segment during the run."""
 
     mean: float
     p50: int
@@ -126,7 +126,7 @@ class Erases(Record):
     histogram: list[Bar]
 
 class Life(Record):
-    """What the host can write before the flash is worn out, in 10^12 bytes."""
+    """Amount of data that the host can write until the flash is worn out, in 10^12 bytes."""
 
     cycles: int
     """Erases that a block survives."""
@@ -144,7 +144,7 @@ class Energy(Record):
     nj_by_cause: ByCause
 
 class Interval(Record):
-    """A part of the simulated time."""
+    """An interval of the simulated time."""
 
     at_ns: int
     iops: float
@@ -155,7 +155,7 @@ class Interval(Record):
     """The part of the time that a die worked, on average."""
 
 class Row(Record):
-    """What one layer came to on one drive, in one state, under one workload."""
+    """Results of one layer on one drive, in one state, under one workload."""
 
     layer: str
     """The layer with its parameters; ``passthrough`` is none."""
@@ -248,16 +248,16 @@ class Hole(Record):
     """The reason."""
 
 class Columns:
-    """Figures as columns of one length."""
+    """Figures as columns of equal length."""
 
     def __init__(self, columns: list[tuple[str, str, list[Any]]]) -> None: ...
     def __len__(self) -> int: ...
     def to_numpy(self) -> dict[str, np.ndarray]:
-        """A column of shape (lines,) for each name of ``--csv``."""
+        """Returns an array of shape (lines,) for each column of ``--csv``."""
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` of the same columns."""
+        """Returns a ``pandas.DataFrame`` of the same columns."""
     def to_polars(self) -> Any:
-        """A ``polars.DataFrame`` of the same columns."""
+        """Returns a ``polars.DataFrame`` of the same columns."""
     def write_csv(self, path: str | os.PathLike[str]) -> None: ...
     def write_parquet(self, path: str | os.PathLike[str]) -> None: ...
 

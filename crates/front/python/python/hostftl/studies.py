@@ -11,7 +11,7 @@ from .errors import TraceWarning, ViolationError
 from .rows import Progress, Row, Table
 from .words import maybe, one, share, texts
 
-#: The states of a drive that ``compare`` shows unless told otherwise, as on the command line.
+#: Default states of a drive for ``compare``, as on the command line.
 STATES = tuple(_native.STATES.split(","))
 
 
@@ -32,37 +32,38 @@ def compare(
     warm_cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Table:
-    """Runs each trace through each layer over a model of each drive, in each state.
+    """Runs each trace on each layer over a model of each drive, in each state.
 
-    This is ``hostftl compare``: the same figures to the last digit, the same defaults. The
-    interpreter's lock is free meanwhile, and Ctrl-C ends it.
+    This is ``hostftl compare``, with the same figures to the last digit and the same defaults. The
+    interpreter's lock is released during the work, and Ctrl-C cancels it.
 
     Args:
-        traces: Traces and synthetic workloads, one or several: a :class:`Trace`, a path, a text
+        traces: Traces and synthetic workloads, one or several: a :class:`Trace`, a path, or a text
             such as ``"file.csv:format=msr,dev=0"`` or ``"synth:uniform:size=4k,span=64m"``.
-        drives: Drive models and stacks, one or several: a :class:`Drive`, ``"tlc"``, ``"4*tlc"``, a TOML file.
-        layers: Layers, one or several, perhaps with parameters as in ``"hard:spare=10"``; those
-            that suit the drives when it is None.
-        warm: What the drive holds before: ``"new"``, ``"fill=70%"``, ``"steady"``, ``"self=70%"``,
-            one or several.
-        export: What the host can address in every row: a share as 0.8 or ``"80%"``, or a size in
-            bytes or as ``"1g"``.
-        closed_loop: Keep so many requests under way instead of following the trace's times.
+        drives: Drive models and stacks, one or several: a :class:`Drive`, ``"tlc"``, ``"4*tlc"``,
+            or a TOML file.
+        layers: Layers, one or several, with optional parameters as in ``"hard:spare=10"``; None
+            selects defaults for the drives.
+        warm: The state of the drive before the workload: ``"new"``, ``"fill=70%"``, ``"steady"``,
+            ``"self=70%"``, one or several.
+        export: The exported capacity of every row: a share as 0.8 or ``"80%"``, or a size in bytes
+            or as ``"1g"``.
+        closed_loop: The queue depth of a closed loop, which replaces the trace's times.
         compact: Pack the addresses that the trace touches.
-        skip_bad: Count bad lines of a trace and leave them out.
-        seed: Fixes everything that is chosen at random.
-        seeds: Make every row with so many seeds, from ``seed`` on: ``table.summary`` has what they
-            come to, and ``table.alike`` which layers do not differ.
-        threads: Rows made at the same time; one per core when it is None.
-        memory: Memory that all rows under way may take, in bytes or as ``"2g"``.
-        warm_cache: A folder that keeps aged stacks.
-        progress: Called about twenty times a second with the share of the requests that was played,
-            from 0 to 1; what it raises ends the study.
+        skip_bad: Count and skip invalid lines of a trace.
+        seed: The seed of all random choices.
+        seeds: Run every row with this number of seeds, starting at ``seed``: ``table.summary`` has
+            their statistics, and ``table.alike`` the layers without a significant difference.
+        threads: The maximum number of rows in progress; None means one per core.
+        memory: The memory limit for all rows in progress, in bytes or as ``"2g"``.
+        warm_cache: A folder for preconditioned stacks.
+        progress: Called about twenty times per second with the share of the requests that was
+            played, from 0 to 1; an exception cancels the study.
 
     Raises:
-        UsageError: What was asked makes no sense.
-        StudyError: A trace can't be read, or no row could be made.
-        ViolationError: A conservation law does not hold.
+        UsageError: The request is invalid.
+        StudyError: A trace can't be read, or no row succeeded.
+        ViolationError: A conservation law was violated.
     """
     asked = {
         "workloads": texts(traces),
@@ -93,11 +94,11 @@ def compare(
 def run(
     trace: Any, drive: Any = "hatl-2g", layer: Any = "none", *, warm: Any = "new", **options: Any
 ) -> Row:
-    """Runs one trace through one layer on one drive: one row of :func:`compare`, whose other
-    options it takes.
+    """Runs one trace on one layer and one drive: a single row of :func:`compare`, with the same
+    options.
 
     Raises:
-        UsageError, StudyError, ViolationError: As :func:`compare`.
+        UsageError, StudyError, ViolationError: As in :func:`compare`.
     """
     trace, drive = one(trace, "trace"), one(drive, "drive")
     layer, warm = one(layer, "layer"), one(warm, "state")

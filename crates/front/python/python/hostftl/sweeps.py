@@ -1,4 +1,4 @@
-"""Sweeps: every combination of a grid with several seeds, each a cell, made by threads of this
+"""Sweeps: all combinations of a grid with several seeds. Each is a cell, run by threads of this
 process or by any executor."""
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from .errors import Error, StudyError, TraceWarning, UsageError, ViolationError
 from .rows import Columns, Progress, Record
 from .words import maybe, share, text
 
-#: How often a cell is tried again when its worker died.
+#: Number of retries of a cell whose worker died.
 RETRIES = 2
 
 _KEYS = {"traces", "drives", "layers", "warm", "export", "closed_loop", "seeds", "compact", "skip_bad"}
 
 
 class Cells(Columns):
-    """All cells of a sweep, a line each, in the order of the grid, seeds last.
+    """All cells of a sweep, one line each, in the order of the grid with seeds last.
 
     Attributes:
-        summary: For each combination what its seeds come to: ``layer``, ``drive``, ``workload``,
-            ``warm``, and for ``waf``, ``busy_ratio``, ``iops``, ``read_p99_ns`` and ``write_p99_ns``
-            a record of ``mean``, ``deviation``, ``half_interval`` (of the 95 % interval) and
-            ``seeds``, or None.
+        summary: Statistics of each combination over its seeds: ``layer``, ``drive``, ``workload``,
+            ``warm``, and for ``waf``, ``busy_ratio``, ``iops``, ``read_p99_ns`` and
+            ``write_p99_ns`` a record of ``mean``, ``deviation``, ``half_interval`` (of the 95 %
+            confidence interval) and ``seeds``, or None.
     """
 
     def __init__(self, columns: list[tuple[str, str, list]], summary: list[Record]):
@@ -51,32 +51,31 @@ def sweep(
     warm_cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Cells:
-    """Makes every cell of ``grid`` that is not yet in the folder ``out``, and puts all together.
+    """Runs every cell of ``grid`` that is not yet in the folder ``out``, and joins all cells.
 
-    The cells are those of ``hostftl sweep`` with the same plan, to the byte: a sweep that was
-    interrupted goes on where it was, whoever began it.
+    The cells equal those of ``hostftl sweep`` with the same plan, to the byte. An interrupted sweep
+    continues at its first missing cell, whichever program started it.
 
     Args:
-        grid: A plan as docs/STUDIES.md has it: a mapping with ``traces`` and perhaps ``drives``,
-            ``layers``, ``warm``, ``export``, ``closed_loop``, ``seeds`` (how many, or which),
-            ``compact``, ``skip_bad``, where ``{a,b}`` within a text stands for one of each; or the
-            path of a TOML file.
+        grid: A plan as in docs/STUDIES.md: the path of a TOML file, or a mapping with ``traces``
+            and optional ``drives``, ``layers``, ``warm``, ``export``, ``closed_loop``, ``seeds`` (a
+            number, or a list), ``compact``, ``skip_bad``. ``{a,b}`` in a text expands to one text
+            for each alternative.
         out: The folder of the cells.
-        executor: What makes them: anything with ``submit(function, *arguments)`` that gives futures
-            of ``concurrent.futures``, such as a process pool, joblib's loky, or Dask's
-            ``client.get_executor()``. Each cell is a task, and comes back as some 30 KB; the workers
-            need the package and the traces, and no folder in common. A cell whose worker died is
-            made again elsewhere. None is threads of this process.
-        threads: Cells made at the same time in this process; one per core when it is None.
-        memory: Memory that the cells of a process may take, in bytes or as ``"2g"``.
-        warm_cache: A folder that keeps aged stacks.
-        progress: Called with the share of the missing cells that is made, from 0 to 1.
+        executor: An object with ``submit(function, *arguments)`` that returns futures of
+            ``concurrent.futures``, such as a process pool, joblib's loky, or Dask's
+            ``client.get_executor()``. Each cell is a task that returns about 30 KB. The workers
+            need the package and the traces, but no shared folder. A cell whose worker died is run
+            again elsewhere. None uses threads of this process.
+        threads: The maximum number of cells in progress in this process; None means one per core.
+        memory: The memory limit for the cells of a process, in bytes or as ``"2g"``.
+        warm_cache: A folder for preconditioned stacks.
+        progress: Called with the completed share of the missing cells, from 0 to 1.
 
     Raises:
-        UsageError: The plan makes no sense.
-        StudyError: A trace can't be read, or cells could not be made here; those that were made
-            are kept.
-        ViolationError: A conservation law does not hold.
+        UsageError: The plan is invalid.
+        StudyError: A trace can't be read, or cells failed on this machine; finished cells are kept.
+        ViolationError: A conservation law was violated.
     """
     plan, out = _plan(grid), os.fspath(out)
     means = (maybe(memory), None if warm_cache is None else os.fspath(warm_cache))
@@ -96,7 +95,7 @@ def sweep(
 def _distribute(
     plan: str, means: tuple, missing: list[int], executor: Any, out: str, progress: Progress | None
 ) -> None:
-    """Makes the missing cells by the executor, and keeps each as it comes."""
+    """Runs the missing cells with the executor, and stores each when it is done."""
     left: dict[Future, tuple[int, int]] = {}
     not_here: list[str] = []
     violation = None
@@ -135,14 +134,14 @@ def _distribute(
 
 
 def make_cell(plan: str, means: tuple, index: int) -> tuple[list[tuple[str, bytes]], list[str], Any]:
-    """The task of a worker: makes cell ``index``; gives its name and bytes, why it could not be made
-    here, and a broken law."""
+    """The task of a worker. Runs cell ``index``, and returns its name and bytes, the failures of
+    this machine, and a violated law."""
     return _opened(plan, means).make([index])
 
 
 @lru_cache(maxsize=1)
 def _opened(plan: str, means: tuple) -> Any:
-    """The plan with its workloads, which a worker reads once."""
+    """Returns the plan with its workloads, which each worker reads once."""
     return _native.Sweep(plan, 1, *means)
 
 
@@ -154,7 +153,7 @@ def _check(not_here: list[str], violation: str | None) -> None:
 
 
 def _plan(grid: Any) -> str:
-    """The plan as TOML."""
+    """Formats the plan as TOML."""
     if not isinstance(grid, Mapping):
         with open(grid, encoding="utf-8") as file:
             return file.read()
@@ -175,5 +174,5 @@ def _value(key: str, value: Any) -> str:
     if key in ("closed_loop", "seeds"):
         return json.dumps([int(word) for word in words])
     word = share if key == "export" else text
-    # A text of JSON is one of TOML.
+    # A JSON string is a valid TOML string.
     return json.dumps([word(it) for it in words], ensure_ascii=False)

@@ -15,16 +15,16 @@ from .errors import TraceWarning, UsageError
 from .rows import Record
 from .words import options, text
 
-#: The operations by the codes that ``to_numpy`` gives.
+#: Operations, indexed by the codes of ``to_numpy``.
 OPS = ("read", "write", "flush", "discard")
-#: What ``saved`` is where nothing is known of the data.
+#: Value of ``saved`` for data of unknown compressibility.
 UNKNOWN = 255
 
 
 class Trace:
-    """A trace in a file, or a synthetic workload; nothing is read before it is needed.
+    """A trace in a file, or a synthetic workload. Nothing is read before it is needed.
 
-    It is the text that the command line takes, ``str(trace)``, and can be pickled.
+    ``str(trace)`` is the text for the command line. A trace can be pickled.
     """
 
     def __init__(self, text_: str | os.PathLike[str], *, skip_bad: bool = False):
@@ -46,23 +46,23 @@ class Trace:
         compress: float | str | None = None,
         skip_bad: bool = False,
     ) -> Trace:
-        """A trace file. Its content tells the format unless it is named.
+        """Opens a trace file. The format is detected from the content unless it is given.
 
         Args:
-            path: The file, perhaps compressed.
-            format: The name of its format, as docs/TRACES.md has them.
-            dev: The one device whose requests count, a number or ``"major:minor"``.
+            path: The file, which may be compressed.
+            format: The name of its format, as in docs/TRACES.md.
+            dev: The only device whose requests are used, a number or ``"major:minor"``.
             time: The unit of its times: ``"ns"``, ``"us"``, ``"ms"``, ``"s"``.
-            op: ``"R"`` or ``"W"``, in a format without operations.
-            id: ``"sectors"`` or ``"bytes"``, in a format with objects.
+            op: ``"R"`` or ``"W"``, for a format without operations.
+            id: ``"sectors"`` or ``"bytes"``, for a format with objects.
             shift: Bytes added to every address, a multiple of 512.
-            loop: How often it is read, one round after the other.
-            compress: How well the written data compresses: 2.9 is a ratio, ``"67%"`` what is saved.
-            skip_bad: Count bad lines and leave them out.
+            loop: The number of repetitions.
+            compress: The compressibility of the written data: 2.9 is a ratio, ``"67%"`` a saving.
+            skip_bad: Count and skip invalid lines.
 
         Raises:
-            StudyError: There is no such file.
-            UsageError: An option makes no sense.
+            StudyError: The file does not exist.
+            UsageError: An option is invalid.
         """
         keys = ("format", "dev", "time", "op", "id", "shift", "loop", "compress")
         values = (format, dev, time, op, id, shift, loop, compress)
@@ -73,12 +73,13 @@ class Trace:
 
     @classmethod
     def synth(cls, pattern: str = "uniform", **given: Any) -> Trace:
-        """A synthetic workload: ``Trace.synth("zipf", size="4k", span="1g", count=100_000)``.
+        """Creates a synthetic workload: ``Trace.synth("zipf", size="4k", span="1g",
+        count=100_000)``.
 
         Args:
-            pattern: ``uniform``, ``zipf``, ``skew``, ``moving``, ``sequential``, ``mix``, or ``like``
-                with the name of a volume as ``volume``.
-            given: What docs/TRACES.md has for it, such as ``size``, ``span``, ``count``, ``read``
+            pattern: ``uniform``, ``zipf``, ``skew``, ``moving``, ``sequential``, ``mix``, or
+                ``like`` with the name of a volume as ``volume``.
+            given: The options in docs/TRACES.md, such as ``size``, ``span``, ``count``, ``read``
                 (per cent), ``iops``, ``flush``, ``theta``, ``hot``, ``share``, ``compress``.
         """
         volume = given.pop("volume", None)
@@ -89,14 +90,15 @@ class Trace:
 
     @classmethod
     def write(cls, path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Trace:
-        """Writes a trace file that must not exist: ``.csv``, ``.hft`` or ``.flat``, perhaps with ``.zst``.
+        """Writes a trace file that must not exist: ``.csv``, ``.hft`` or ``.flat``, optionally with
+        ``.zst``.
 
         Args:
             path: The file.
             columns: Arrays of one shape (requests,): ``lba`` and ``sectors`` in sectors of 512
-                bytes; perhaps ``t_ns`` (0 unless given), ``op`` as a code of ``hostftl.OPS`` (write
-                unless given), ``dev`` (0), ``saved`` (per cent that compressing saves, 255: not
-                known).
+                bytes; optionally ``t_ns`` (default 0), ``op`` as a code of ``hostftl.OPS`` (default
+                write), ``dev`` (default 0), ``saved`` (percentage saved by compression; 255, the
+                default, is unknown).
         """
         kinds = {"t_ns": "u8", "op": "u1", "dev": "u4", "lba": "u8", "sectors": "u8", "saved": "u1"}
         unknown = set(columns) - set(kinds)
@@ -114,8 +116,8 @@ class Trace:
         return cls(path)
 
     def info(self, *, seed: int = 1) -> Record:
-        """What it is like, as ``hostftl trace info --json``: mix, sizes in bytes, working set,
-        times in ns, how often pages of 4 KiB are written."""
+        """Returns the properties of the trace, like ``hostftl trace info --json``: mix, sizes in
+        bytes, working set, times in ns, and the number of writes per page of 4 KiB."""
         info: Record = json.loads(_native.trace_info(self._asked(seed)), object_hook=Record)
         for told in info["warnings"]:
             warnings.warn(told, TraceWarning, stacklevel=2)
@@ -124,16 +126,16 @@ class Trace:
     def to_numpy(
         self, *, compact: bool = False, limit: int | None = None, seed: int = 1
     ) -> dict[str, np.ndarray]:
-        """The requests as read-only arrays of shape (requests,).
+        """Returns the requests as read-only arrays of shape (requests,).
 
         ``t_ns`` uint64, from the trace's own zero; ``op`` uint8, an index into ``hostftl.OPS``;
         ``dev`` uint32; ``lba`` and ``sectors`` uint64, in sectors of 512 bytes, 0 for a flush;
-        ``saved`` uint8, per cent that compressing the data saves, 255 where that is not known.
+        ``saved`` uint8, the percentage saved by compression, 255 if unknown.
 
         Args:
             compact: Pack the addresses densely.
-            limit: Requests at most.
-            seed: Fixes what a synthetic workload chooses at random.
+            limit: The maximum number of requests.
+            seed: The seed of random choices in a synthetic workload.
         """
         columns = _native.trace_columns(self._asked(seed, compact, limit))
         return {name: np.frombuffer(data, kind) for name, kind, data in columns}
@@ -162,7 +164,7 @@ class Trace:
 
 
 def _whole(name: str, kind: str, values: Any) -> np.ndarray:
-    """The values of a column as whole numbers that fit."""
+    """Returns the values of a column as integers of its type."""
     found = np.asarray(values)
     if found.size and (found.dtype.kind not in "iub" or found.min() < 0):
         raise UsageError(f"{name}: whole numbers from 0 are expected")

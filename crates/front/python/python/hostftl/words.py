@@ -1,4 +1,4 @@
-"""Python's values as the words that the command line takes."""
+"""Conversion of Python values to texts of the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import UsageError
 
 
 def texts(what: Any) -> list[str]:
-    """One text or several, as the command line takes them."""
+    """Returns one or several values as texts."""
     if isinstance(what, (str, os.PathLike)) or not isinstance(what, Iterable):
         what = [what]
     found = [text(it) for it in what]
@@ -20,12 +20,13 @@ def texts(what: Any) -> list[str]:
 
 
 def text(what: Any) -> str:
-    """One text: of a path, a trace, a drive."""
+    """Returns the text of a value such as a path, a trace or a drive."""
     return os.fspath(what) if isinstance(what, os.PathLike) else str(what)
 
 
 def one(what: Any, name: str) -> str:
-    """The only text of ``what``, which is an option ``name`` of who takes one alone."""
+    """Returns the only text of ``what``, an option ``name`` of a function that accepts a single
+    one."""
     found = texts(what)
     if len(found) != 1:
         raise UsageError(f"this takes one {name}; compare takes several")
@@ -33,7 +34,7 @@ def one(what: Any, name: str) -> str:
 
 
 def share(value: str | float | int | None) -> str | None:
-    """A share of 0.8 as ``80%``; texts and whole numbers, which are bytes, as they are."""
+    """Formats the share 0.8 as ``80%``. Texts and integers, which are bytes, are unchanged."""
     if isinstance(value, float):
         if not 0 < value <= 1:
             raise UsageError(f"`{value}` is no share; write one above 0 and up to 1, as in 0.8")
@@ -42,12 +43,12 @@ def share(value: str | float | int | None) -> str | None:
 
 
 def maybe(value: Any) -> str | None:
-    """A value's text, where there is one."""
+    """Returns the text of a value, or None."""
     return None if value is None else text(value)
 
 
 def options(given: dict[str, Any]) -> list[str]:
-    """``KEY=VALUE`` for each option that has a value; underscores are as the key has them."""
+    """Returns ``KEY=VALUE`` for each option with a value. Underscores in keys are unchanged."""
     words = {True: "true", False: "false"}
     pairs = [(key, it) for key, it in given.items() if it is not None]
     return [f"{key}={words[it] if isinstance(it, bool) else text(it)}" for key, it in pairs]
