@@ -108,6 +108,8 @@ impl Cell<'_> {
             snapshot::save(&world, &warmed, &about, &path)?;
         }
         let drives = self.layer.devices(self.stack);
+        // Even a world that was just aged is loaded from its file, so that rows do not depend on
+        // the state of the cache.
         let (drives, media, warmed) = snapshot::load(&drives, &about, self.warm, &path)?;
         let layer = self.layer(Mode::Open)?;
         let world = World::over(layer, drives, Some(media), HostCosts::default());

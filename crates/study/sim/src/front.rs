@@ -173,6 +173,7 @@ impl Front {
                 return Err(Violation::Request { lba: pending.lba, error });
             }
             pending.parts -= 1;
+            // Parts may complete before the next part of the same request has credits.
             if pending.parts > 0 || pending.cursor < pending.end {
                 continue;
             }

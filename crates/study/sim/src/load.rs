@@ -193,6 +193,7 @@ impl Loaded {
         if let Some(list) = &mut self.list {
             list.push(record);
             if list.bytes() > limit {
+                // Reading continues without the list, because the digest covers all requests.
                 (self.list, self.again) = (None, true);
             }
         }

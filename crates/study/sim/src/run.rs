@@ -34,6 +34,7 @@ pub(crate) fn run(
         stop()
     });
     let (end, was_held_back) = (end.map_err(|error| cell.failed(error))?, player.was_held_back);
+    // Commands that outlast the last completion are part of the work of the run.
     world.drain().map_err(broken)?;
     front.finish(&world);
     let work = Work::of(&world).since(&before);

@@ -204,8 +204,10 @@ impl Sweep {
             if stop() {
                 return;
             }
+            // A panic in one cell must not lose the results of the others.
             match catch_unwind(AssertUnwindSafe(|| run::run(cell, watch, &stop))) {
                 Ok(Ok(Some(row))) if !row.partial => done(*index, Ok(row)),
+                // A cancelled cell is not delivered, so that it is run again later.
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) => failed(*index, why),
                 Err(_) => failed(*index, StudyError::fault(&cell.layer.name, &cell.stack.name)),

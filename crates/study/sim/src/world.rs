@@ -368,6 +368,7 @@ impl<L: Layer, D: Model> World<L, D> {
                     if let Some(at) = timer
                         && self.timer_at.is_none_or(|set| at < set)
                     {
+                        // A later timer event stays in the queue and is ignored when it fires.
                         self.timer_at = Some(at);
                         self.events.push(at, Event::Timer);
                     }

@@ -72,6 +72,7 @@ pub fn mixed_fifo(alpha: f64, classes: &[Class]) -> f64 {
     let waf = |x: f64| -> f64 {
         classes.iter().map(|class| class.rate * waf_at(class.rate / class.fraction * x)).sum()
     };
+    // Solves for `x = α/A`, which is unique because `x·waf(x)` increases with `x`.
     waf(root(0.0, MAX_X, |x| alpha - x * waf(x)))
 }
 
