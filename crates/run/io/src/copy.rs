@@ -1,4 +1,4 @@
-//! Copies of devices: of a whole device that is not in use, or chunk by chunk of one in use.
+//! Copies of devices that are in use, chunk by chunk.
 
 use std::fs::File;
 use std::io;
@@ -14,41 +14,10 @@ use crate::error::IoError;
 use crate::nbd::Shared;
 use crate::transfer::{self, Call, NO_FILE, Transfer};
 
-/// Pages that are copied at once: 4 MiB.
-const PART: usize = 1024;
 /// Bytes of a chunk, the unit in which the driver records changes during a copy.
 const CHUNK: u64 = 1 << 20;
 
 impl Device {
-    /// Copies the window of `from` to the start of this device's window, which must read as zeros,
-    /// and makes the copy durable. Zeros are not written. `tell` is called after each part with the
-    /// number of bytes done.
-    ///
-    /// # Errors
-    /// Errors of the system or the server for either device, with the range.
-    ///
-    /// # Panics
-    /// When this device's window is shorter.
-    pub fn copy_window(&self, from: &Device, tell: &mut dyn FnMut(u64)) -> Result<(), IoError> {
-        let (whole, room) = (from.info().sectors, self.info().sectors);
-        assert!(whole <= room, "a window of {whole} sectors does not fit into one of {room}");
-        let whole = whole * SECTOR as u64;
-        let mut part = vec![Page::default(); PART];
-        let mut done = 0;
-        while done < whole {
-            let bytes = (whole - done).min((PART * BLOCK) as u64);
-            from.move_part(Call::Read, from.window_start() + done, bytes, &mut part)?;
-            let pages = &mut part[..(bytes as usize).div_ceil(BLOCK)];
-            // This device already reads as zeros.
-            if !is_zero(pages) {
-                self.move_part(Call::Write, self.window_start() + done, bytes, pages)?;
-            }
-            done += bytes;
-            tell(done);
-        }
-        self.sync()
-    }
-
     /// Reads `bytes` bytes, which must be whole sectors, from byte `at` of the whole device.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::commands::copying::Copying;
 use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::units::bytes;
 
 /// Change which devices a volume has
@@ -97,9 +98,8 @@ struct Add {
     dry_run: bool,
 }
 
-/// Put another device in the place of one: with parity or a mirror what it lacks is made from the
-/// others, beside clients if the volume is served, and a journal's device lacks nothing; else the
-/// old one is copied, while the volume is not served
+/// Replace a device: one that still answers is copied, and one that is lost is rebuilt from the
+/// others; beside clients if the volume is served
 #[derive(clap::Args)]
 struct Replace {
     /// The volume's file
@@ -270,6 +270,8 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         force: args.force,
         rehearse: args.dry_run,
     };
+    // A copy is cancelled, and the old device stays.
+    interrupt::undo();
     let mut copying = Copying::new(console.is_watched(), "copied");
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
@@ -312,8 +314,8 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         return console.field("next", format!("`{next}`"));
     }
     let next = match served {
-        true => format!("`{next}` ends when all that it lacks is made"),
-        false => format!("`{next}` makes what it lacks while it serves"),
+        true => format!("`{next}` waits for the rebuild"),
+        false => format!("`{next}` rebuilds its missing data while it serves"),
     };
     console.field("next", next)?;
     console.field("then", format!("`hostftl status {volume}` says what is exposed yet"))

@@ -141,10 +141,7 @@ fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Re
         return Ok(());
     }
     let (name, layer) = (volume.display(), &status.layer);
-    let instead = match possible[..] {
-        [] => "it has no background work".into(),
-        _ => format!("wait for {}", possible.join(" or ")),
-    };
+    let instead = format!("wait for {}", possible.join(" or "));
     Err(Failure::usage(format!("{name}: layer {layer} as it is never has a {task}: {instead}")))
 }
 

@@ -1,20 +1,34 @@
-//! Changes of the members of a volume: the process that serves it makes them, or this one, when no
-//! process does.
+//! Changes of the members of a volume: devices that are added, replaced, or brought back.
+//!
+//! The process that serves the volume makes them. When no process does, this one opens the volume
+//! without clients and makes them in the same way. It recovers the volume in memory first, so that
+//! nothing is written when something stands in the way.
 
 use std::path::Path;
+use std::time::Duration;
+
+use hostftl_core::SECTOR;
+use hostftl_io::cancel;
 
 use crate::admin::control::client;
 use crate::admin::operate::operate_here;
-use crate::admin::operator::{Outcome, Wish};
-use crate::change;
+use crate::admin::operator::{Operator, Outcome, Wish};
 use crate::change::add::{AddSpec, Added};
 use crate::change::replace::{ReplaceSpec, Replaced};
+use crate::change::served::is_needed;
 use crate::metadata::config::Config;
 use crate::metadata::modelled;
+use crate::open::gather::OpenOptions;
 use crate::open::names::{DeviceId, complete};
-use crate::open::volume::lock;
-use crate::util::error::Error;
-use crate::util::volume_lock::Sole;
+use crate::open::options::StartOptions;
+use crate::open::volume::{Gathered, find};
+use crate::running::copying::Copying;
+use crate::util::error::{AdminError, Error};
+
+/// How often the progress of a copy is reported.
+const LOOK: Duration = Duration::from_millis(100);
+/// What is noted of a change that was cut off and is finished now.
+const FINISHED: &str = "a change that was cut off is finished";
 
 /// Adds devices to a volume.
 ///
@@ -25,21 +39,32 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
     // The process that serves it may have another working directory.
-    let full = spec.new.iter().map(|name| modelled::full_name(name)).collect::<Result<_, _>>()?;
-    if let Some(done) = client::add(config.uuid, &AddSpec { new: full, ..spec.clone() }) {
+    let new = spec.new.iter().map(|name| modelled::full_name(name)).collect::<Result<_, _>>()?;
+    let full = AddSpec { new, ..spec.clone() };
+    if let Some(done) = client::add(config.uuid, &full) {
         return done.map_err(|error| error.at(&spec.path));
     }
-    let _lock = lock(&spec.path)?;
-    let _sole = Sole::take(config.uuid, &spec.path)?;
-    change::add::add(spec, config)
+    let found = find(&spec.path)?;
+    let come = found.come();
+    if !come.is_empty() && come.iter().map(|it| &it.path).eq(&full.new) {
+        let bytes = found.exported() * SECTOR as u64;
+        finish(found, spec.rehearse)?;
+        let notes = vec![FINISHED.into()];
+        return Ok(Added { devices: come, exported: (bytes, bytes), served: false, notes });
+    }
+    let force = spec.force || full.new.iter().all(|name| found.pending.contains(name));
+    let act =
+        |operator: &Operator, rehearse| operator.add(&AddSpec { force, rehearse, ..spec.clone() });
+    let added = here(found, (&spec.path, 0), spec.rehearse, act)?;
+    Ok(Added { served: false, ..added })
 }
 
-/// Puts a device in the place of another. Data that can't be rebuilt is copied: `tell` hears how
-/// many bytes are, and of how many.
+/// Puts a device in the place of another. When the volume is not served, and the old device is
+/// copied, `tell` hears how many bytes are, and of how many.
 ///
 /// # Errors
-/// When the volume misses others too, the old device has to be copied and can't be
-/// read, or the new one stands in the way. Nothing was changed then.
+/// When another member is missing, the old device has to be copied and can't be read, or the new
+/// one stands in the way. Nothing was changed then.
 pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
@@ -48,9 +73,25 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     if let Some(done) = client::replace(config.uuid, &full) {
         return done.map_err(|error| error.at(&spec.path));
     }
-    let opened = lock(&spec.path)?;
-    let _sole = Sole::take(config.uuid, &spec.path)?;
-    change::replace::replace((spec, &full), config, &opened, tell)
+    let found = find(&spec.path)?;
+    if let Some(new) = found.come().into_iter().find(|it| it.path == full.new) {
+        finish(found, spec.rehearse)?;
+        let old = DeviceId { number: new.number, uuid: String::new(), path: full.old };
+        let notes = vec![FINISHED.into()];
+        return Ok(Replaced { old, new, notes, ..Replaced::default() });
+    }
+    let force = spec.force || found.pending.contains(&full.new);
+    let index = found.resolve(&full.old)?;
+    let act = |operator: &Operator, rehearse| {
+        let old = index.to_string();
+        let spec = ReplaceSpec { old, force, rehearse, ..spec.clone() };
+        let begun = operator.begin_to_replace(&spec)?;
+        let (replaced, Some(copying)) = begun else { return Ok(begun.0) };
+        let copied = wait(&copying, tell)?;
+        Ok(Replaced { copied, copying: false, lacks: !copied, ..replaced })
+    };
+    let replaced = here(found, (&spec.path, 1 << index), spec.rehearse, act)?;
+    Ok(Replaced { served: false, ..replaced })
 }
 
 /// A device that is back.
@@ -87,4 +128,70 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let (running, done) = operate_here(path, &Wish::Online(wanted))?;
     running.stop()?;
     Ok(Back::of(done, false))
+}
+
+/// Finishes a change that was cut off, durably, unless it is only rehearsed.
+fn finish(found: Gathered, rehearses: bool) -> Result<(), Error> {
+    if rehearses {
+        return Ok(());
+    }
+    let volume = found.open(0, &OpenOptions::default())?;
+    volume.start(&StartOptions::default())?.0.stop().map(drop)
+}
+
+/// Changes the members of a volume that is not served: rehearses the change in memory, and then, if
+/// it `is_rehearsal` no more, makes it. The members of the set `replaced` may be missing.
+fn here<T>(
+    found: Gathered,
+    (path, replaced): (&Path, u16),
+    is_rehearsal: bool,
+    mut act: impl FnMut(&Operator, bool) -> Result<T, AdminError>,
+) -> Result<T, Error> {
+    let options = OpenOptions::default();
+    let missing = (0..16).find(|at| replaced >> at & 1 == 1 && found.is_missing(*at));
+    let missing = missing.map(|index| found.incomplete(index));
+    let rehearsal = found.open(replaced, &options)?.rehearse().map_err(|error| match missing {
+        None => error,
+        Some((name, others)) if others.is_empty() => Error::Refused {
+            path: path.into(),
+            why: format!("without {name} it can't be recovered, so nothing was changed: {error}"),
+        },
+        Some((name, others)) => {
+            Error::Refused { path: path.into(), why: is_needed(&name, &others) }
+        }
+    })?;
+    let rehearsed = act(rehearsal.operator(), true).map_err(|error| error.at(path))?;
+    drop(rehearsal);
+    if is_rehearsal {
+        return Ok(rehearsed);
+    }
+    let volume = find(path)?.open(replaced, &options)?;
+    let (running, _) = volume.start(&StartOptions::default())?;
+    let done = act(running.operator(), false);
+    let stopped = running.stop();
+    let done = done.map_err(|error| error.at(path))?;
+    stopped.map(|_| done)
+}
+
+/// Waits for a copy, and cancels it when this process is to end. Returns whether the new device has
+/// all data.
+fn wait(copying: &Copying, tell: &mut dyn FnMut(u64, u64)) -> Result<bool, AdminError> {
+    let mut told = 0;
+    loop {
+        let outcome = copying.wait(LOOK);
+        let (done, all) = copying.progress();
+        if done > told {
+            told = done;
+            tell(done, all);
+        }
+        let interrupted = cancel::check(&copying.new);
+        if interrupted.is_err() {
+            copying.cancel();
+        }
+        match outcome {
+            None => {}
+            Some(Err(_)) if interrupted.is_err() => interrupted?,
+            Some(outcome) => return outcome,
+        }
+    }
 }

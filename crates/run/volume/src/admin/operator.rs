@@ -15,6 +15,7 @@ use crate::change::served::Seats;
 use crate::metadata::config::Config;
 use crate::metadata::settings::change;
 use crate::open::names::{DeviceId, complete};
+use crate::running::copying::Copying;
 use crate::util::error::{AdminError, AdminErrorKind, Error};
 
 /// A command of an operator. A device is named by a path to it, its member number or its UUID.
@@ -104,6 +105,14 @@ impl Operator {
     /// # Errors
     /// Why the new device is not in the place of the old one, in words.
     pub(crate) fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
+        self.begin_to_replace(spec).map(|(replaced, _)| replaced)
+    }
+
+    /// Replaces a device, and returns the copy that was begun, if one was.
+    pub(crate) fn begin_to_replace(
+        &self,
+        spec: &ReplaceSpec,
+    ) -> Result<(Replaced, Option<Arc<Copying>>), AdminError> {
         self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 

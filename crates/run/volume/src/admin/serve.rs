@@ -44,7 +44,8 @@ use crate::util::volume_lock::Sole;
 pub struct Running {
     port: Port,
     thread: Option<JoinHandle<Result<(), IoError>>>,
-    control: Control,
+    /// None in a rehearsal.
+    control: Option<Control>,
     operator: Arc<Operator>,
     /// Ends with the volume.
     _watch: Watch,
@@ -74,32 +75,41 @@ impl Volume {
     ///
     /// # Errors
     /// When the layer can't recover what the devices hold, or the recording can't be made.
-    pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
-        let reads = self.access == Access::ReadOnly;
+    pub fn start(self, options: &StartOptions) -> Result<(Running, Port), Error> {
+        self.run(options, false)
+    }
+
+    /// Recovers the volume in memory, to find out whether a change of its members is possible:
+    /// nothing is written, and no other process can reach the volume.
+    pub(crate) fn rehearse(self) -> Result<Running, Error> {
+        self.run(&StartOptions::default(), true).map(|(running, _)| running)
+    }
+
+    fn run(mut self, options: &StartOptions, rehearses: bool) -> Result<(Running, Port), Error> {
+        let reads = rehearses || self.access == Access::ReadOnly;
+        let rehearsal = self.roster.target().filter(|_| rehearses);
         let _sole = Sole::take(self.config.uuid, &self.path)?;
         let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
+        let events = self.events(rehearses)?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let mut faces = Faces::of(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let (mut driver, mut notes) = (machine.driver, self.notes);
-        notes.extend(machine.note);
-        notes.extend(note);
+        notes.extend(machine.note.into_iter().chain(note));
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
-        let events = Events::kept(&self.path, self.config.uuid).map_err(IoError::Start)?;
         let mut recovery = recover(&mut driver, reads, &events)?;
         faces.tell_of_reconnects(&self.config.devices, &events);
         let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
         let roster = (!reads).then_some(&mut self.roster);
         let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
         let (session, lost) = take_up(options, of, &mut driver, means)?;
-        let news = Arc::new(Mutex::new(recovery));
-        let name = export_name(&self.path, &self.config);
+        let (news, name) = (Arc::new(Mutex::new(recovery)), export_name(&self.path, &self.config));
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean_shutdown = session.as_ref().is_some_and(Session::is_unclean);
-        let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
-        let export = session.iter().fold(export, served_as);
+        let plain = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
+        let export = session.iter().fold(plain, served_as);
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let (latencies, waker) = (Arc::<Mutex<Latencies>>::default(), machine.waker.clone());
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
@@ -117,10 +127,11 @@ impl Volume {
         let live = Live::new(faces, news, latencies, watched.clone());
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
-        let (port_too, of) = (port.clone(), (&self.config, self.layer));
-        let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
+        let (of, how) = ((&self.config, self.layer), (session.clone(), rehearsal));
+        let seats = Seats::new(&self.path, port.clone(), &live, of, how);
         let operator = Arc::new(Operator::new(seats));
-        let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
+        let listen = || Control::listen(self.config.uuid, live.clone(), operator.clone());
+        let control = (!rehearses).then(listen).transpose()?;
         let (of, events) = ((options, &self.config), &live.watched.events);
         let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
         session.iter().try_for_each(serving)?;
@@ -131,7 +142,7 @@ impl Volume {
         let resume = || Scrubbing::resume(&self.path, options.scrub_every, port.clone());
         let _watch = Watch::begin(watched, (!reads).then(resume))?;
         let running = Running {
-            port: port_too,
+            port: port.clone(),
             thread,
             control,
             operator,
@@ -155,6 +166,12 @@ impl Volume {
             Some(cut) => Some(cut.settle(&self.path, &self.config.devices)?),
             None => put_in_order(&self.path, &self.config, self.is_permuted && !reads),
         })
+    }
+
+    /// The events, which a rehearsal keeps in memory.
+    fn events(&self, rehearses: bool) -> Result<Events, Error> {
+        let kept = || Events::kept(&self.path, self.config.uuid).map_err(IoError::Start);
+        Ok(if rehearses { Events::default() } else { kept()? })
     }
 
     /// Where the layer's inputs go, if somebody wants them.
@@ -335,7 +352,7 @@ impl Running {
     fn join(&mut self) -> Result<(), Error> {
         self.operator.end_copy();
         self.port.close();
-        self.control.close();
+        self.control.iter_mut().for_each(Control::close);
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => {
@@ -352,7 +369,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.operator.end_copy();
         self.port.close();
-        self.control.close();
+        self.control.iter_mut().for_each(Control::close);
         if let Some(thread) = self.thread.take() {
             // Whoever wants to know how it ended calls `stop`.
             thread.join().ok();

@@ -12,33 +12,22 @@ use std::path::PathBuf;
 
 use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::changes::{self, Coming};
-use hostftl_format::roster::{Record, Standing};
+use hostftl_format::roster::Record;
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
 use hostftl_io::{Device, IoError};
 use hostftl_layers::{LayerConfig, Members};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::change::interrupted;
-use crate::change::replace::{clear, describe, take_whole};
-use crate::metadata::config::Config;
-use crate::metadata::config::MISSING;
-use crate::metadata::journal;
-use crate::metadata::modelled;
+use crate::metadata::config::{Config, MISSING};
 use crate::metadata::roster::stamp;
-use crate::metadata::storage;
-use crate::metadata::storage::is_same;
-use crate::open::gather::{gather_of, refusal};
-use crate::open::machine::{as_members, infos, plan};
+use crate::metadata::storage::{self, is_same};
+use crate::metadata::superblocks::describe;
+use crate::metadata::{journal, modelled};
+use crate::open::machine::{infos, plan};
 use crate::open::names::DeviceId;
-use crate::open::stack::Assembly;
-use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::seat;
-use crate::util::error::{AdminError, AdminErrorKind, Error, device};
-
-/// What has to be typed to go on without others.
-const FIRST: &str = "hostftl serve --degraded";
+use crate::util::error::{AdminError, Error, device};
 
 /// What is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,79 +56,6 @@ pub struct Added {
     pub served: bool,
     /// What should be known.
     pub notes: Vec<String>,
-}
-
-/// Adds devices to a volume that is not served, and that this process has locked. `config` is the
-/// content of its volume file.
-///
-/// # Errors
-/// When the volume is of a layer that takes none, or misses some of its own; when a new
-/// device stands in the way. Nothing was changed then.
-pub(crate) fn add(spec: &AddSpec, mut config: Config) -> Result<Added, Error> {
-    let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
-    let layer = config.layer_config().map_err(wrong)?;
-    let new = names(spec)?;
-    let force = spec.force || new.iter().all(|name| config.pending.contains(name));
-    let came = interrupted::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
-    if !came.is_empty() && came.iter().map(|it| &it.path).eq(&new) {
-        return finished(spec, &config, &layer, came);
-    }
-    may_grow(&config, &layer, spec).map_err(|error| error.at(&spec.path))?;
-    let found = members(spec, &config, &layer, &config.devices)?;
-    refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
-    refuse_without_journal(spec, &layer, &found)?;
-    let mut beside = Beside::of(rows(&layer, &found));
-    if spec.spare {
-        beside = beside.with_room(spare_sectors(&layer, &found.superblock) + 2 * RESERVE);
-    }
-    let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, force);
-    let taken = spec.new.iter().zip(&new).map(take);
-    let taken = taken.collect::<Result<Vec<_>, _>>()?;
-    let before = found.superblock;
-    let lost = found.missing();
-    let (mut roster, mut devices) = seat(found);
-    let mut come = (Vec::new(), Vec::new());
-    for Taken { device, undo, held } in taken {
-        let notes = held.map(|held| format!("{} held {held}", device.name()));
-        devices.push(device);
-        come.0.push(undo);
-        come.1.extend(notes);
-    }
-    let (undo, mut notes) = come;
-    notes.extend(of_zones(&beside, spec.spare));
-    let layer = as_members(layer, lost, &before);
-    let (others, fresh) = devices.split_at(before.count.into());
-    let superblocks = superblocks(&layer, &before, (infos(others), fresh), spec.spare)?;
-    let exported = (before.exported, superblocks[0].exported);
-    let said = (!spec.rehearse).then_some(&superblocks[0]);
-    let added = added(ids(&new, before.count, said), exported, notes);
-    if spec.rehearse {
-        return Ok(added);
-    }
-    config.announce(&spec.path, &new).map_err(|error| error.at(&spec.path))?;
-    let cleared = fresh.iter().try_for_each(clear);
-    if let Err(error) = cleared.and_then(|()| Ok(write(fresh, &superblocks)?)) {
-        config.publish_again(&spec.path).ok();
-        return Err(error);
-    }
-    // Their superblocks say that they are members: from here on the change is only finished.
-    undo.into_iter().for_each(|undo| undo.keep());
-    roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
-    roster.settle(&devices, Standing::of_lost(lost))?;
-    come_in(&mut config.devices, &new);
-    let warning = config.conclude(&spec.path);
-    Ok(Added { notes: added.notes.into_iter().chain(warning).collect(), ..added })
-}
-
-/// The outcome of a change that a cut left behind, and that is finished now.
-fn finished(
-    spec: &AddSpec,
-    config: &Config,
-    layer: &LayerConfig,
-    came: Vec<DeviceId>,
-) -> Result<Added, Error> {
-    let exported = members(spec, config, layer, &config.devices)?.superblock.exported;
-    Ok(added(came, (exported, exported), vec!["a change that was cut off is finished".into()]))
 }
 
 /// Writes what new devices say of themselves.
@@ -215,56 +131,11 @@ pub(crate) fn refuse_known(
     Ok(())
 }
 
-/// The devices that are there, but the journal's.
-fn rows<'a>(
-    layer: &LayerConfig,
-    found: &'a Assembly,
-) -> impl Iterator<Item = &'a Device> + use<'a> {
-    let journal = journal::bit_in(layer, &found.superblock);
-    let all = found.members.iter().enumerate();
-    let rows = all.filter(move |(index, _)| journal >> index & 1 == 0);
-    rows.filter_map(|(_, member)| member.as_ref()).map(|member| &member.device)
-}
-
-/// Refuses more devices while the journal is away: its superblock has to say who belongs, or it
-/// would not be believed when it is back.
-fn refuse_without_journal(
-    spec: &AddSpec,
-    layer: &LayerConfig,
-    found: &Assembly,
-) -> Result<(), Error> {
-    let away = found.missing() & journal::bit_in(layer, &found.superblock);
-    if away == 0 {
-        return Ok(());
-    }
-    let (path, index) = (&spec.path, away.trailing_zeros());
-    let another = format!("hostftl device replace {} {index} NEW", path.display());
-    let text = format!(
-        "cannot add devices while the journal is missing: bring it back, or replace it \
-         (`{another}`), and run the same command again"
-    );
-    Err(AdminError::new(AdminErrorKind::NeedsHand, text).at(path))
-}
-
 /// Names the new devices after the others; one that had left has its name in the new place alone.
 pub(crate) fn come_in(devices: &mut Vec<String>, new: &[String]) {
     let left = devices.iter_mut().filter(|name| new.contains(name));
     left.for_each(|name| *name = MISSING.into());
     devices.extend_from_slice(new);
-}
-
-/// The members with these names, which must be all that belong.
-fn members(
-    spec: &AddSpec,
-    config: &Config,
-    layer: &LayerConfig,
-    names: &[String],
-) -> Result<Assembly, Error> {
-    let found = gather_of(&spec.path, config, layer, names)?;
-    if found.unsaid != 0 {
-        return Err(refusal(&spec.path, &found, names, FIRST));
-    }
-    Ok(found)
 }
 
 /// What should be known where devices with zones come.

@@ -4,7 +4,5 @@
 //! `served` changes a volume beside its clients; the other modules change one that is not served.
 
 pub(crate) mod add;
-pub(crate) mod copied;
-pub(crate) mod interrupted;
 pub(crate) mod replace;
 pub(crate) mod served;

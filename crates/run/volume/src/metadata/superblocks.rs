@@ -2,9 +2,11 @@
 
 use hostftl_format::changes::{self, Coming};
 use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_io::{Device, IoError};
 use uuid::Uuid;
 
-use crate::metadata::roster::stamp;
+use crate::metadata::claims;
+use crate::metadata::roster::{stamp, write_ends};
 
 /// What a new device of so many sectors in place `index` says of itself, where the others say
 /// `newest`.
@@ -27,4 +29,13 @@ fn coming(newest: &Superblock, index: u8, device_sectors: u64) -> Coming {
 /// What a device says that is back, and said `own` before, where the others say `newest`.
 pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
     changes::comeback(newest, own, stamp())
+}
+
+/// Writes the superblock and the claim of a device, durably.
+///
+/// # Errors
+/// When it can't be written.
+pub(crate) fn describe(one: &Device, of: &Superblock) -> Result<(), IoError> {
+    claims::make(one, of)?;
+    write_ends(one, of.device_sectors, |at| of.emit(at))
 }

@@ -7,14 +7,11 @@ use std::time::{Duration, Instant};
 use hostftl_format::assemble::Verdict;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, IoError, cancel};
-use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
-use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
 use crate::open::cut::Cut;
 use crate::open::names::Names;
-use crate::open::refusal::moved;
 use crate::open::stack::{Assembly, Member, Redundancy, judge, newest_of, open_member};
 use crate::open::stack::{order, time};
 use crate::util::error::Error;
@@ -117,27 +114,6 @@ pub(crate) fn gather(
         waiting = absent.into_iter().map(|it| (it.name, it.is_pending)).collect();
         std::thread::sleep(PAUSE.min(left));
     }
-}
-
-/// As [`gather`], of the volume whose file at `path` is `config`, which may be about to change: the
-/// devices with these names.
-///
-/// # Errors
-/// As [`gather`], or when the devices are of another volume.
-pub(crate) fn gather_of(
-    path: &Path,
-    config: &Config,
-    layer: &LayerConfig,
-    names: &[String],
-) -> Result<Assembly, Error> {
-    let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
-    let found = gather((names, &[]), redundancy, &OpenOptions::default())
-        .map_err(|error| moved::explain(path, config, error))?;
-    if found.superblock.volume != *config.uuid.as_bytes() {
-        let why = "names another volume than its devices hold".into();
-        return Err(Error::Config { path: path.into(), why });
-    }
-    Ok(found)
 }
 
 /// Whether a member that belongs is not there, so that it is worth waiting for.

@@ -14,6 +14,7 @@ pub(crate) mod ack_log;
 pub(crate) mod previous_run;
 
 use std::fs;
+use std::slice;
 
 use hostftl_format::page::Fault;
 use hostftl_format::session::{Mark, PLACES, place_of};
@@ -65,6 +66,18 @@ pub(crate) struct ServedNames {
     pub forgot: bool,
 }
 
+/// The mark of a run whose end is unknown: the next run takes it for unclean.
+const UNKNOWN: Mark = Mark {
+    number: 1,
+    run: 1,
+    serving: true,
+    through: false,
+    beyond: true,
+    generation: 1,
+    plain: 1,
+    machine: [0; 16],
+    boot: [0; 16],
+};
 /// How notes about an unclean end begin.
 pub(crate) const UNCLEAN: &str = "the last run ended uncleanly";
 /// Why the last run left nothing that a client could miss.
@@ -224,18 +237,17 @@ pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError
     if last(volume.into_bytes(), devices, 0) != Last::None {
         return Ok(());
     }
-    let mark = Mark {
-        number: 1,
-        run: 1,
-        serving: true,
-        through: false,
-        beyond: true,
-        generation: 1,
-        plain: 1,
-        machine: [0; 16],
-        boot: [0; 16],
+    write(&UNKNOWN, volume.into_bytes(), devices, 0)
+}
+
+/// Gives a new device the newest mark of the others, while the volume is not served.
+pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Result<(), IoError> {
+    let mark = match last(volume.into_bytes(), devices, 0) {
+        Last::None => return Ok(()),
+        Last::Damaged => UNKNOWN,
+        Last::Mark(mark) => mark,
     };
-    write(&mark, volume.into_bytes(), devices, 0)
+    write(&mark, volume.into_bytes(), slice::from_ref(new), 0)
 }
 
 /// What the last run of a volume left in memory, if it died on this machine since that was started.

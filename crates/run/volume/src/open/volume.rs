@@ -18,7 +18,7 @@ use crate::metadata::roster::Roster;
 use crate::open::cut::Cut;
 use crate::open::gather::{OpenOptions, gather, refusal};
 use crate::open::machine::{as_members, infos, plan};
-use crate::open::names::Names;
+use crate::open::names::{DeviceId, Names};
 use crate::open::refusal::degraded::{LEFT_OUT, at_rest, spare_is_missing, without};
 use crate::open::refusal::moved;
 use crate::open::refusal::tier;
@@ -69,59 +69,145 @@ pub fn open(path: &Path) -> Result<Volume, Error> {
 /// When it or a device is missing, in use, or not what the file says; when somebody has to agree
 /// first to go on without a member.
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
+    let (config, layer, lock) = read(path, options)?;
+    if config.is_memory() {
+        return open_in_memory(path, (config, layer), options.access, lock);
+    }
+    Gathered::find(path, (config, layer), lock, options)?.open(0, options)
+}
+
+/// Finds the devices of the volume whose file is `path`, and writes nothing.
+pub(crate) fn find(path: &Path) -> Result<Gathered, Error> {
+    let options = OpenOptions::default();
+    let (config, layer, lock) = read(path, &options)?;
+    if config.is_memory() {
+        let why = "is in memory: there is no device to change while it is not served".into();
+        return Err(Error::Config { path: path.into(), why });
+    }
+    Gathered::find(path, (config, layer), lock, &options)
+}
+
+/// Reads a volume file and locks it.
+fn read(path: &Path, options: &OpenOptions) -> Result<(Config, LayerConfig, File), Error> {
     let mut config = Config::load(path)?;
     config
         .add_deadlines(&options.deadlines)
         .map_err(|why| Error::Asked(format!("{}: {why}", path.display())))?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
-    let access = options.access;
-    if config.is_memory() && access == Access::ReadOnly {
+    Ok((config, layer, lock))
+}
+
+fn open_in_memory(
+    path: &Path,
+    (config, layer): (Config, LayerConfig),
+    access: Access,
+    lock: File,
+) -> Result<Volume, Error> {
+    if access == Access::ReadOnly {
         let why = "the volume is in memory: it is empty at each start, so there is nothing to read";
         return Err(Error::Config { path: path.into(), why: why.into() });
     }
-    if config.is_memory() {
-        let devices = open_memory(&config)?;
-        let plan = plan(&layer, &infos(&devices))?;
-        let notes =
-            vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
-        let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
-        let names = Names::in_memory(&config);
-        return Ok(Volume {
-            path,
-            config,
-            names,
-            is_permuted: false,
-            cut: None,
-            layer,
-            plan,
-            devices,
-            roster,
-            mode,
-            access,
-            notes,
-            lock,
-        });
+    let devices = open_memory(&config)?;
+    let plan = plan(&layer, &infos(&devices))?;
+    let notes = vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
+    let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
+    let names = Names::in_memory(&config);
+    Ok(Volume {
+        path,
+        config,
+        names,
+        is_permuted: false,
+        cut: None,
+        layer,
+        plan,
+        devices,
+        roster,
+        mode,
+        access,
+        notes,
+        lock,
+    })
+}
+
+/// The devices of a volume whose file is locked.
+pub(crate) struct Gathered {
+    path: PathBuf,
+    /// The volume file, with the members after a change that was cut off.
+    config: Config,
+    layer: LayerConfig,
+    found: Assembly,
+    lock: File,
+    /// The devices that the file lists as pending.
+    pub pending: Vec<String>,
+}
+
+impl Gathered {
+    fn find(
+        path: &Path,
+        (mut config, layer): (Config, LayerConfig),
+        lock: File,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        let found = gather((&config.devices, &config.pending), redundancy(&layer), options)
+            .map_err(|error| moved::explain(path, &config, error))?;
+        let pending = config.pending.clone();
+        if !pending.is_empty() {
+            config.take_cut(&found);
+        }
+        verify(path, &config, &found)?;
+        if layer.kind.registration().promises.knows_lost && found.missing() != 0 {
+            return Err(tier::refusal(&found));
+        }
+        Ok(Gathered { path: path.into(), config, layer, found, lock, pending })
     }
-    let knows_lost = layer.kind.registration().promises.knows_lost;
-    let redundancy = redundancy(&layer);
-    let mut found = gather((&config.devices, &config.pending), redundancy, options)
-        .map_err(|error| moved::explain(path, &config, error))?;
-    let was_cut = !config.pending.is_empty();
-    if was_cut {
-        config.take_cut(&found);
+
+    fn names(&self) -> Names {
+        Names::opened(&self.config.devices, &self.found)
     }
-    verify(path, &config, &found)?;
-    if knows_lost && found.missing() != 0 {
-        return Err(tier::refusal(&found));
+
+    /// Returns the pending devices that became members before a change was cut off.
+    pub(crate) fn come(&self) -> Vec<DeviceId> {
+        let names = self.names();
+        self.found.cut.come.iter().map(|(_, index)| names.id(*index)).collect()
     }
-    if found.unsaid != 0 && !options.degraded {
-        let error = refusal(path, &found, &config.devices, options.command);
-        return Err(moved::explain(path, &config, error));
+
+    /// Returns the number of the member that is meant.
+    pub(crate) fn resolve(&self, wanted: &str) -> Result<u8, Error> {
+        let found = self.names().resolve(wanted, !self.found.missing());
+        found.map_err(|error| error.at(&self.path))
     }
-    let cut = was_cut.then(|| std::mem::take(&mut found.cut));
-    let volume = raise(path, (config, layer), found, access, lock)?;
-    Ok(Volume { cut, ..volume })
+
+    /// Returns the names of member `index` and of the others that came later, whose data is not
+    /// complete.
+    pub(crate) fn incomplete(&self, index: u8) -> (String, Vec<String>) {
+        let fresh = self.found.superblock.fresh & !(1 << index);
+        let (names, others) = (self.names(), (0..16).filter(|at| fresh >> at & 1 == 1));
+        (names.id(index).path, others.map(|at| names.id(at).path).collect())
+    }
+
+    /// Whether a member is missing.
+    pub(crate) fn is_missing(&self, index: u8) -> bool {
+        self.found.missing() >> index & 1 == 1
+    }
+
+    /// Returns the length of the volume, in sectors.
+    pub(crate) fn exported(&self) -> u64 {
+        self.found.superblock.exported
+    }
+
+    /// Opens the volume. The members of the set `replaced` may be missing without consent.
+    pub(crate) fn open(mut self, replaced: u16, options: &OpenOptions) -> Result<Volume, Error> {
+        if self.found.unsaid & !replaced != 0 && !options.degraded {
+            let error = refusal(&self.path, &self.found, &self.config.devices, options.command);
+            return Err(moved::explain(&self.path, &self.config, error));
+        }
+        let was_cut = !self.pending.is_empty();
+        let cut = was_cut.then(|| std::mem::take(&mut self.found.cut));
+        let parts = (self.config, self.layer);
+        let volume = raise(&self.path, parts, self.found, options.access, self.lock)?;
+        Ok(Volume { cut, ..volume })
+    }
 }
 
 /// What can be missing when a volume is looked at.

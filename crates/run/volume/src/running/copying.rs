@@ -13,6 +13,7 @@ use hostftl_io::Uncopied;
 use crate::open::names::DeviceId;
 use crate::running::status::Status;
 use crate::running::status::tasks::{COPY, TaskStatus};
+use crate::util::error::AdminError;
 
 /// The copy that is under way, if one is.
 pub(crate) type CopySlot = Arc<Mutex<Option<Arc<Copying>>>>;
@@ -21,6 +22,9 @@ const RUNS: u8 = 0;
 const CANCELLED: u8 = 1;
 const STOPPED: u8 = 2;
 const TAKES_OVER: u8 = 3;
+
+/// Whether the new device, which is the member now, has all data; or why the old one stays.
+type Outcome = Result<bool, AdminError>;
 
 /// See the module text.
 #[derive(Debug)]
@@ -37,7 +41,7 @@ pub(crate) struct Copying {
     all: u64,
     begun: Instant,
     state: AtomicU8,
-    is_over: Mutex<bool>,
+    outcome: Mutex<Option<Outcome>>,
     ends: Condvar,
 }
 
@@ -45,8 +49,8 @@ impl Copying {
     /// A copy that begins now.
     pub(crate) fn new(index: u8, old: DeviceId, new: String, uncopied: Arc<Uncopied>) -> Self {
         let (all, begun, state) = (uncopied.bytes(), Instant::now(), AtomicU8::new(RUNS));
-        let (is_over, ends) = (Mutex::default(), Condvar::new());
-        Copying { index, old, new, uncopied, all, begun, state, is_over, ends }
+        let (outcome, ends) = (Mutex::default(), Condvar::new());
+        Copying { index, old, new, uncopied, all, begun, state, outcome, ends }
     }
 
     /// Cancels the copy, unless the new device takes over already. Returns whether it is cancelled.
@@ -78,22 +82,29 @@ impl Copying {
         }
     }
 
-    /// Records that nothing of the copy is left to be done.
-    pub(crate) fn end(&self) {
-        *self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+    /// Records the outcome, when nothing of the copy is left to be done.
+    pub(crate) fn end(&self, outcome: Outcome) {
+        *self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(outcome);
         self.ends.notify_all();
     }
 
-    /// Waits until [`Copying::end`], for `most` at the longest.
-    pub(crate) fn wait(&self, most: Duration) {
-        let is_over = self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        drop(self.ends.wait_timeout_while(is_over, most, |is_over| !*is_over));
+    /// Waits for the outcome, for `most` at the longest.
+    pub(crate) fn wait(&self, most: Duration) -> Option<Outcome> {
+        let outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let waited = self.ends.wait_timeout_while(outcome, most, |outcome| outcome.is_none());
+        waited
+            .map_or_else(|poisoned| poisoned.into_inner().0.clone(), |(outcome, _)| outcome.clone())
+    }
+
+    /// Returns the bytes that are copied, and those of the whole device.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.all.saturating_sub(self.uncopied.bytes()), self.all)
     }
 
     /// Adds the copy to a status.
     pub(crate) fn show(&self, status: &mut Status) {
-        let left = self.uncopied.bytes();
-        let done = self.all.saturating_sub(left);
+        let (done, all) = self.progress();
+        let left = all - done;
         let rate = (done as f64 / self.begun.elapsed().as_secs_f64()) as u64;
         let rate = Some(rate).filter(|rate| *rate > 0);
         status.tasks.push(TaskStatus {

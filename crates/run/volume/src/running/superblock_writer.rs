@@ -141,7 +141,7 @@ struct Clerk {
 }
 
 impl Keeper {
-    /// One for a volume whose superblocks are as they should be; none where members never change.
+    /// One for a volume whose superblocks are as they should be; none for a volume in memory.
     ///
     /// # Errors
     /// When the system gives no thread, or no second way to a device.
@@ -155,14 +155,16 @@ impl Keeper {
     ) -> Result<Option<Self>, IoError> {
         let (devices, tolerates) = (driver.devices(), layer.tolerates());
         let changes = layer.kind.registration().promises.changes();
-        if tolerates == 0 && !changes || roster.is_empty() {
+        if roster.is_empty() {
             return Ok(None);
         }
         let reserve =
             |(device, sectors): (&hostftl_io::Device, u64)| device.reserve(places(sectors));
         let reserves =
             devices.iter().zip(roster.sectors()).map(reserve).collect::<Result<_, _>>()?;
-        let members = !journal::bit(layer, devices.len());
+        // Where no loss is survived, no superblock tells of one.
+        let survives = tolerates > 0 || changes;
+        let members = if survives { !journal::bit(layer, devices.len()) } else { 0 };
         let wanted = of_members(standing(driver.layer(), fresh), members);
         let settled = wanted.lost;
         let said = roster.target();

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, MIB, Place};
+use crate::cuts::cut_off;
 use hostftl_layers::LayerKind;
 use hostftl_volume::{
     AddSpec, CheckOptions, Config, OpenOptions, ReplaceSpec, StartOptions, Verdict, add, check,
@@ -114,40 +115,38 @@ fn one_device_becomes_three() {
 
 #[test]
 fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
-    let place = made("log:parity=yes", 3);
-    serve(&place, 0..100, 0..100, 1);
-    let old = fs::read_to_string(place.path("v.toml")).unwrap();
-    let name = |at: usize| place.path(&format!("d{at}"));
-    let before: Vec<_> = (0..3).map(|at| fs::read(name(at)).unwrap()).collect();
-    add(&spec(&place, &["d3"])).unwrap();
-    let after: Vec<_> = (0..4).map(|at| fs::read(name(at)).unwrap()).collect();
-    let size = blocks(&place);
-    // The others say nothing of it yet, or one of them does; the volume file does not.
-    let cut = |says: usize| {
-        place.cut_off(&old, &["d3"]);
-        let states = after[..says].iter().chain(&before[says..]).chain(&after[3..]);
-        states.enumerate().for_each(|(at, held)| fs::write(name(at), held).unwrap());
+    let whole = made("log:parity=yes", 3);
+    add(&spec(&whole, &["n"])).unwrap();
+    let size = blocks(&whole);
+    // The file names the new device as pending, it is cleared, and both of its superblocks are
+    // written; then the others say nothing of it yet, or one of them does, or all of them.
+    let cut = |steps| {
+        let place = made("log:parity=yes", 3);
+        serve(&place, 0..100, 0..100, 1);
+        assert!(!cut_off(&place, "add", false, steps), "it ends later");
+        assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [place.name("n")]);
+        place
     };
-    for says in [0, 1, 3] {
-        cut(says);
+    for steps in [5, 7, 11] {
+        let place = cut(steps);
         let file = fs::read(place.path("v.toml")).unwrap();
         let found = check(&place.path("v.toml")).unwrap();
-        assert!(found.notes.iter().any(|note| note.contains("d3 is device 3")), "{found:?}");
+        assert!(found.notes.iter().any(|note| note.contains("n is device 3")), "{found:?}");
         assert_eq!(fs::read(place.path("v.toml")).unwrap(), file, "a check writes nothing");
-        let done = add(&spec(&place, &["d3"])).unwrap();
+        let done = add(&spec(&place, &["n"])).unwrap();
         assert_eq!((done.devices[0].number, blocks(&place)), (3, size));
-        let known = add(&spec(&place, &["d3"])).unwrap_err().to_string();
+        let known = add(&spec(&place, &["n"])).unwrap_err().to_string();
         assert!(known.contains("is device 3 of this volume already"), "{known}");
-        cut(says);
-        serve(&place, 0..0, 0..100, 1);
+        let place = cut(steps);
+        serve(&place, 100..200, 0..200, 1);
         let file = Config::load(&place.path("v.toml")).unwrap();
-        assert_eq!((file.devices.len(), file.pending.len()), (4, 0));
+        assert_eq!((file.devices.len(), file.pending.len(), blocks(&place)), (4, 0, size));
+        assert!(is_sound(&place));
     }
-    serve(&place, 100..200, 0..200, 1);
-    assert!(is_sound(&place));
-    cut(1);
+    let place = cut(7);
     delete(&place.path("v.toml"), true, &mut |_, _| {}).unwrap();
-    assert_eq!(fs::read(name(3)).unwrap()[..4096], [0; 4096], "a pending member is deleted too");
+    let held = fs::read(place.path("n")).unwrap();
+    assert_eq!(held[..4096], [0; 4096], "a pending member is deleted too");
 }
 
 #[test]

@@ -167,6 +167,57 @@ fn a_copy_of_a_device_with_two_parities_is_complete() {
 }
 
 #[test]
+fn a_device_of_a_layer_without_redundancy_is_copied_beside_a_writer() {
+    let layers = [("passthrough", 1), ("hard", 1), ("mhatl", 1), ("shatl", 1), ("hatl-auto", 1)];
+    for (layer, files) in layers.into_iter().chain([("tier", 2), ("log", 2)]) {
+        let place = Place::with_volume(layer, files, 64);
+        let (running, port) = serve(&place);
+        let client = Client::new(port);
+        write(&client, 0);
+        let old = (files - 1).to_string();
+        set_copies(&place.name("n"), Copies::Wait);
+        assert!(put(&place, &old, &place.name("n")).unwrap().copying, "{layer}");
+        write(&client, 1);
+        assert!(online(&place.path("v.toml"), &old).unwrap().is_new, "{layer}: it is cancelled");
+        assert!(!place.path("n").exists() && Config::load(&place.path("v.toml")).is_ok());
+        put(&place, &old, &place.name("n")).unwrap();
+        write(&client, 2);
+        set_copies(&place.name("n"), Copies::Run);
+        until(&running, |it| {
+            (BLOCKS..BLOCKS + 8).for_each(|at| client.write(at * 8192, &[7; 4096], true).unwrap());
+            has(it, "device-replaced")
+        });
+        write(&client, 3);
+        verify(&client, 3);
+        running.stop().unwrap();
+        fs::remove_file(place.path(&format!("d{old}"))).unwrap();
+        assert!(is_sound(&place), "{layer}");
+        let (running, port) = serve(&place);
+        verify(&Client::new(port), 3);
+        running.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_device_that_nothing_can_rebuild_stays_when_it_can_not_be_read() {
+    let place = Place::with_volume("passthrough", 1, 48);
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 0);
+    set_copies(&place.name("n"), Copies::Wait);
+    put(&place, "0", &place.name("n")).unwrap();
+    let bytes = fs::read(place.path("d0")).unwrap();
+    File::options().write(true).open(place.path("d0")).unwrap().set_len(0).unwrap();
+    set_copies(&place.name("n"), Copies::Run);
+    until(&running, |it| has(it, "replace-cancelled"));
+    fs::write(place.path("d0"), bytes).unwrap();
+    assert!(text(&running, "replace-cancelled").contains("no redundancy"));
+    verify(&client, 0);
+    assert_eq!(running.status().devices[0].name, place.name("d0"));
+    running.stop().unwrap();
+}
+
+#[test]
 fn a_cancelled_copy_leaves_the_old_device_a_member() {
     let (place, running, port) = held("log:parity=yes", 3);
     let path = place.path("v.toml");
@@ -230,6 +281,7 @@ fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
     let fails = |it: &Running| it.status().events.get("replace-cancelled") == Some(&2);
     until(&running, fails);
     is_as_before(&place, &running);
+    assert!(!place.path("n").exists(), "the part that was copied is gone again");
     write(&client, 1);
     running.stop().unwrap();
     assert!(is_sound(&place));

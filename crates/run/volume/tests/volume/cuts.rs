@@ -99,7 +99,7 @@ fn the_process_that_is_cut_off() {
 }
 
 /// Cuts a verb off after so many steps. Returns whether it ended before.
-fn cut_off(place: &Place, verb: &str, is_served: bool, steps: u64) -> bool {
+pub(crate) fn cut_off(place: &Place, verb: &str, is_served: bool, steps: u64) -> bool {
     let path = place.path("v.toml");
     let told = format!("{}|{verb}|{is_served}|{steps}", path.display());
     let mut child = Command::new(env::current_exe().unwrap());

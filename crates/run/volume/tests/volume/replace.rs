@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, MIB, Place, until};
+use crate::cuts::cut_off;
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    CheckOptions, Error, OpenOptions, ReplaceSpec, Replaced, Space, StartOptions, Verdict,
+    CheckOptions, Error, OpenOptions, ReplaceSpec, Replaced, Space, StartOptions, Verdict, check,
     check_with, online, open_with, replace, status,
 };
 
@@ -87,28 +88,63 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     heal(&place, false);
 }
 
-#[test]
-fn no_device_is_replaced_that_one_that_came_needs() {
+/// A volume whose device 2 was lost, and where `n2` in its place lacks most of its chunks: there is
+/// more to rebuild than the volume is open for.
+fn lacks_most() -> Place {
     let place = made("log:parity=yes:compress=none", 3);
     heal(&place, true);
+    let begin = (BLOCKS * 8192).div_ceil(1 << 16);
+    write_pieces(&place, begin..begin + 480, 1 << 16);
+    fs::remove_file(place.path("d2")).unwrap();
     put(&spec(&place, "2", "n2")).unwrap();
-    let refused = || {
-        for gone in [false, true] {
-            let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
-            gone.then(|| away("d0", "away"));
-            let why = put(&spec(&place, "0", "n0")).expect_err("it is needed").to_string();
-            assert!(why.contains("n2 came later") && why.contains("hostftl wait"), "{why}");
-            assert!(!place.path("n0").exists(), "nothing was made");
-            gone.then(|| away("away", "d0"));
-        }
-    };
-    // It holds nothing yet; then it belongs, and lacks most of its chunks.
-    refused();
+    // The whole map is written to it.
+    write_pieces(&place, (begin..begin + 480).step_by(16), 4096);
+    place
+}
+
+fn write_pieces(place: &Place, pieces: impl Iterator<Item = u64>, bytes: usize) {
     let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
-    opened.start(&StartOptions::default()).unwrap().0.stop().unwrap();
-    refused();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    pieces.for_each(|at| client.write(at << 16, &noise(at)[..bytes], false).unwrap());
+    client.flush();
+    running.stop().unwrap();
+}
+
+/// Device 0 is needed, whether it is there or not.
+fn is_refused(place: &Place, newcomer: &str, gone: bool) {
+    let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
+    gone.then(|| away("d0", "away"));
+    let why = put(&spec(place, "0", "n0")).expect_err("it is needed").to_string();
+    let later = format!("{newcomer} came later");
+    assert!(why.contains(&later) && why.contains("hostftl wait"), "{why}");
+    assert!(!place.path("n0").exists(), "nothing was made");
+    gone.then(|| away("away", "d0"));
+}
+
+#[test]
+fn no_device_is_replaced_that_one_that_came_needs() {
+    let place = lacks_most();
+    is_refused(&place, "n2", true);
+    is_refused(&place, "n2", false);
     heal(&place, false);
     put(&spec(&place, "0", "n0")).unwrap();
+    heal(&place, false);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn no_device_is_replaced_that_one_that_just_came_needs() {
+    let place = made("log:parity=yes:compress=none", 3);
+    heal(&place, true);
+    fs::remove_file(place.path("d1")).unwrap();
+    // The process that replaces it is cut off when all superblocks say so: two on each of the
+    // others for the loss, the volume file, two on the new device when it is cleared, and two on
+    // each of the three.
+    assert!(!cut_off(&place, "replace", false, 4 + 1 + 2 + 6), "it ends later");
+    let found = check(&place.path("v.toml")).unwrap();
+    assert!(found.notes.iter().any(|note| note.contains("n is device 1 now")), "{found:?}");
+    is_refused(&place, "n", true);
     heal(&place, false);
     assert!(is_sound(&place));
 }
@@ -227,7 +263,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
     refused("0", "foreign", "--force would destroy it");
     fs::remove_file(place.path("d1")).unwrap();
-    refused("0", "n", "number 0, 1 is not here");
+    refused("0", "n", "device 1 (");
     assert!(!place.path("n").exists(), "what was made is gone again");
     let rehearsal = ReplaceSpec { rehearse: true, ..spec(&place, "1", "n") };
     assert_eq!(put(&rehearsal).unwrap().old.number, 1);
@@ -256,16 +292,12 @@ fn a_device_that_was_replaced_is_left_out() {
 /// How many blocks can't be read.
 fn lost_blocks(client: &Client) -> usize {
     let read = |at: &u64| client.ask(JobOp::Read(client.port.buffer(4096)), at * 8192, 4096);
-    (0..BLOCKS).filter(|at| read(at).is_err()).count()
+    (0..BLOCKS + 480 * 8).filter(|at| read(at).is_err()).count()
 }
 
 #[test]
 fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it_is_back() {
-    let place = made("log:parity=yes:compress=none", 3);
-    heal(&place, true);
-    put(&spec(&place, "2", "n2")).unwrap();
-    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
-    opened.start(&StartOptions::default()).unwrap().0.stop().unwrap();
+    let place = lacks_most();
     fs::rename(place.path("d0"), place.path("away")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let checked = check_with(

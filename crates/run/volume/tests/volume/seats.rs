@@ -192,11 +192,6 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         assert!(why.contains("v.toml is served, which has the same UUID"), "{why}");
     }
     running.stop().unwrap();
-    let alone = made("passthrough", 1);
-    let (running, _port) = serve(&alone);
-    let why = put(&alone, "0", "n").unwrap_err().to_string();
-    assert!(why.contains("stop the volume"), "{why}");
-    running.stop().unwrap();
 }
 
 /// A device that was left out comes back, and gets no more than what was written meanwhile.

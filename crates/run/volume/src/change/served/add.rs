@@ -15,17 +15,17 @@ use hostftl_format::superblock::{RESERVE, Superblock};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::{CLOSED, PATIENCE, PAUSE, Seats, UNSAID, lock};
+use super::{CLOSED, PATIENCE, PAUSE, Seats, lock};
 use crate::change::add::{AddSpec, Added, added, come_in, ids, may_grow, names, of_zones, record};
 use crate::change::add::{refuse_known, spare_sectors, superblocks, write};
-use crate::change::replace::{cleared, take_whole};
 use crate::metadata::config::Config;
 use crate::metadata::journal;
 use crate::open::machine::{as_members, infos};
 use crate::open::names::DeviceId;
-use crate::open::session::Session;
 use crate::open::take::Taken;
+use crate::open::take::clear::cleared;
 use crate::open::take::peer_geometry::Beside;
+use crate::open::take::take_whole;
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Opened, Rest};
 use crate::running::status::Status;
@@ -49,8 +49,7 @@ impl Seats {
         self.has_its_journal()?;
         let (mut beside, gone) = self.may_be_closed()?;
         if spec.spare {
-            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
-            beside = beside.with_room(spare_sectors(&self.layer(), &said) + 2 * RESERVE);
+            beside = beside.with_room(spare_sectors(&self.layer(), &self.said()?) + 2 * RESERVE);
         }
         refuse_known(spec, (&new, &file.devices), gone)?;
         self.are_closed(&new)?;
@@ -100,8 +99,12 @@ impl Seats {
         match self.port.between(look).ok_or(CLOSED)? & journal {
             0 => Ok(()),
             _ => {
-                let text = "cannot add devices while the journal is missing: bring it back, or \
-                            replace it, and run the same command again";
+                let (path, index) = (self.path.display(), journal.trailing_zeros());
+                let text = format!(
+                    "cannot add devices while the journal is missing: bring it back, or replace \
+                     it (`hostftl device replace {path} {index} NEW`), and run the same command \
+                     again"
+                );
                 Err(AdminError::new(AdminErrorKind::NeedsHand, text))
             }
         }
@@ -110,15 +113,15 @@ impl Seats {
     /// Whether the layer may be closed and opened again; what is known of its devices, and which of
     /// them have left.
     pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
-        let layer = self.layer();
-        let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
-            let said = jobs.said().ok_or(UNSAID)?;
+        let (layer, said) = (self.layer(), self.said()?);
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
             // A journal is not needed once the layer is closed, whatever the others know.
-            if lost & !said.missing & !journal::bit_in(&layer, &said) != 0 {
+            let is_rehearsed = self.rehearsal.is_some();
+            if lost & !said.missing & !journal::bit_in(&layer, &said) != 0 && !is_rehearsed {
                 return Err("a device was just lost, and not all others know: try again");
             }
             if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
@@ -151,9 +154,8 @@ impl Seats {
 
     /// What clients see before and after, in sectors, if the volume can be laid out so.
     fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
-        let look = self.port.between(|driver, jobs| (infos(driver.devices()), jobs.said()));
-        let (others, said) = look.ok_or(CLOSED)?;
-        let said = said.ok_or(CLOSED)?;
+        let look = self.port.between(|driver, _| infos(driver.devices()));
+        let (others, said) = (look.ok_or(CLOSED)?, self.said()?);
         let layer = as_members(self.layer(), said.missing, &said);
         let superblocks = superblocks(&layer, &said, (others, come), spec.spare);
         let after = superblocks?[0].exported;
@@ -196,8 +198,7 @@ impl Seats {
         let both = (infos(&rest.devices), &change.come[..]);
         let superblocks = superblocks(&layer, &said, both, change.spec.spare)?;
         write(&change.come, &superblocks)?;
-        let mark = |session: &Session| session.serving(&change.come, 0);
-        self.session.iter().try_for_each(mark)?;
+        change.come.iter().try_for_each(|device| self.mark(&rest.devices, device))?;
         Ok((said.exported, superblocks))
     }
 

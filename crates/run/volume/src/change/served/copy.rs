@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{DeviceKind, Layer, SECTOR, Verb};
+use hostftl_core::{Layer, SECTOR, Verb};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
 use super::{CLOSED, Look, PATIENCE, Seats, lock};
-use crate::change::replace::cleared;
 use crate::metadata::modelled;
 use crate::metadata::roster::clear_ends;
+use crate::open::take::clear::cleared;
 use crate::open::take::made::Undo;
 use crate::running::copying::Copying;
 use crate::running::superblock_writer::Has;
 use crate::running::superblock_writer::seating::Seating;
-use crate::util::error::AdminError;
+use crate::util::error::{AdminError, Error};
 use crate::util::events::Level;
 
 /// The most that the last round may copy, in bytes, while commands to the old device wait.
@@ -57,21 +57,25 @@ pub(super) struct Copy {
 }
 
 impl Seats {
-    /// Whether the device that `look` is about is replaced by a copy of it: it answers, its data is
-    /// trusted, and both devices are plain block devices or files.
-    pub(super) fn can_copy(&self, look: &Look, new: &Device) -> Result<bool, AdminError> {
-        let is_good = self.port.between(|driver, _| {
+    /// Whether the member that `look` is about is replaced by a copy of it: it answers, its data is
+    /// trusted unless no other device has it, and both devices can be copied.
+    pub(super) fn can_copy(&self, look: &Look, new: Option<&Device>) -> Result<bool, AdminError> {
+        let uncopied = self.port.between(|driver, _| {
             let old = &driver.devices()[usize::from(look.index)];
-            let is_plain = |one: &Device| {
-                let is_there = !matches!(one.backing(), Backing::Absent | Backing::Memory);
-                is_there
-                    && one.info().kind == DeviceKind::Block
-                    && modelled::backing(one.name()).is_none()
-            };
             let bad = driver.layer().gauges().map_or(0, |it| it.failing | it.damaged);
-            is_plain(old) && is_plain(new) && bad >> look.index & 1 == 0
+            let why = if look.was_lost { Some("is lost") } else { uncopyable(old) };
+            let why = why.map(|why| (old.name().to_owned(), why));
+            let of_new = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
+            (why.or_else(of_new), bad >> look.index & 1 == 1)
         });
-        Ok(is_good.ok_or(CLOSED)? && !look.was_lost)
+        let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
+        match uncopied {
+            Some((name, why)) if self.layer().tolerates() == 0 => {
+                let text = format!("{name} {why}, and no other device has what it holds");
+                Err(AdminError::refused(text))
+            }
+            uncopied => Ok(uncopied.is_none() && !(is_bad && self.layer().tolerates() > 0)),
+        }
     }
 
     /// Refuses another change of the devices while one is copied.
@@ -127,8 +131,10 @@ impl Seats {
     pub(super) fn begin_copy(
         self: &Arc<Self>,
         look: &Look,
-        (device, undo): (Device, Undo),
-    ) -> Result<(), AdminError> {
+        (device, mut undo): (Device, Undo),
+    ) -> Result<Arc<Copying>, AdminError> {
+        // A file that was made goes again with the part that was copied.
+        undo.formats(self.config().uuid);
         let (index, old, new) = (look.index, self.id(look.index), device.name().to_owned());
         let ways = self.port.between(|driver, _| {
             let source = driver.devices()[usize::from(index)].source()?;
@@ -137,10 +143,11 @@ impl Seats {
         let (source, uncopied) = ways.ok_or(CLOSED)??;
         let copying = Arc::new(Copying::new(index, old, new, uncopied));
         *lock(&self.live.copy) = Some(copying.clone());
-        let (seats, copy) = (self.clone(), Copy { copying, device, source, undo });
+        let copy = Copy { copying: copying.clone(), device, source, undo };
+        let seats = self.clone();
         let run = move || seats.run_copy(copy);
         match thread::Builder::new().name("copy".into()).spawn(run) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(copying),
             Err(error) => {
                 self.port.between(|driver, _| driver.end_copy());
                 *lock(&self.live.copy) = None;
@@ -159,7 +166,7 @@ impl Seats {
         let (index, old, new) = (copying.index, &copying.old.path, &copying.new);
         // The layer reports a device that is rebuilt.
         let is_copied = outcome == Ok(COMPLETE);
-        let (level, kind, text) = match outcome {
+        let (level, kind, text) = match &outcome {
             Ok(how) => {
                 let text = format!("{new} is in the place of device {index} ({old}); {how}");
                 (Level::Info, "device-replaced", text)
@@ -177,7 +184,7 @@ impl Seats {
             let text = format!("device {index} ({new}) belongs to the volume and is written");
             events.tell_of(index, Level::Info, "device-joined", text);
         }
-        copying.end();
+        copying.end(outcome.map(|_| is_copied));
     }
 
     /// Returns how the new device got its data.
@@ -325,19 +332,24 @@ impl Seats {
         lock(&self.live.faces).replace(index, &device, uuid, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = driver.swap(index, device);
+            driver.end_copy();
             let verb = match &old {
                 Ok(_) => Verb::Copied { device: index, discard },
                 // The old device is no member any more, and must not be written.
                 Err(_) => Verb::Offline(index),
             };
-            driver.end_copy();
-            (old, driver.operate(verb, jobs))
+            let is_told = driver.operate(verb, jobs).is_ok();
+            old.map(drop).map_err(|error| (error, is_told))
         });
+        if let Some(Err((error, false))) = &old {
+            let why = format!("the copy of device {index} can't be used: {error}");
+            self.port.renew(|_, _| Err::<(_, ()), _>(Error::Failed(why)));
+        }
         drop(held);
         self.publish(index, &name);
         lock(&self.live.news).rename(index, name.clone());
         lock(&self.config).devices[usize::from(index)] = name;
-        if let Some((Err(error), _)) = old {
+        if let Some(Err((error, _))) = old {
             let text = format!("device {index} is left out, because it can't be used: {error}");
             self.live.watched.events.tell_of(index, Level::Error, "device-lost", text);
         }
@@ -395,6 +407,19 @@ impl Seats {
                 format!("{name} is still listed as pending: {why}; the next start corrects it");
             self.live.watched.events.tell(Level::Warning, "note", text);
         }
+    }
+}
+
+/// Returns why a device can't be copied, or can't get a copy.
+fn uncopyable(one: &Device) -> Option<&'static str> {
+    if matches!(one.backing(), Backing::Absent | Backing::Memory) {
+        Some("is missing")
+    } else if modelled::backing(one.name()).is_some() {
+        Some("stands for a modelled drive, which can't be copied: copy its file")
+    } else if one.is_zoned() {
+        Some("is zoned: such a device can't be copied yet")
+    } else {
+        None
     }
 }
 

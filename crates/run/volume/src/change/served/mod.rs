@@ -15,6 +15,7 @@ mod add;
 mod copy;
 mod of_journal;
 mod online;
+mod orders;
 mod replace;
 
 use std::path::{Path, PathBuf};
@@ -25,16 +26,15 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Backing, Device, Driver};
+use hostftl_io::{Backing, Device, Driver, IoError};
 use hostftl_layers::{AnyLayer, LayerConfig};
-use uuid::Uuid;
 
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
 use crate::metadata::journal;
 use crate::open::machine::as_members;
 use crate::open::names::DeviceId;
-use crate::open::session::Session;
+use crate::open::session::{self, Session};
 use crate::open::take::peer_geometry::Beside;
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
@@ -45,10 +45,6 @@ use crate::util::events::Level;
 
 /// How long the old device, and those that have to know that it is left out, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a root may take before a device is left out.
-const SETTLES: Duration = Duration::from_secs(2);
-/// How long the superblocks may take to say what an operator wants, before the operator is told.
-const DURABLE: Duration = Duration::from_millis(2500);
 /// How often to look for that.
 const PAUSE: Duration = Duration::from_millis(10);
 /// What is said where superblocks never change.
@@ -69,6 +65,8 @@ pub(crate) struct Seats {
     layer: Mutex<LayerConfig>,
     /// How the volume is served, if it is.
     session: Option<Session>,
+    /// What all superblocks said at the open, in a rehearsal, which writes nothing.
+    rehearsal: Option<Superblock>,
     /// Held while a device comes.
     changes: Mutex<()>,
 }
@@ -80,8 +78,10 @@ struct Look {
     /// What all superblocks say.
     newest: Superblock,
     infos: Vec<DeviceInfo>,
-    /// What is known of those that are there.
+    /// The devices that a new one is like.
     beside: Beside,
+    /// The devices that lack chunks, as a set of bits.
+    lacking: u16,
 }
 
 impl Look {
@@ -98,11 +98,12 @@ impl Seats {
         port: Port,
         live: &Live,
         (config, layer): (&Config, LayerConfig),
-        session: Option<Session>,
+        (session, rehearsal): (Option<Session>, Option<Superblock>),
     ) -> Self {
         let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
         let layer = Mutex::new(layer);
-        Seats { path: path.into(), port, live: live.clone(), config, layer, session, changes }
+        let (path, live) = (path.into(), live.clone());
+        Seats { path, port, live, config, layer, session, rehearsal, changes }
     }
 
     /// The volume's file.
@@ -172,6 +173,14 @@ impl Seats {
         })
     }
 
+    /// Returns what all superblocks say.
+    fn said(&self) -> Result<Superblock, AdminError> {
+        match self.rehearsal {
+            Some(said) => Ok(said),
+            None => self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID.into()),
+        }
+    }
+
     /// The layer as it was opened last.
     fn layer(&self) -> LayerConfig {
         lock(&self.layer).clone()
@@ -215,121 +224,6 @@ impl Seats {
         ))
     }
 
-    /// Before a device goes: what is written is made known from the start on, so that the device
-    /// lacks little when it is back. That is not waited for long: the device may be the one that
-    /// hangs.
-    pub(crate) fn settle(&self) {
-        let (begun, mut roots) = (Instant::now(), 0);
-        // The second is begun when the first, which began after the call, is durable.
-        while roots < 2 && begun.elapsed() < SETTLES {
-            match self.port.operate(Verb::Settle) {
-                Ok(Answer::Begun) => roots += 1,
-                Ok(Answer::WasSo) => std::thread::sleep(PAUSE),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Leaves a device out. Whether it was there; else that is so already.
-    ///
-    /// # Errors
-    /// Why it stays, in words.
-    pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
-        self.port.between(|_, jobs| jobs.order(index, true));
-        let done = self.ask(Verb::Offline(index));
-        if done != Ok(Answer::Begun) {
-            self.port.between(|_, jobs| jobs.order(index, false));
-        }
-        let is_new = done? == Answer::Begun;
-        self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
-        Ok(is_new)
-    }
-
-    /// Begins to remove a device, or cancels that, durably. Whether that is new.
-    ///
-    /// # Errors
-    /// Why nothing was changed, or why it is not durable, in words.
-    pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
-        let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
-        let is_new = self.ask(verb)? == Answer::Begun;
-        let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
-        let word = if leaves { "being removed" } else { "kept" };
-        self.until_said(word, |now| said(now) == leaves)?;
-        Ok(is_new)
-    }
-
-    /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
-    /// would take it back.
-    fn until_said(
-        &self,
-        word: &str,
-        is_so: impl Fn(&Superblock) -> bool,
-    ) -> Result<(), AdminError> {
-        let begun = Instant::now();
-        while begun.elapsed() < DURABLE {
-            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
-            if said.is_none_or(|said| is_so(&said)) {
-                return Ok(());
-            }
-            std::thread::sleep(PAUSE);
-        }
-        let text = format!(
-            "the device is {word}, but not all superblocks could be written yet: a restart before \
-             may take that back"
-        );
-        Err(AdminError::new(AdminErrorKind::Unknown, text))
-    }
-
-    /// Acknowledges the events so far, or those of one device, durably.
-    ///
-    /// # Errors
-    /// Why that is not durable, in words.
-    pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
-        let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
-        for it in (0..16).filter(|it| failing >> it & 1 == 1) {
-            if device.is_none_or(|device| device == it) {
-                self.ask(Verb::Clear(it))?;
-            }
-        }
-        let shown = lock(&self.live.watched.shown).stats.devices.clone();
-        let mut news = lock(&self.live.news);
-        let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
-        let errors = shown.iter().zip(&mut news.cleared_errors).enumerate();
-        for (_, (stats, cleared)) in errors.filter(|(index, _)| is_meant(*index)) {
-            *cleared = stats.errors;
-        }
-        let name = device.map_or(String::new(), |device| news.name(device).to_owned());
-        drop(news);
-        let cleared = self.live.watched.events.clear(device, &name);
-        cleared.map_err(|why| AdminError::new(AdminErrorKind::Failed, why))
-    }
-
-    /// Notes in the volume's file that an operator left a device out, or no longer does, so that
-    /// the next start knows.
-    ///
-    /// # Errors
-    /// In words, when the file can't be written.
-    pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
-        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
-        let device = Uuid::from_bytes(said.members[usize::from(index)]);
-        let mut config = lock(&self.config);
-        match is_out {
-            true => config.offline.insert(device),
-            false => config.offline.remove(&device),
-        };
-        drop(config);
-        Config::set_offline(&self.path, device, is_out).map_err(AdminError::from)
-    }
-
-    /// The spares that are ready, as replies show them.
-    pub(crate) fn spares(&self) -> Vec<DeviceId> {
-        let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().members().spares() & !driver.layer().members().lost()
-        };
-        let ready = self.port.between(ready).unwrap_or(0);
-        (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
-    }
-
     /// Writes the volume's file after a change. Returns a warning when that fails.
     fn conclude(&self, file: &Config) -> Option<String> {
         let warning = file.conclude(&self.path)?;
@@ -367,12 +261,24 @@ impl Seats {
     /// Whether a device may come in place `index`, and what is known of the others.
     fn look(&self, index: u8) -> Result<Look, AdminError> {
         if self.layer().tolerates() == 0 {
-            let why = "what can't be made anew never comes back beside clients, and is copied by \
-                       `hostftl device replace`: stop the volume for that, and serve it again";
-            return Err(why.into());
+            let text = format!("layer {} has no redundancy to rebuild a device", self.layer().kind);
+            return Err(text.into());
         }
-        self.ask(Verb::MayReplace(index))?;
-        self.seen(index)
+        let look = self.seen(index)?;
+        match self.ask(Verb::MayReplace(index)) {
+            Ok(_) => Ok(look),
+            Err(why) => {
+                let lacking =
+                    (look.newest.fresh | look.lacking) & !(look.newest.missing | 1 << index);
+                Err(if lacking == 0 { why } else { self.needed_by(index, lacking) })
+            }
+        }
+    }
+
+    /// Why member `index` is needed: those of `lacking` are rebuilt from it.
+    fn needed_by(&self, index: u8, lacking: u16) -> AdminError {
+        let others = (0..16).filter(|at| lacking >> at & 1 == 1).map(|at| self.id(at).path);
+        AdminError::refused(is_needed(&self.id(index).path, &others.collect::<Vec<_>>()))
     }
 
     /// Whether the journal's device is in place `index`.
@@ -382,16 +288,22 @@ impl Seats {
 
     /// What is known before a device comes in place `index`.
     fn seen(&self, index: u8) -> Result<Look, AdminError> {
-        let look = self.port.between(|driver, jobs| {
+        let newest = self.said()?;
+        let look = self.port.between(|driver, _| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
-            let there = |at: &usize| devices[*at].backing() != Backing::Absent;
-            let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
-            let beside = Beside::of(others.map(|at| &devices[at]));
-            let infos = devices.iter().map(Device::info).collect();
             let was_lost = lost >> index & 1 == 1;
-            jobs.said().map(|newest| Look { index, was_lost, newest, infos, beside })
+            // One that comes is like the one before, or else like the others.
+            let is_like = |at: usize| (at == usize::from(index)) != was_lost;
+            let there = devices
+                .iter()
+                .enumerate()
+                .filter(|(at, device)| is_like(*at) && device.backing() != Backing::Absent);
+            let beside = Beside::of(there.map(|(_, device)| device));
+            let infos = devices.iter().map(Device::info).collect();
+            let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking);
+            Look { index, was_lost, newest, infos, beside, lacking }
         });
-        look.ok_or(CLOSED)?.ok_or_else(|| UNSAID.into())
+        look.ok_or_else(|| CLOSED.into())
     }
 
     /// The layer does without the old device, the others know, and no command to it is under way.
@@ -429,8 +341,7 @@ impl Seats {
     /// The layer works with the device from now on.
     fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), AdminError> {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
-        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
-        let uuid = said.members[usize::from(index)];
+        let uuid = self.said()?.members[usize::from(index)];
         lock(&self.live.faces).replace(index, &device, uuid, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
@@ -451,14 +362,21 @@ impl Seats {
         device: &Device,
         has: Has,
     ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
-        // How a run ends is known also when all devices were replaced in it.
-        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
-        self.session.iter().try_for_each(mark)?;
+        self.port.between(|driver, _| self.mark(driver.devices(), device)).ok_or(CLOSED)??;
         let places = places(has.sectors());
         let reserve = device.reserve(places)?;
         let coming = Coming { index, has, reserve };
         let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
         hears.ok_or_else(|| "the volume's devices never change".into())
+    }
+
+    /// Gives a device that comes the session mark: the end of the last run stays known also when
+    /// all `devices` are replaced.
+    fn mark(&self, devices: &[Device], new: &Device) -> Result<(), IoError> {
+        match &self.session {
+            Some(session) => session.serving(slice::from_ref(new), 0),
+            None => session::carry_over(self.config().uuid, devices, new),
+        }
     }
 
     /// All superblocks say that the device, which has what is said, is in its place.
@@ -467,6 +385,17 @@ impl Seats {
         let late = || AdminError::new(AdminErrorKind::Failed, "the superblocks can't be written");
         hears.recv_timeout(PATIENCE).map_err(|_| late())?
     }
+}
+
+/// Why the device `name` is needed: `others` are rebuilt from it.
+pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
+    format!(
+        "{name} is needed: {} came later, and missing data is rebuilt from the others. `hostftl \
+         serve` rebuilds it, `hostftl wait` waits for that; then replace {name}. If {name} never \
+         works again, `hostftl serve --degraded` gives up the data that is lost with it, and then \
+         it can be replaced",
+        others.join(", ")
+    )
 }
 
 /// Puts a device in the place of one that the layer does without still: what lay on it may have

@@ -8,7 +8,6 @@
 //! Until a superblock of the others is written the volume goes on as it was when something is
 //! wrong. A cut later leaves a volume that was closed clean and misses its journal.
 
-use std::slice;
 use std::time::Instant;
 
 use hostftl_core::SECTOR;
@@ -18,13 +17,15 @@ use hostftl_io::{Access, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, Look, Seats, lock};
-use crate::change::replace::{ReplaceSpec, Replaced, cleared, describe, take_with_room};
+use crate::change::replace::{ReplaceSpec, Replaced};
 use crate::metadata::config::Config;
 use crate::metadata::superblocks;
+use crate::metadata::superblocks::describe;
 use crate::open::names::DeviceId;
-use crate::open::session::Session;
 use crate::open::stack::{Member, open_member};
 use crate::open::take::Taken;
+use crate::open::take::clear::cleared;
+use crate::open::take::take_with_room;
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Rest};
 use crate::util::error::{AdminError, Error};
@@ -196,8 +197,7 @@ impl Seats {
         };
         (superblock.fresh, superblock.returning) = (said.fresh, said.returning);
         describe(device, &superblock)?;
-        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
-        self.session.iter().try_for_each(mark)?;
+        self.mark(&rest.devices, device)?;
         Ok(Record { superblock, sound: [true; 2] })
     }
 }

@@ -6,8 +6,8 @@ use hostftl_io::{Access, Device, zoned_path};
 use uuid::Uuid;
 
 use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
-use crate::change::replace::cleared;
 use crate::open::stack::{Member, open_member};
+use crate::open::take::clear::cleared;
 use crate::running::superblock_writer::Has;
 use crate::util::error::{AdminError, Error, device};
 

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use hostftl_core::{SECTOR, Verb};
+use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use uuid::Uuid;
 
 use super::{Look, Seats, lock};
-use crate::change::replace::{ReplaceSpec, Replaced, cleared, new_name, take_with_room};
-use crate::metadata::claims;
+use crate::change::replace::{ReplaceSpec, Replaced, new_name};
+use crate::metadata::storage::is_same;
+use crate::metadata::{claims, storage};
 use crate::open::machine::plan;
 use crate::open::names::DeviceId;
 use crate::open::take::Taken;
+use crate::open::take::clear::cleared;
+use crate::open::take::take_with_room;
+use crate::running::copying::Copying;
 use crate::running::superblock_writer::Has;
-use crate::util::error::AdminError;
+use crate::util::error::{AdminError, device};
 use crate::util::events::Level;
 
 impl Seats {
@@ -21,15 +26,18 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub(crate) fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
+    pub(crate) fn replace(
+        self: &Arc<Self>,
+        spec: &ReplaceSpec,
+    ) -> Result<(Replaced, Option<Arc<Copying>>), AdminError> {
         let _changes = self.begin()?;
         let config = self.config();
         let index = usize::from(self.find(&spec.old)?);
         let new = new_name(&config, index, &spec.new)?;
         if self.is_journal(index as u8) {
-            return self.replace_journal(spec, (index as u8, new));
+            return Ok((self.replace_journal(spec, (index as u8, new))?, None));
         }
-        let look = self.look(index as u8)?;
+        let look = self.to_replace(index as u8, &new)?;
         let file = self.file()?;
         let force = spec.force || file.pending.contains(&new);
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
@@ -38,18 +46,18 @@ impl Seats {
         let (old, was_lost) = (self.id(look.index), look.was_lost);
         let mut notes = self.notes_on(look.index);
         notes.extend(held.map(|held| format!("{new} held {held}")));
-        let copying = self.can_copy(&look, &device)?;
+        let copying = self.can_copy(&look, Some(&device))?;
         let (index, copied, lacks, served) = (look.index, false, !copying, true);
         let new = DeviceId { number: index, uuid: String::new(), path: new };
         let mut replaced = Replaced { old, new, was_lost, copied, copying, lacks, served, notes };
         if spec.rehearse {
-            return Ok(replaced);
+            return Ok((replaced, None));
         }
         file.announce_at(index, &spec.path, &replaced.new.path)?;
         if copying {
             let begun = self.begin_copy(&look, (device, undo));
-            begun.inspect_err(|_| drop(file.publish_again(&spec.path)))?;
-            return Ok(replaced);
+            let copying = begun.inspect_err(|_| drop(file.publish_again(&spec.path)))?;
+            return Ok((replaced, Some(copying)));
         }
         let cleared = cleared(device).map_err(AdminError::from);
         let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
@@ -73,7 +81,29 @@ impl Seats {
             new.path, old.path
         );
         self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
-        Ok(replaced)
+        Ok((replaced, None))
+    }
+
+    /// Examines a member that is to be replaced by the device `new`.
+    fn to_replace(&self, index: u8, new: &str) -> Result<Look, AdminError> {
+        let (look, old) = (self.seen(index)?, self.id(index).path);
+        if !look.was_lost && (is_same(new, &old) || storage::is_shared(new, &old)) {
+            return Err(device(new, format!("is device {index} of this volume already")).into());
+        }
+        let Superblock { missing, out, spare, .. } = look.newest;
+        if self.rehearsal.is_some() && look.was_lost && (missing | spare) >> index & 1 == 0 {
+            // Nobody has agreed yet to do without it: nothing may be lost with it.
+            let lacking = look.newest.fresh | look.lacking;
+            let away = missing & !out | lacking | 1 << index;
+            if away.count_ones() > self.layer().tolerates() {
+                return Err(self.needed_by(index, lacking & !(missing | 1 << index)));
+            }
+        }
+        if self.layer().tolerates() > 0 {
+            return self.look(index);
+        }
+        self.can_copy(&look, None)?;
+        Ok(look)
     }
 
     /// Whether the volume would be laid out with the new device as it is.

@@ -1,5 +1,6 @@
 //! Devices that are about to become members, and the files that are made for them.
 
+pub(crate) mod clear;
 pub(crate) mod made;
 pub(crate) mod peer_geometry;
 
@@ -7,9 +8,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use hostftl_core::SECTOR;
+use hostftl_format::superblock::{RESERVE, data_window};
 use hostftl_io::{Device, make_zoned_file, zoned_path};
 
-use crate::metadata::storage;
+use crate::metadata::{claims, storage};
 use crate::open::take::made::Undo;
 use crate::open::take::peer_geometry::Beside;
 use crate::open::volume::open_fresh;
@@ -35,12 +38,7 @@ pub(crate) struct Taken {
 ///
 /// # Errors
 /// When it is in use, holds something, or can't be made.
-pub(crate) fn take_device(
-    asked: &str,
-    name: &str,
-    beside: &Beside,
-    force: bool,
-) -> Result<Taken, Error> {
+fn take_device(asked: &str, name: &str, beside: &Beside, force: bool) -> Result<Taken, Error> {
     let mut undo = Undo::default();
     make_file((asked, name), beside, false, &mut undo)?;
     for made in undo.paths() {
@@ -111,4 +109,53 @@ pub(crate) fn content(one: &Device, force: bool) -> Result<Option<String>, Error
         }
         _ => Ok(content),
     }
+}
+
+/// A device that comes beside the others, which the user calls by the first name, open for this
+/// process alone: all its room is used, but of zoned ones only as much as the others have. A file
+/// that does not exist is made.
+pub(crate) fn take_whole(
+    names: (&str, &str),
+    beside: &Beside,
+    force: bool,
+) -> Result<Taken, Error> {
+    if let Some(needed) = beside.needed() {
+        return take_with_room(names, beside, needed, force);
+    }
+    take_room(names, beside, force, |room| match room {
+        0 => Err("has no room for data".into()),
+        room => Ok(room),
+    })
+}
+
+/// The same, of which `needed` sectors are used; a file is made at least so long.
+pub(crate) fn take_with_room(
+    names: (&str, &str),
+    beside: &Beside,
+    needed: u64,
+    force: bool,
+) -> Result<Taken, Error> {
+    let beside = beside.with_room(needed + 2 * RESERVE);
+    take_room(names, &beside, force, |room| match room < needed {
+        false => Ok(needed),
+        true => {
+            let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
+            Err(format!("has room for {room} bytes of data, and the volume needs {needed}"))
+        }
+    })
+}
+
+/// The same; `used` says how many of the sectors of data that it has room for.
+fn take_room(
+    (asked, name): (&str, &str),
+    beside: &Beside,
+    force: bool,
+    used: impl FnOnce(u64) -> Result<u64, String>,
+) -> Result<Taken, Error> {
+    let mut taken = take_device(asked, name, beside, force)?;
+    let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
+    let used = used(room).map_err(|why| device(name, why))?;
+    claims::refuse_taken(&taken.device)?;
+    taken.device.set_window(start, used);
+    Ok(taken)
 }

@@ -42,8 +42,9 @@ pub struct TaskStatus {
     pub eta_seconds: Option<u64>,
 }
 
-/// The tasks that a volume can have, by name: none where devices neither come nor leave, and no
-/// `rebuild` or `resilver` where no loss is survived. `parameters` is the layer's text.
+/// Returns the tasks that a volume can have, by name: only `copy` where devices neither come nor
+/// leave, and no `rebuild` or `resilver` where no loss is survived. `parameters` is the layer's
+/// text.
 pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
     let Ok(layer) = LayerConfig::parse(parameters) else { return Vec::new() };
     let changes = layer.kind.registration().promises.changes();
@@ -51,9 +52,8 @@ pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
         TaskKind::Rebuild | TaskKind::Resilver => changes && layer.tolerates() > 0,
         TaskKind::Evacuate | TaskKind::Scrub => changes,
     };
-    let copy = (changes && layer.tolerates() > 0).then_some(COPY);
     let kinds = TaskKind::ALL.iter().filter(|kind| is_one(kind)).map(|kind| kind.name());
-    kinds.chain(copy).collect()
+    kinds.chain([COPY]).collect()
 }
 
 /// See the module text.

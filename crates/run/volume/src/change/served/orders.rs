@@ -1,0 +1,137 @@
+//! Short commands of an operator, which change no device: one is left out, is to leave, or stays.
+
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Answer, Layer, Verb};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::Driver;
+use hostftl_layers::AnyLayer;
+use uuid::Uuid;
+
+use super::{CLOSED, PAUSE, Seats, lock};
+use crate::metadata::config::Config;
+use crate::open::names::DeviceId;
+use crate::running::jobs::Jobs;
+use crate::util::error::{AdminError, AdminErrorKind};
+
+/// How long a root may take before a device is left out.
+const SETTLES: Duration = Duration::from_secs(2);
+/// How long the superblocks may take to say what an operator wants, before the operator is told.
+const DURABLE: Duration = Duration::from_millis(2500);
+
+impl Seats {
+    /// Before a device goes: what is written is made known from the start on, so that the device
+    /// lacks little when it is back. That is not waited for long: the device may be the one that
+    /// hangs.
+    pub(crate) fn settle(&self) {
+        let (begun, mut roots) = (Instant::now(), 0);
+        // The second is begun when the first, which began after the call, is durable.
+        while roots < 2 && begun.elapsed() < SETTLES {
+            match self.port.operate(Verb::Settle) {
+                Ok(Answer::Begun) => roots += 1,
+                Ok(Answer::WasSo) => std::thread::sleep(PAUSE),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Leaves a device out. Whether it was there; else that is so already.
+    ///
+    /// # Errors
+    /// Why it stays, in words.
+    pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
+        self.port.between(|_, jobs| jobs.order(index, true));
+        let done = self.ask(Verb::Offline(index));
+        if done != Ok(Answer::Begun) {
+            self.port.between(|_, jobs| jobs.order(index, false));
+        }
+        let is_new = done? == Answer::Begun;
+        self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
+        Ok(is_new)
+    }
+
+    /// Begins to remove a device, or cancels that, durably. Whether that is new.
+    ///
+    /// # Errors
+    /// Why nothing was changed, or why it is not durable, in words.
+    pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
+        let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
+        let is_new = self.ask(verb)? == Answer::Begun;
+        let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
+        let word = if leaves { "being removed" } else { "kept" };
+        self.until_said(word, |now| said(now) == leaves)?;
+        Ok(is_new)
+    }
+
+    /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
+    /// would take it back.
+    fn until_said(
+        &self,
+        word: &str,
+        is_so: impl Fn(&Superblock) -> bool,
+    ) -> Result<(), AdminError> {
+        let begun = Instant::now();
+        while begun.elapsed() < DURABLE {
+            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
+            if said.is_none_or(|said| is_so(&said)) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let text = format!(
+            "the device is {word}, but not all superblocks could be written yet: a restart before \
+             may take that back"
+        );
+        Err(AdminError::new(AdminErrorKind::Unknown, text))
+    }
+
+    /// Acknowledges the events so far, or those of one device, durably.
+    ///
+    /// # Errors
+    /// Why that is not durable, in words.
+    pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
+        let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
+        for it in (0..16).filter(|it| failing >> it & 1 == 1) {
+            if device.is_none_or(|device| device == it) {
+                self.ask(Verb::Clear(it))?;
+            }
+        }
+        let shown = lock(&self.live.watched.shown).stats.devices.clone();
+        let mut news = lock(&self.live.news);
+        let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
+        let errors = shown.iter().zip(&mut news.cleared_errors).enumerate();
+        for (_, (stats, cleared)) in errors.filter(|(index, _)| is_meant(*index)) {
+            *cleared = stats.errors;
+        }
+        let name = device.map_or(String::new(), |device| news.name(device).to_owned());
+        drop(news);
+        let cleared = self.live.watched.events.clear(device, &name);
+        cleared.map_err(|why| AdminError::new(AdminErrorKind::Failed, why))
+    }
+
+    /// Notes in the volume's file that an operator left a device out, or no longer does, so that
+    /// the next start knows.
+    ///
+    /// # Errors
+    /// In words, when the file can't be written.
+    pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
+        let said = self.said()?;
+        let device = Uuid::from_bytes(said.members[usize::from(index)]);
+        let mut config = lock(&self.config);
+        match is_out {
+            true => config.offline.insert(device),
+            false => config.offline.remove(&device),
+        };
+        drop(config);
+        Config::set_offline(&self.path, device, is_out).map_err(AdminError::from)
+    }
+
+    /// The spares that are ready, as replies show them.
+    pub(crate) fn spares(&self) -> Vec<DeviceId> {
+        let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().members().spares() & !driver.layer().members().lost()
+        };
+        let ready = self.port.between(ready).unwrap_or(0);
+        (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
+    }
+}
