@@ -46,7 +46,7 @@ struct Options {
     /// Keep the state of the run in a file, and resume from it.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Threads [default: number of processors].
+    /// Number of threads; all processors by default.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Print JSON.

@@ -76,6 +76,7 @@ impl Budget {
         state.served += 1;
         state.left -= bytes;
         drop(state);
+        // Enough bytes may be left for the next ticket, which waited only for its turn.
         self.0.changed.notify_all();
         Grant { budget: self.clone(), bytes }
     }

@@ -193,7 +193,9 @@ impl Answers for Outlet {
             return self.call_writer();
         };
         while !lock(&self.answers).is_empty() {
+            // The thread that holds the lock checks the answers again after releasing it.
             let Ok(mut sending) = self.sending.try_lock() else { return };
+            // The writer has to finish a batch first, and sends these answers afterwards.
             if self.busy.load(SeqCst) {
                 return;
             }

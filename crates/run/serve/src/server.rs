@@ -256,6 +256,7 @@ impl Server {
             if let Some(oldest) = registry.insert(number, stream.clone()) {
                 self.tell(format!("client {oldest}: too many others shake hands"));
             }
+            // The stop may have walked the registry just before this client was inserted.
             if self.stopper.stopping() {
                 registry.shut(Shutdown::Read);
             }
