@@ -1,4 +1,4 @@
-//! Looking at a volume that is not served: superblocks, recovery, and the layer's own invariants.
+//! Offline check of a volume: superblocks, recovery and the invariants of the layer.
 
 use std::path::Path;
 
@@ -14,64 +14,64 @@ use crate::open::session::{self, Last};
 use crate::open::volume::open_with;
 use crate::util::error::Error;
 
-/// What is to be looked at.
+/// Options of a check.
 #[derive(Default)]
 pub struct CheckOptions<'a> {
-    /// Also without members that belong to the volume; who belongs to it stays as it is.
+    /// Also checks a volume whose members are not all present. The member list does not change.
     pub degraded: bool,
-    /// Whether everything that is mapped is read, and who hears how far that is.
+    /// Reads all mapped data when set, and reports the progress to this callback.
     pub data: Option<Progress<'a>>,
 }
 
-/// What a check comes to.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// All is well.
+    /// No problem and no missing member.
     Sound,
-    /// A member is missing or left out, and nothing else is wrong.
+    /// A member is missing or excluded; no other problem.
     Degraded,
-    /// Something is wrong.
+    /// A problem was found.
     Damaged,
 }
 
-/// What a check found.
+/// Findings of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// The volume file.
+    /// Path of the volume file.
     pub volume: String,
-    /// The layer.
+    /// Layer with its parameters.
     pub layer: String,
-    /// What it all comes to.
+    /// Overall result.
     pub verdict: Verdict,
-    /// What clients see, in bytes.
+    /// Exported capacity in bytes.
     pub exported_bytes: u64,
     /// Log writes that recovery applied.
     pub log_writes_replayed: u64,
-    /// Log writes at the end that were not whole: normal after a power cut.
+    /// Incomplete log writes at the end of the log. They are normal after a power cut.
     pub log_writes_dropped: u64,
-    /// What is wrong; empty when nothing is damaged.
+    /// Problems; empty if nothing is damaged.
     pub problems: Vec<String>,
-    /// The members that are missing or left out.
+    /// Members that are missing or excluded.
     pub degraded: Vec<String>,
-    /// What should be known, but is not wrong.
+    /// Remarks that are not problems.
     pub notes: Vec<String>,
-    /// What reading everything found, if that was asked for.
+    /// Result of reading all data, if it was requested.
     pub data: Option<DataRead>,
 }
 
-/// Recovers the volume in memory, and checks the layer's invariants; nothing is written.
+/// Recovers the volume in memory and checks the invariants of the layer. Nothing is written.
 ///
 /// # Errors
-/// When the volume can't be opened or recovered at all.
+/// When the volume can't be opened or recovered.
 pub fn check(path: &Path) -> Result<Checked, Error> {
     check_with(path, CheckOptions::default())
 }
 
-/// As [`check`], with options.
+/// Checks a volume like [`check()`], with options.
 ///
 /// # Errors
-/// As [`check`].
+/// When the volume can't be opened or recovered.
 pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> {
     let CheckOptions { degraded, data } = options;
     let options = OpenOptions { degraded, command: CHECK, ..OpenOptions::default() };
@@ -91,6 +91,7 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     notes.extend(cut);
     notes.extend(left.filter(|left| left.count() > 0).map(|left| left.waits()));
     match in_memory {
+        // Superblocks of a volume in memory are new at each start, so flaws in them are no damage.
         true => notes.extend(flaws),
         false => problems.extend(flaws),
     }
@@ -113,7 +114,7 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     })
 }
 
-/// Whether a note of the start says that a member is not there.
+/// Returns whether a note of the start reports an absent member.
 fn is_absence(note: &str) -> bool {
     note.starts_with("DEGRADED") || note.starts_with("left out:")
 }

@@ -1,11 +1,11 @@
-//! Making a volume.
+//! Creation of a volume.
 //!
-//! The order is what keeps a failure harmless: look at everything, and get everything that can be
-//! had without writing; clear old superblocks; let the layer format the data; write the
-//! superblocks; put the volume file in its place. What fails before the last step is taken back:
-//! files that were made are removed unless another process took them, and blank devices are blank
-//! again. Formatting can't be undone on a device that held something, so it is cleared, and
-//! the error states that.
+//! The order of the steps keeps a failure harmless: check everything and acquire everything that
+//! needs no write; clear old superblocks; let the layer format the data; write the superblocks;
+//! rename the volume file into place. A failure before the last step is undone: files that were
+//! created are removed unless another process uses them, and blank devices become blank again.
+//! Formatting cannot be undone on a device that held data, so that device is cleared and the error
+//! reports it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,73 +35,73 @@ use crate::running::status::memory::Memory;
 use crate::util::allocate::allocate;
 use crate::util::error::{Error, device};
 
-/// What is wanted.
+/// Parameters of a new volume.
 #[derive(Clone, Debug)]
 pub struct CreateSpec {
-    /// The volume file, which must not exist.
+    /// Path of the volume file, which must not exist.
     pub path: PathBuf,
     /// Files, block devices, NBD exports, or `mem:SIZE`, in the order of the stack.
     pub devices: Vec<String>,
-    /// The size in bytes of files that do not exist yet.
+    /// Size in bytes of files that do not exist yet.
     pub size: Option<u64>,
-    /// Whether all of these files is allocated, else they are sparse.
+    /// Allocates new files completely; otherwise they are sparse.
     pub allocate: bool,
-    /// The layer and its parameters.
+    /// Layer and its parameters.
     pub layer: LayerConfig,
-    /// What the owner calls the volume.
+    /// Label chosen by the owner.
     pub label: String,
-    /// Whether to take devices that hold something. What is in use is refused all the same.
+    /// Overwrites existing data on the devices. Devices in use are always refused.
     pub force: bool,
 }
 
-/// What was made. Lengths are in bytes.
+/// Result of a creation. Lengths are in bytes.
 #[derive(Clone, Debug)]
 pub struct Created {
-    /// The content of the volume file.
+    /// Content of the volume file.
     pub config: Config,
-    /// What clients will see.
+    /// Exported capacity.
     pub exported_bytes: u64,
-    /// What the devices have together.
+    /// Total capacity of the devices.
     pub device_bytes: u64,
-    /// Of that, what is not used, as too few devices are as long.
+    /// Part of `device_bytes` that stays unused because too few devices have this length.
     pub unused_bytes: u64,
     /// Host memory while the volume is served.
     pub memory: Memory,
-    /// When a write is answered.
+    /// When writes are acknowledged.
     pub ack: Ack,
-    /// What should be known.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
-/// Everything that can be had without writing to a device.
+/// Everything that is acquired without writing to a device.
 struct Prepared {
     config: Config,
     layer: LayerConfig,
     draft: Draft,
     undo: Undo,
-    /// Open for this process alone.
+    /// Devices, opened exclusively by this process.
     devices: Vec<Device>,
     plan: Plan,
-    /// What each device holds; empty where all are in memory.
+    /// Existing content of each device; empty if all devices are in memory.
     held: Vec<Option<String>>,
-    /// What should be known.
+    /// Notes for the operator.
     notes: Vec<String>,
 }
 
-/// Makes a volume.
+/// Creates a volume.
 ///
 /// # Errors
-/// When a device or the volume file stands in the way; everything is then as it was. Only
-/// [`Error::Formatting`] tells of devices that lost what they held.
+/// When a device or the volume file can't be used; everything is then unchanged. Only
+/// [`Error::Formatting`] reports devices that lost their content.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     create_with(spec, &mut |_, _| ())
 }
 
-/// As [`create`]. `tell` gets how many bytes of a device read zeros by now, and of how many, where
-/// a layer needs that.
+/// Creates a volume like [`create()`]. If the layer needs devices that read zeros, `tell` gets the
+/// progress of each device: the number of zeroed bytes and their total.
 ///
 /// # Errors
-/// As [`create`].
+/// When a device or the volume file can't be used.
 pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Created, Error> {
     let Prepared { config, layer, draft, mut undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
@@ -137,12 +137,11 @@ pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<
     Ok(created)
 }
 
-/// Does what [`create`] does before it writes to any device: whatever would be refused is refused.
-/// The devices, held for this process alone as long as they are kept; files that were missing are
-/// missing again.
+/// Performs all checks of [`create()`] before its first write, and removes the files that it
+/// created. Returns the devices, which stay open exclusively until they are dropped.
 ///
 /// # Errors
-/// As [`create`].
+/// When [`create()`] would refuse.
 pub fn rehearse(spec: &CreateSpec) -> Result<Vec<Device>, Error> {
     Ok(prepare(spec)?.devices)
 }
@@ -157,8 +156,8 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     }
     let devices = config.devices.iter().map(|name| open_fresh(name));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
-    // A misspelt device is named before a volume file that is there: two mistakes, and the file
-    // would be removed for nothing.
+    // Open the devices before an existing volume file is refused: a user who removes that file
+    // because of the first error would otherwise lose it to a misspelt device name.
     Config::refuse_existing(&spec.path)?;
     devices.iter().try_for_each(claims::refuse_taken)?;
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
@@ -174,7 +173,7 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
 }
 
-/// The devices by their full names, each once.
+/// Returns the full names of the devices, without duplicates.
 fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     if spec.devices.is_empty() || spec.devices.len() > usize::from(MAX_DEVICES) {
         let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
@@ -226,7 +225,7 @@ fn asked(path: &Path, why: String) -> Error {
     Error::Asked(format!("{}: {why}", path.display()))
 }
 
-/// Makes the files that do not exist, and looks at the use of those that do.
+/// Creates missing files and checks the use of existing ones.
 fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
     for name in &config.devices {
         if let (Some(made), Some(path)) = (modelled::make(name)?, modelled::backing(name)) {
@@ -241,7 +240,7 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     Ok(())
 }
 
-/// Allocates the files that were made, but for those of models of drives. What should be known.
+/// Allocates the new files, except those of drive models. Returns notes for the operator.
 fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for name in &config.devices {
@@ -254,7 +253,8 @@ fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Everything that writes: the devices, which `held` something or not, and the volume file.
+/// Performs all writes: the devices, then the volume file. `held` is the old content of each
+/// device.
 fn format(
     spec: &CreateSpec,
     mut driver: Driver<AnyLayer>,
@@ -265,14 +265,15 @@ fn format(
 ) -> Result<(), Error> {
     let (mut touched, mut is_formatted) = (0, false);
     let finish = || -> Result<(), Error> {
-        // The old superblocks go first, so that a power cut leaves no old volume over new data.
+        // Clear old superblocks first, so that a power cut leaves no old volume over new data.
         for (one, held) in driver.devices().iter().zip(held) {
             touched += 1;
             if held.is_some() {
                 clear_ends(one)?;
             }
         }
-        // Samples do not prove that a device is blank.
+        // The check for blank devices reads samples only, so it does not prove that they read
+        // zeros.
         if spec.layer.kind.registration().promises.reads_unwritten {
             driver.devices().iter().try_for_each(|one| zero(one, tell))?;
         }
@@ -291,7 +292,7 @@ fn format(
     finished.map_err(|error| take_back(error, (&driver.devices()[..touched], is_formatted), held))
 }
 
-/// Makes the window of a device read zeros, unless the process is to end before that.
+/// Zeroes the window of a device, unless the process is to end before that.
 pub(crate) fn zero(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
     one.clear_parts(&mut |done, all| {
         tell(done, all);
@@ -299,8 +300,8 @@ pub(crate) fn zero(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), I
     })
 }
 
-/// Clears the devices after `error`, and adds to it what is lost with them. Only formatting leaves
-/// something of a volume in the window of a device.
+/// Clears the devices after `error`, and adds the lost content to the error. Only formatting leaves
+/// data of the volume in the window of a device.
 fn take_back(
     error: Error,
     (devices, is_formatted): (&[Device], bool),
@@ -327,7 +328,7 @@ fn take_back(
     }
 }
 
-/// Bytes of data of the longest devices that are not used, as too few others are as long.
+/// Returns the bytes of the longest devices that are unused because too few others are as long.
 fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
     let rows = journal::others(layer, devices);
     let mut lengths = rows.map(|one| one.info().sectors).collect::<Vec<_>>();

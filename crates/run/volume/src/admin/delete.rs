@@ -1,8 +1,9 @@
-//! Taking a volume off its devices.
+//! Removal of a volume from its devices.
 //!
-//! The order is what makes it repeatable: superblocks of all devices go first, so that no volume is
-//! found over data that is gone; then the data, so that it does not show through a later volume;
-//! the claim on a part when its zones are free, and the volume file last.
+//! The order of the steps makes the removal repeatable. Superblocks of all devices are cleared
+//! first, so that no volume is found over cleared data. The data follows, so that it does not show
+//! through a later volume. The claim on a part is cleared once its zones are free, and the volume
+//! file is removed last.
 
 use std::fs;
 use std::path::Path;
@@ -29,13 +30,15 @@ use crate::util::events;
 use crate::util::private::{sync_folder, target};
 use crate::util::volume_lock::Sole;
 
-/// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
-/// then, and other devices read zeros: `tell` gets how many bytes of a device do so by now, and of
-/// how many. Without `force` it only makes sure that this can be done. Returns what is deleted.
+/// Removes the volume whose file is `path` from its devices, and removes the file. Zones become
+/// free, and other devices read zeros: `tell` gets the number of cleared bytes of a device and
+/// their total. Without `force` the function only checks that the removal is possible. Returns the
+/// configuration of the volume.
 ///
 /// # Errors
-/// When it is in use, or a device is not there or holds another volume; then nothing is changed.
-/// When the process is to end before all is cleared; the same call ends it.
+/// When the volume is in use, or a device is missing or holds another volume; then nothing is
+/// changed. When the process is to end before everything is cleared; the same call resumes the
+/// removal.
 pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Result<Config, Error> {
     let config = Config::load(path)?;
     let _lock = lock(path)?;
@@ -44,12 +47,12 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     let there = names.iter().filter(|name| *name != MISSING);
     let devices = there.map(|name| modelled::open_as(name, Access::Full));
     let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
-    // After a cut a pending device may be a member, or hold something else still.
+    // After an interrupted change a pending device may be a member, or still hold other data.
     let pending = config.pending.iter().filter_map(|name| open_member(name, Access::Full).ok());
     let ours = pending.filter(|it| it.superblock.volume == *config.uuid.as_bytes());
     devices.extend(ours.map(|it| it.device));
-    // Another device may have the path by now: a device without a mark of this volume is left
-    // alone.
+    // Another device may have the path by now: a device without a mark of this volume is not
+    // touched.
     let mut ours = Vec::new();
     for one in devices {
         if is_of(&one, config.uuid)? {
@@ -68,14 +71,14 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     fs::remove_file(&target).map_err(file(path, "remove the volume file"))?;
     sync_folder(&target).map_err(file(path, "make its removal durable"))?;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-        // It leads nowhere now.
+        // The symbolic link is dangling now.
         fs::remove_file(path).ok();
     }
     Ok(config)
 }
 
-/// Whether a device is marked as one of this volume, by a superblock, or as one that a `delete`
-/// that was cut off has not cleared.
+/// Returns whether a device is marked as a member of this volume, by a superblock or by the mark of
+/// an interrupted `delete`.
 ///
 /// # Errors
 /// When it holds another volume.
@@ -87,7 +90,7 @@ fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
         others.extend(match Superblock::parse(&page, at) {
             Ok(found) => Some(found.volume),
             Err(SuperFault::Foreign) => None,
-            // Damaged, or of another build: the header still says whose it is.
+            // Damaged, or of another version: the header still has the UUID of the volume.
             Err(_) => is_ours(&page).then(|| page.0[8..24].try_into().expect("16 bytes")),
         });
     }
@@ -105,7 +108,8 @@ fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
     }
 }
 
-/// Leaves no superblock on a device, but a session mark, which marks it as to be cleared.
+/// Clears the superblocks of a device and leaves only a session mark, which marks the device as not
+/// yet cleared.
 fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
     let (number, run, generation, plain) = (0, 0, 1, 1);
     let (serving, through, beyond, machine, boot) = (false, true, false, [0; 16], [0; 16]);

@@ -1,4 +1,4 @@
-//! Writing a volume file again from the devices alone.
+//! Reconstruction of a volume file from the devices alone.
 
 use std::path::Path;
 
@@ -11,21 +11,20 @@ use crate::metadata::modelled;
 use crate::open::stack::{Assembly, Member, Redundancy, open_member, order};
 use crate::util::error::{Error, device};
 
-/// What `import` found.
+/// Result of an import.
 #[derive(Debug)]
 pub struct Imported {
-    /// What the file has.
+    /// Content of the new file.
     pub config: Config,
-    /// Whether a device that belongs to the volume was left out, so that somebody has to agree
-    /// before the volume is served.
+    /// Whether a member was omitted, so that an operator has to agree before the volume is served.
     pub needs_consent: bool,
 }
 
 /// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
-/// volume can do without may be left out; the file then has `missing` in its place.
+/// redundancy of the volume replaces may be omitted; the file then has `missing` in its place.
 ///
 /// # Errors
-/// When they are not exactly one whole volume, are in use, or `path` exists.
+/// When they are not exactly one complete volume, are in use, or `path` exists.
 pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
         return Err(device(name, "is memory, which holds nothing to import"));
@@ -33,7 +32,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
-    // Of a layer that nobody knows, all devices must be there.
+    // The redundancy of an unknown layer is unknown too, so all devices must be present.
     let redundancy = match layer.and_then(Result::ok) {
         Some(layer) => Redundancy { devices: layer.tolerates(), journal: layer.log.journal },
         None => Redundancy { devices: 0, journal: false },

@@ -1,8 +1,8 @@
-//! Changes of the members of a volume: devices that are added, replaced, or brought back.
+//! Changes of the members of a volume: adding, replacing and taking back devices.
 //!
-//! The process that serves the volume makes them. When no process does, this one opens the volume
+//! The process that serves the volume makes them. Without one, this process opens the volume
 //! without clients and makes them in the same way. It recovers the volume in memory first, so that
-//! nothing is written when something stands in the way.
+//! nothing is written if the change is refused.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,16 +25,16 @@ use crate::open::volume::{Gathered, find};
 use crate::running::copying::Copying;
 use crate::util::error::{AdminError, Error};
 
-/// How often the progress of a copy is reported.
+/// Interval of the progress reports of a copy.
 const LOOK: Duration = Duration::from_millis(100);
-/// What is noted of a change that was cut off and is finished now.
+/// Note on an interrupted change that was finished.
 const FINISHED: &str = "a change that was cut off is finished";
 
 /// Adds devices to a volume.
 ///
 /// # Errors
-/// When the volume is of a layer that takes none, or misses some of its own; when a new
-/// device stands in the way. Nothing was changed then.
+/// When the layer does not support it, a member is missing, or a new device can't be used. Nothing
+/// was changed then.
 pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
@@ -59,12 +59,12 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     Ok(Added { served: false, ..added })
 }
 
-/// Puts a device in the place of another. When the volume is not served, and the old device is
-/// copied, `tell` hears how many bytes are, and of how many.
+/// Replaces a device. When the volume is not served and the old device is copied, `tell` gets the
+/// number of copied bytes and their total.
 ///
 /// # Errors
 /// When another member is missing, the old device has to be copied and can't be read, or the new
-/// one stands in the way. Nothing was changed then.
+/// one can't be used. Nothing was changed then.
 pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
@@ -94,16 +94,16 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     Ok(Replaced { served: false, ..replaced })
 }
 
-/// A device that is back.
+/// Result of taking a device back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Back {
     /// The device.
     pub device: DeviceId,
-    /// Whether it was out; else it belonged already.
+    /// Whether it was excluded; otherwise it was a member already.
     pub is_new: bool,
-    /// Whether the volume is served, and its missing data is rebuilt from then on.
+    /// Whether the volume is served, which starts the rebuild of its missing data.
     pub served: bool,
-    /// Facts that the operator should know.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
@@ -114,10 +114,11 @@ impl Back {
     }
 }
 
-/// Takes back a device that was left out.
+/// Takes back an excluded device.
 ///
 /// # Errors
-/// When another member is missing, or the device is not the one that was lost. It stays out then.
+/// When another member is missing, or the device is not the one that was lost. It stays excluded
+/// then.
 pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
@@ -130,7 +131,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     Ok(Back::of(done, false))
 }
 
-/// Finishes a change that was cut off, durably, unless it is only rehearsed.
+/// Durably finishes an interrupted change, except in a rehearsal.
 fn finish(found: Gathered, rehearses: bool) -> Result<(), Error> {
     if rehearses {
         return Ok(());
@@ -139,8 +140,8 @@ fn finish(found: Gathered, rehearses: bool) -> Result<(), Error> {
     volume.start(&StartOptions::default())?.0.stop().map(drop)
 }
 
-/// Changes the members of a volume that is not served: rehearses the change in memory, and then, if
-/// it `is_rehearsal` no more, makes it. The members of the set `replaced` may be missing.
+/// Changes the members of a volume that is not served: rehearses the change in memory and then,
+/// unless `is_rehearsal` is set, makes it. The members of the set `replaced` may be missing.
 fn here<T>(
     found: Gathered,
     (path, replaced): (&Path, u16),

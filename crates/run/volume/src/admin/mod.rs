@@ -1,8 +1,8 @@
-//! Entry points: what a command, a server or a program asks of a volume.
+//! Entry points for commands, servers and programs.
 //!
 //! Each function finds the process that serves the volume and sends it the request over the control
-//! socket, or does the work here under the locks of the volume. This is the top floor: it may use
-//! all others, and none of them uses it.
+//! socket, or does the work in this process under the locks of the volume. This is the top module:
+//! it may use all others, and none of them uses it.
 
 pub(crate) mod check;
 pub(crate) mod control;

@@ -1,6 +1,7 @@
-//! Commands to a volume: the process that serves it carries them out, or this one.
+//! Operator commands to a volume, carried out by the serving process or by this one.
 //!
-//! When nobody serves the volume, this process opens it without clients, and asks itself.
+//! If no process serves the volume, this process opens it without clients and carries out the
+//! command.
 
 use std::path::Path;
 
@@ -16,10 +17,10 @@ use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::events::Events;
 use crate::util::volume_lock::Sole;
 
-/// Does what somebody wants with the process that serves the volume; none when nobody does.
+/// Sends a request to the process that serves the volume; `None` when no process does.
 ///
 /// # Errors
-/// When there is no such volume, or why nothing was changed.
+/// When there is no such volume, or the request was refused.
 pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
@@ -27,11 +28,11 @@ pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
     done.transpose().map_err(|error| error.at(path))
 }
 
-/// Opens a volume that nobody serves, without clients, and does what somebody wants. What goes on
-/// in the background goes on until the volume is stopped.
+/// Opens a volume that is not served, without clients, and carries out a request. Background work
+/// that it starts continues until the volume is stopped.
 ///
 /// # Errors
-/// When the volume can't be opened, or why nothing was changed.
+/// When the volume can't be opened, or the request was refused.
 pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Error> {
     let wish = wish.completed(&Config::load(path)?)?;
     let volume = open_with(path, &OpenOptions::default())?;
@@ -46,8 +47,8 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
     }
 }
 
-/// Sets a parameter of a volume, with the process that serves it, if one does. The superblocks keep
-/// the parameters with which the volume was made; the volume file has those that were changed.
+/// Sets a parameter of a volume, through the process that serves it if there is one. The
+/// superblocks keep the parameters of the creation; the volume file has the changed ones.
 ///
 /// # Errors
 /// When there is no such volume or parameter, or it can't be changed.
@@ -63,12 +64,12 @@ pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
     keep(path, key, value).map(Outcome::of_volume)
 }
 
-/// Acknowledges the events of a volume so far, or those of one device, durably; with the process
-/// that serves the volume, if one does. The acknowledgement is an event itself, so that it outlives
-/// a restart.
+/// Durably acknowledges the events of a volume so far, or those of one device, through the process
+/// that serves the volume if there is one. The acknowledgement is an event itself, so it survives a
+/// restart.
 ///
 /// # Errors
-/// When there is no such volume or device, or the file of events can't be written.
+/// When there is no such volume or device, or the event file can't be written.
 pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     let config = Config::load(path)?;
     if operate(path, &Wish::Clear(device.map(String::from)))?.is_some() {

@@ -1,7 +1,7 @@
-//! Requests of an operator to a volume that is served, and their outcomes.
+//! Operator requests to a served volume, and their outcomes.
 //!
-//! A [`Wish`] goes as JSON to the process that serves the volume, whose [`Operator`] makes a verb
-//! of it.
+//! A [`Wish`] goes as JSON to the process that serves the volume, whose [`Operator`] translates it
+//! to a command of the layer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,45 +18,45 @@ use crate::open::names::{DeviceId, complete};
 use crate::running::copying::Copying;
 use crate::util::error::{AdminError, AdminErrorKind, Error};
 
-/// A command of an operator. A device is named by a path to it, its member number or its UUID.
+/// Request of an operator. A device is named by a path to it, its member number or its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
-    /// Do without a device from now on.
+    /// Stop using a device.
     Offline(String),
     /// Take a device back.
     Online(String),
-    /// Move what lies on a device elsewhere, then do without it.
+    /// Move the data of a device to the others, then remove it.
     Remove(String),
-    /// Whether that would be begun.
+    /// Check whether a removal would start.
     MayRemove(String),
-    /// Leave off what was begun with a device.
+    /// Cancel the change of a device that is in progress.
     Cancel(String),
-    /// Begin a scrub, or go on with one that rests.
+    /// Start a scrub, or resume a paused one.
     Scrub,
-    /// Let the scrub rest.
+    /// Pause the scrub.
     PauseScrub,
-    /// Go on with the scrub.
+    /// Resume the scrub.
     ResumeScrub,
-    /// End the scrub where it is.
+    /// Stop the scrub at its current position.
     StopScrub,
     /// Acknowledge the events so far, or those of a device.
     Clear(Option<String>),
-    /// Another value of a parameter.
+    /// Change a parameter.
     Set {
-        /// Its name.
+        /// Name of the parameter.
         key: String,
-        /// The value, as `create --layer` takes it.
+        /// Value, in the syntax of `create --layer`.
         value: String,
     },
 }
 
-/// What came of a wish.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether something was changed or begun; else it was so already.
+    /// Whether something was changed or started; otherwise the state was as requested already.
     pub is_new: bool,
-    /// The device that was meant, if one was.
+    /// The device concerned, if any.
     #[serde(default)]
     pub device: Option<DeviceId>,
     /// Warnings, such as that the device is healthy.
@@ -65,14 +65,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a command that concerns no device.
+    /// Returns the outcome of a command that concerns no device.
     pub(crate) fn of_volume(is_new: bool) -> Self {
         Outcome { is_new, device: None, notes: Vec::new() }
     }
 }
 
 impl Wish {
-    /// The same with the complete name of its device: see [`complete`].
+    /// Returns the request with the complete name of its device; see [`complete`].
     pub(crate) fn completed(&self, config: &Config) -> Result<Self, Error> {
         let whole = |name: &String| complete(name, config);
         Ok(match self {
@@ -87,28 +87,28 @@ impl Wish {
     }
 }
 
-/// Makes verbs of wishes, for the process that serves a volume.
+/// Carries out requests in the process that serves a volume.
 #[derive(Debug)]
 pub(crate) struct Operator {
-    /// The devices, and the layer over them.
+    /// Devices and the layer over them.
     seats: Arc<Seats>,
 }
 
 impl Operator {
-    /// The one of the volume that has these devices.
+    /// Creates the operator of the volume with these devices.
     pub(crate) fn new(seats: Seats) -> Self {
         Operator { seats: Arc::new(seats) }
     }
 
-    /// As [`crate::replace()`], of the volume that is served.
+    /// Replaces a device of the served volume.
     ///
     /// # Errors
-    /// Why the new device is not in the place of the old one, in words.
+    /// When the replacement is refused or fails.
     pub(crate) fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         self.begin_to_replace(spec).map(|(replaced, _)| replaced)
     }
 
-    /// Replaces a device, and returns the copy that was begun, if one was.
+    /// Replaces a device, and returns the copy if one was started.
     pub(crate) fn begin_to_replace(
         &self,
         spec: &ReplaceSpec,
@@ -116,23 +116,23 @@ impl Operator {
         self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
-    /// As [`crate::add()`], of the volume that is served.
+    /// Adds devices to the served volume.
     ///
     /// # Errors
-    /// Why the devices did not come, in words.
+    /// When the devices were not added.
     pub(crate) fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
-    /// Ends the copy of a device, if one is under way, because the volume is being closed.
+    /// Ends the copy of a device, if one is in progress, because the volume is being closed.
     pub(crate) fn end_copy(&self) {
         self.seats.end_copy();
     }
 
-    /// Does what somebody wants.
+    /// Carries out a request.
     ///
     /// # Errors
-    /// Why nothing was changed, in words.
+    /// When nothing was changed.
     pub(crate) fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
         let verb = match wish {
             Wish::Offline(name) => {
@@ -171,7 +171,8 @@ impl Operator {
             }
             Wish::Set { key, value } => {
                 self.seats.ask(verb(&self.seats.config(), key, value)?)?;
-                // The lock stays on the file that was replaced; that of the volume's UUID holds.
+                // The lock stays on the inode that was replaced; the lock of the volume's UUID
+                // remains in effect.
                 let kept = keep(self.seats.path(), key, value).map_err(AdminError::from);
                 return kept.map(Outcome::of_volume);
             }
@@ -180,7 +181,7 @@ impl Operator {
         Ok(Outcome::of_volume(answer == Answer::Begun))
     }
 
-    /// The device that is named is to leave, or stays after all.
+    /// Marks the named device as leaving, or cancels that.
     fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, AdminError> {
         let index = self.seats.find(name)?;
         if leaves {
@@ -191,7 +192,7 @@ impl Operator {
         Ok(self.of_device(index, is_new, notes))
     }
 
-    /// Keeps the place of a device that was left out by command. Returns a warning.
+    /// Keeps the member slot of a device that was taken offline by command. Returns a warning.
     fn notes_offline(&self, index: u8) -> Vec<String> {
         let spares: Vec<String> = self.seats.spares().iter().map(ToString::to_string).collect();
         let stays = (!spares.is_empty()).then(|| {
@@ -214,10 +215,10 @@ impl Operator {
     }
 }
 
-/// What a parameter's new value is to a layer.
+/// Returns the layer command for a new value of a parameter.
 ///
 /// # Errors
-/// In words, when it can't be.
+/// When the parameter can't have this value.
 pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, AdminError> {
     let wrong = |text| AdminError::new(AdminErrorKind::Usage, text);
     let mut layer = config.layer_config().map_err(wrong)?;
@@ -229,7 +230,7 @@ pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, Admi
     }))
 }
 
-/// Writes a parameter into the volume file; whether that is new.
+/// Writes a parameter to the volume file; returns whether the value changed.
 pub(crate) fn keep(path: &Path, key: &str, value: &str) -> Result<bool, Error> {
     let mut config = Config::load(path)?;
     let was = config.settings.insert(key.into(), value.into());

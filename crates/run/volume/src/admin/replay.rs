@@ -1,4 +1,4 @@
-//! Feeding a recording to a fresh layer: the same inputs must give the same outputs.
+//! Replay of a recording on a fresh layer: the same inputs must produce the same outputs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,21 +17,21 @@ use crate::metadata::entry::{END, Entry, Head, Kind, MAGIC, parse};
 use crate::util::counted::counted;
 use crate::util::error::{Error, file};
 
-/// What a replay came to.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
-    /// The layer.
+    /// Layer with its parameters.
     pub layer: String,
-    /// Inputs that it took.
+    /// Number of inputs.
     pub steps: u64,
-    /// The digest of what it said.
+    /// Digest of the outputs.
     pub digest: u64,
-    /// The digest of what it said when it was recorded.
+    /// Digest of the outputs in the recording.
     pub recorded: u64,
 }
 
 impl Replayed {
-    /// Whether the layer said the same both times.
+    /// Returns whether both digests are equal.
     pub fn is_same(&self) -> bool {
         self.digest == self.recorded
     }
@@ -40,7 +40,8 @@ impl Replayed {
 /// Replays the recording `path`.
 ///
 /// # Errors
-/// When it is no recording, cut off, damaged, or the layer asks for other things than it did.
+/// When it is not a recording, is truncated or damaged, or the layer issues other commands than it
+/// did.
 pub fn replay(path: &Path) -> Result<Replayed, Error> {
     let wrong = |why: String| Error::Recording { path: path.into(), why };
     let mut input = BufReader::new(File::open(path).map_err(file(path, "open the recording"))?);
@@ -129,16 +130,16 @@ fn explain(error: &std::io::Error) -> String {
     }
 }
 
-/// What a driver may tell the layer now.
+/// Inputs that a driver may give to the layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing but timers and the ends of commands.
+    /// Only timers and completions of commands.
     Closed,
-    /// Requests too, and the stop when all are answered.
+    /// Also requests, and the stop once all of them are answered.
     Ready,
 }
 
-/// A layer without a world: commands end when the recording says so.
+/// A layer without devices: commands complete when the recording has their completion.
 struct Stage {
     layer: AnyLayer,
     out: Out,
@@ -148,7 +149,7 @@ struct Stage {
     steps: u64,
     payloads: u32,
     phase: Phase,
-    /// Requests that are not answered.
+    /// Requests that are not answered yet.
     waiting: u64,
 }
 
@@ -200,7 +201,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether a driver that keeps its rules may say this now.
+    /// Returns whether the rules for drivers allow this input now.
     fn allows(&self, entry: &Entry<'_>) -> bool {
         match *entry {
             Entry::Timer => true,

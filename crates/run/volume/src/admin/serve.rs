@@ -1,4 +1,4 @@
-//! A volume that is being served: its driver's thread, its port, and its end.
+//! A served volume: the driver's thread, the port for jobs, and the end of the session.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -39,15 +39,16 @@ use crate::util::error::Error;
 use crate::util::events::{Events, Level};
 use crate::util::volume_lock::Sole;
 
-/// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
+/// A volume that accepts jobs. [`Running::stop`] stops it and reports errors; dropping it stops it
+/// without a report.
 #[derive(Debug)]
 pub struct Running {
     port: Port,
     thread: Option<JoinHandle<Result<(), IoError>>>,
-    /// None in a rehearsal.
+    /// `None` in a rehearsal.
     control: Option<Control>,
     operator: Arc<Operator>,
-    /// Ends with the volume.
+    /// Dropped together with the volume.
     _watch: Watch,
     live: Live,
     recording: Option<Recording>,
@@ -55,32 +56,32 @@ pub struct Running {
     broken: Arc<AtomicBool>,
     /// Held until the driver's thread has ended.
     _lock: std::fs::File,
-    /// The same for all copies and halves of the volume.
+    /// Lock that all copies and mirror halves of the volume share.
     _sole: Sole,
 }
 
-/// Tells the figures of a running volume, from any thread and for as long as one likes.
+/// Handle for the status of a running volume. Any thread may use it, also after the volume stopped.
 #[derive(Clone, Debug)]
 pub struct Figures(Live);
 
 impl Figures {
-    /// The figures now; the last ones when the volume was stopped.
+    /// Returns the current status, or the last one if the volume was stopped.
     pub fn status(&self) -> Status {
         self.0.status()
     }
 }
 
 impl Volume {
-    /// Recovers the volume and begins to take jobs.
+    /// Recovers the volume and starts to accept jobs.
     ///
     /// # Errors
-    /// When the layer can't recover what the devices hold, or the recording can't be made.
+    /// When the layer can't recover the volume, or the recording can't be created.
     pub fn start(self, options: &StartOptions) -> Result<(Running, Port), Error> {
         self.run(options, false)
     }
 
-    /// Recovers the volume in memory, to find out whether a change of its members is possible:
-    /// nothing is written, and no other process can reach the volume.
+    /// Recovers the volume in memory to test a change of its members. Nothing is written, and no
+    /// other process can reach the volume.
     pub(crate) fn rehearse(self) -> Result<Running, Error> {
         self.run(&StartOptions::default(), true).map(|(running, _)| running)
     }
@@ -125,7 +126,7 @@ impl Volume {
         faces.still = still;
         let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
         let live = Live::new(faces, news, latencies, watched.clone());
-        // The marks stay as they are when nothing is written.
+        // A session that writes nothing leaves the session marks unchanged.
         let session = session.filter(|_| !reads);
         let (of, how) = ((&self.config, self.layer), (session.clone(), rehearsal));
         let seats = Seats::new(&self.path, port.clone(), &live, of, how);
@@ -159,7 +160,7 @@ impl Volume {
 
 impl Volume {
     /// Makes the volume file list the members by number, unless the volume is only read. Returns a
-    /// note when it did not.
+    /// note if it did not.
     fn write_file(&self, reads: bool) -> Result<Option<String>, Error> {
         Ok(match &self.cut {
             Some(cut) if reads => Some(cut.note()),
@@ -168,13 +169,13 @@ impl Volume {
         })
     }
 
-    /// The events, which a rehearsal keeps in memory.
+    /// Opens the event history. A rehearsal keeps its events in memory.
     fn events(&self, rehearses: bool) -> Result<Events, Error> {
         let kept = || Events::kept(&self.path, self.config.uuid).map_err(IoError::Start);
         Ok(if rehearses { Events::default() } else { kept()? })
     }
 
-    /// Where the layer's inputs go, if somebody wants them.
+    /// Creates the recording of the layer's inputs, if one was requested.
     fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
         let infos = crate::open::machine::infos(&self.devices);
         let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
@@ -182,8 +183,8 @@ impl Volume {
     }
 }
 
-/// Lists the devices by member number in the volume file if that `is_wanted`; what is to be known
-/// of that.
+/// Lists the devices by member number in the volume file if `is_wanted`. Returns a note on the
+/// result.
 fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String> {
     is_wanted.then(|| match Config::put_in_order(path, &config.devices) {
         Ok(()) => "the volume file listed the devices in another order than their numbers; it now \
@@ -196,7 +197,7 @@ fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String>
     })
 }
 
-/// The block device that clients see of a layer; no buffer is longer than `longest` bytes.
+/// Returns the block device that a layer exports; no buffer is longer than `longest` bytes.
 fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
     let limits = layer.limits();
     Export {
@@ -214,13 +215,13 @@ fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, read
     }
 }
 
-/// Returns the export with the names that the volume has in this session.
+/// Returns the export with the names of the volume in this session.
 fn served_as(export: Export, session: &Session) -> Export {
     let ServedNames { name, also, held, forgot } = session.names(&export.name);
     Export { name, also, held, forgot, ..export }
 }
 
-/// Tells what is to be known from the start, by what the layer holds.
+/// Reports the notes of the start as events, with the effect of missing members on the data.
 fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
     gauges.iter().for_each(|it| say_what_it_means(&mut notes, it));
     for note in notes {
@@ -233,7 +234,7 @@ fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
     }
 }
 
-/// Makes the layer ready; one that only `reads` writes to memory from now on.
+/// Recovers the layer. If it only `reads`, its writes go to memory from now on.
 fn recover(driver: &mut Driver<AnyLayer>, reads: bool, events: &Events) -> Result<Quiet, Error> {
     if reads {
         driver.look_only(true);
@@ -245,7 +246,7 @@ fn recover(driver: &mut Driver<AnyLayer>, reads: bool, events: &Events) -> Resul
     Ok(recovery)
 }
 
-/// What recovery did, in words.
+/// Describes the recovery.
 fn started(recovery: &Quiet, took: Duration) -> String {
     let ms = took.as_millis();
     let replayed = counted(recovery.replayed, "log write");
@@ -259,14 +260,14 @@ fn started(recovery: &Quiet, took: Duration) -> String {
     }
 }
 
-/// The label, or else what the volume file is called.
+/// Returns the label, or else the stem of the volume file's name.
 fn export_name(path: &Path, config: &Config) -> String {
     let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if config.label.is_empty() { stem() } else { config.label.clone() }
 }
 
-/// The driver's thread; at the end it says on the devices that all is well, if it is. A layer that
-/// only `reads` has nothing to close.
+/// Starts the driver's thread. At its end it marks a clean stop on the devices if there was no
+/// failure. A layer that only `reads` has nothing to close.
 fn spawn(
     engine: Arc<Engine>,
     session: Option<Session>,
@@ -289,55 +290,57 @@ fn spawn(
 }
 
 impl Running {
-    /// Who does what an operator wants.
+    /// Returns the executor of operator requests.
     pub(crate) fn operator(&self) -> &Operator {
         &self.operator
     }
 
-    /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
+    /// Returns the events since the start, such as damaged copies, a slow engine or a failing
+    /// device.
     pub fn events(&self) -> Events {
         self.live.watched.events.clone()
     }
 
-    /// The figures now.
+    /// Returns the current status.
     pub fn status(&self) -> Status {
         self.live.status()
     }
 
-    /// Something that goes on telling the figures.
+    /// Returns a handle for the status that outlives the volume.
     pub fn figures(&self) -> Figures {
         Figures(self.live.clone())
     }
 
-    /// Whether the driver's thread still runs; when not, [`Running::stop`] says why.
+    /// Returns whether the driver's thread still runs; if not, [`Running::stop`] returns the error.
     pub fn is_alive(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Whether a thread panicked in the driver: nothing is answered any more, and only ending the
-    /// process helps.
+    /// Returns whether a thread panicked in the driver: requests are no longer answered, and the
+    /// process must end.
     pub fn has_panicked(&self) -> bool {
         self.broken.load(SeqCst)
     }
 
-    /// Asks whoever drives the volume for a turn, and says how many there were. Who asks twice and
-    /// finds the same number knows that nobody answers any more; a device that takes long is no
-    /// reason for that.
+    /// Requests a turn of the driver, and returns the number of turns so far. If two calls return
+    /// the same number, the driver is stuck; a slow device is no reason for that.
     pub fn pulse(&self) -> u64 {
         self.port.pulse()
     }
 
-    /// Why nothing is written any more until the volume is opened anew; none while all is well.
+    /// Returns the reason why the volume accepts no writes until it is reopened; `None` if there is
+    /// none.
     pub fn failure(&self) -> Option<String> {
         self.live.failure()
     }
 
-    /// Does what is queued, makes everything durable and closes the layer. The last status.
+    /// Completes the queued jobs, makes everything durable and closes the layer. Returns the last
+    /// status.
     ///
     /// # Errors
-    /// When the driver failed, the recording could not be written, or nothing could be written to
-    /// the devices any more, also when that came with the stop: then the volume is closed, but what
-    /// was not flushed before is not durable.
+    /// When the driver failed, the recording could not be written, or writes to the devices failed,
+    /// also during the stop. The volume is closed then, but data that was not flushed is not
+    /// durable.
     pub fn stop(mut self) -> Result<Status, Error> {
         self.join()?;
         if let Some(recording) = self.recording.take() {
@@ -356,7 +359,7 @@ impl Running {
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => {
-                // Why they can't be kept is known from the status.
+                // The status has the reason already if the events can't be written.
                 self.live.watched.events.sync().ok();
                 Ok(result?)
             }
@@ -371,7 +374,7 @@ impl Drop for Running {
         self.port.close();
         self.control.iter_mut().for_each(Control::close);
         if let Some(thread) = self.thread.take() {
-            // Whoever wants to know how it ended calls `stop`.
+            // Dropping ignores the result; `stop` returns it.
             thread.join().ok();
         }
     }

@@ -1,4 +1,4 @@
-//! The status and the events of a volume, from the process that serves it or from its devices.
+//! Status and events of a volume, from the process that serves it or from its devices.
 
 pub(crate) mod list;
 
@@ -15,11 +15,11 @@ use crate::running::status::{DeviceStatus, Status, VolumeFile};
 use crate::util::error::{Error, file};
 use crate::util::events::{Event, Events, file_of};
 
-/// The status of a volume: from the process that serves it, or else from its devices.
+/// Returns the status of a volume from the process that serves it, or else from its devices.
 ///
 /// # Errors
 /// When there is no such volume, the process that serves it does not answer, or another process has
-/// it and does not serve it.
+/// the volume open and does not serve it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
     let told = client::ask(config.uuid).map_err(|error| error.at(path))?.map(|told| told.status);
@@ -53,36 +53,36 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     Ok(status)
 }
 
-/// Why there is no status, if that is because another process has the volume.
+/// Adds the reason for the missing status if another process has the volume open.
 fn tells_nothing(error: Error) -> Error {
     let Error::Busy { path, holder } = error else { return error };
     let why = format!("{holder} has it open and tells nothing: it starts, or works on it");
     Error::Refused { path, why: format!("{why}; ask again in a moment") }
 }
 
-/// The events of a volume.
+/// Events of a volume.
 #[derive(Clone, Debug, Default)]
 pub struct EventList {
     /// Whether a process serves the volume.
     pub served: bool,
-    /// Those that are kept, oldest first.
+    /// Retained events, oldest first.
     pub events: Vec<Event>,
 }
 
 impl EventList {
-    /// Those since the volume was started last.
+    /// Returns the events since the last start of the volume.
     pub fn of_run(&self) -> &[Event] {
         let start = self.events.iter().rposition(|event| event.kind == "started");
         &self.events[start.unwrap_or(0)..]
     }
 }
 
-/// Returns the events of a volume: from the process that serves it, or else from the file beside
+/// Returns the events of a volume, from the process that serves it, or else from the file beside
 /// the volume file.
 ///
 /// # Errors
-/// When the volume file or the file of events can't be read, or the process that serves the volume
-/// does not answer.
+/// When the volume file or the event file can't be read, or the process that serves the volume does
+/// not answer.
 pub fn events(path: &Path) -> Result<EventList, Error> {
     let config = Config::load(path)?;
     if let Some(told) = client::ask(config.uuid).map_err(|error| error.at(path))? {

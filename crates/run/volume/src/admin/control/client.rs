@@ -1,4 +1,4 @@
-//! The end of the control socket at a command.
+//! Client side of the control socket.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,24 +19,24 @@ use crate::running::status::{Status, VolumeFile};
 use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::runtime_dir;
 
-/// How long a client waits for such a report.
+/// Longest wait for the next progress report of the server.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The status and events of a volume with this UUID from the process that serves it, perhaps from
-/// another volume file; `None` when no process does.
+/// Returns the status and events of a volume from the process that serves it, possibly under
+/// another volume file; `None` when no process serves the volume.
 ///
 /// # Errors
-/// In words, when a process has the control socket and does not answer.
+/// When a process has the control socket and does not answer.
 pub(crate) fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
     let Some(server) = Server::connect(volume)? else { return Ok(None) };
     server.ask().map(Some).map_err(|error| server.silent(&error))
 }
 
-/// Whether a wish for the volume whose file is `path` would reach a process that serves a copy of
-/// it, or another part.
+/// Refuses a request for the volume file `path` when the process that serves the volume uses
+/// another volume file: a copy of it, or another half of a mirror.
 ///
 /// # Errors
-/// When it would.
+/// When it does.
 pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
     let told = ask(volume).map_err(|error| error.at(path))?;
     let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
@@ -46,23 +46,23 @@ pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
     Err(Error::Refused { path: path.into(), why })
 }
 
-/// The outcome of a request to the process that serves a volume with this UUID, or why there is
-/// none; `None` when no process serves it.
+/// Sends a request to the process that serves a volume and returns its outcome; `None` when no
+/// process serves it.
 pub(crate) fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(wish.clone()))
 }
 
-/// The same of a device that is to take the place of another.
+/// Asks the serving process to replace a device; `None` when no process serves the volume.
 pub(crate) fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, AdminError>> {
     put(volume, Question::Replace(spec.clone()))
 }
 
-/// The same of devices that are to be added.
+/// Asks the serving process to add devices; `None` when no process serves the volume.
 pub(crate) fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminError>> {
     put(volume, Question::Add(spec.clone()))
 }
 
-/// The same of a device that comes back.
+/// Asks the serving process to take a device back; `None` when no process serves the volume.
 pub(crate) fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(Wish::Online(device.into())))
 }
@@ -74,7 +74,7 @@ fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A
     }
 }
 
-/// The process that serves a volume, seen from a client.
+/// Connection of a client to the process that serves a volume.
 struct Server {
     stream: UnixStream,
     deadline: Deadline,
@@ -88,7 +88,7 @@ impl Server {
         let deadline = Deadline::after(PATIENCE);
         match connect_unix(&runtime_dir::of(volume, "sock"), &deadline) {
             Ok(stream) => Ok(Some(Server { stream, deadline, deadline_ns })),
-            // Its queue is full.
+            // A full queue means that a process listens but does not accept.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(AdminError::refused(format!(
                     "the process that serves it does not answer ({error}); nothing was changed"
@@ -125,7 +125,7 @@ impl Server {
                 return Err(AdminError::refused(format!("{} answered {other:?}", self.name())));
             }
         }
-        // From here on the request may have been carried out.
+        // From here on the request may have been carried out, so errors report an unknown outcome.
         let sent = talk.send(format!("{GO}\n").as_bytes());
         let text = sent.and_then(|()| self.hear_out());
         let unknown = |why: String| {
@@ -140,7 +140,7 @@ impl Server {
         serde_json::from_slice(&text).unwrap_or_else(|error| Err(unknown(error.to_string())))
     }
 
-    /// Reads the result, for as long as the server reports that it works on it.
+    /// Reads the result. Each progress report of the server extends the deadline.
     fn hear_out(&self) -> io::Result<Vec<u8>> {
         let (mut all, mut some) = (Vec::new(), [0; 4096]);
         loop {
@@ -164,7 +164,7 @@ impl Server {
         })
     }
 
-    /// The server as its process.
+    /// Describes the process of the server.
     fn name(&self) -> String {
         let peer = socket_peercred(&self.stream).ok();
         let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-/// Whether a process serves another volume file than `path` with the same UUID: which.
+/// Returns the path of the served volume file if it is another file than `path`.
 fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
     let there = told.file.as_ref()?;
     let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));

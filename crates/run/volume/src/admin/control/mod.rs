@@ -1,27 +1,27 @@
-//! The control socket of a served volume: it reports the status and carries out requests.
+//! Control socket of a served volume: reports the status and carries out requests.
 //!
-//! It is named after the volume's UUID, in the folder of [`crate::util::runtime_dir`], because the
-//! path of the volume file may be longer than a socket's name can be.
+//! The socket is in the folder of [`crate::util::runtime_dir`] and named after the volume's UUID,
+//! because the path of a volume file may exceed the maximum length of a socket name.
 //!
 //! # Protocol
-//! The client sends one line, a [`Message`] as JSON. A question about the status is answered by one
-//! JSON object. A request that changes something takes two more steps:
+//! The client sends one line, a [`Message`] as JSON. The server answers a status query with one
+//! JSON object. A request for a change takes two more steps:
 //!
 //! | from | text | meaning |
 //! |---|---|---|
-//! | server | `ready` | it works, and has begun nothing |
+//! | server | `ready` | it is alive and has started nothing |
 //! | client | `go` | it still waits |
-//! | server | empty lines, one a second | it carries the request out |
+//! | server | empty lines, one a second | the request is in progress |
 //! | server | one JSON object | the result |
 //!
-//! Invariants
-//! - The socket belongs to the process that has the volume's lock. One that somebody answers on is
-//!   never replaced, and only one's own is removed.
-//! - Closing takes a bounded time, whatever becomes of the socket's name and of its readers.
-//! - A request begins only after `go`, and only before its deadline. A client that gives up before
-//!   it sent `go` knows that nothing was or will be changed; after that it reports that the outcome
-//!   is unknown.
-//! - Each client has a thread, so that a slow one holds up no other.
+//! # Invariants
+//! - The socket belongs to the process that has the volume's lock. A socket on which a process
+//!   listens is never replaced, and a process removes only its own socket.
+//! - Closing takes a bounded time, even if the socket file was removed or a reader does not read.
+//! - A request starts only after `go`, and only before its deadline. A client that gives up before
+//!   it sent `go` knows that nothing was or will be changed; after that it reports an unknown
+//!   outcome.
+//! - Each client has its own thread, so that a slow client does not delay the others.
 
 pub(crate) mod client;
 pub(crate) mod server;
@@ -40,57 +40,57 @@ use crate::change::replace::ReplaceSpec;
 use crate::running::status::Status;
 use crate::util::events::Event;
 
-/// How long either side may take for its part of the conversation, and how old a request may be
-/// when it begins.
+/// Time limit of each side for its part of the conversation, and maximum age of a request when it
+/// starts.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest message in bytes.
+/// Maximum length of a message in bytes.
 const LONGEST: u64 = 64 << 10;
 const READY: &str = "ready";
 const GO: &str = "go";
 
-/// A question, and until when it is of use.
+/// A request and its deadline.
 #[derive(Debug, Serialize, Deserialize)]
 struct Message {
-    /// On the system's monotonic clock, in ns.
+    /// Deadline on the monotonic clock, in ns.
     deadline_ns: u64,
     question: Question,
 }
 
-/// What is asked.
+/// Kinds of requests.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Question {
-    /// How things stand: answered by a [`Report`].
+    /// Report the status; the answer is a [`Report`].
     Status,
-    /// Somebody wants something: answered by what came of it, or by why nothing did.
+    /// Carry out an operator's request; the answer is its outcome or an error.
     Wish(Wish),
-    /// Another device is to come in the place of one: answered the same, after as long as it takes.
+    /// Replace a device. Takes as long as the replacement needs.
     Replace(ReplaceSpec),
-    /// More devices are to come: the same.
+    /// Add devices.
     Add(AddSpec),
 }
 
-/// The state of a served volume.
+/// State of a served volume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The figures now.
+    /// Current status.
     pub status: Status,
-    /// The events that are kept, oldest first.
+    /// Retained events, oldest first.
     pub events: Vec<Event>,
 }
 
-/// Lines between a client and the server, until one deadline.
+/// Line-based conversation of a client and the server, with one deadline.
 struct Talk<'a> {
     lines: BufReader<Timed<'a, &'a UnixStream>>,
 }
 
 impl<'a> Talk<'a> {
-    /// `stream` does not block.
+    /// Wraps `stream`, which must be in non-blocking mode.
     fn new(stream: &'a UnixStream, deadline: &'a Deadline) -> Self {
         Talk { lines: BufReader::new(Timed::new(stream, deadline)) }
     }
 
-    /// The next line without its end.
+    /// Returns the next line without its line feed.
     fn line(&mut self) -> io::Result<String> {
         let mut text = String::new();
         (&mut self.lines).take(LONGEST).read_line(&mut text)?;
@@ -105,7 +105,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// The system's monotonic clock, which all processes of the machine read alike.
+/// Returns the monotonic clock in ns. All processes of a machine read the same value.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,4 +1,4 @@
-//! The end of the control socket at the process that serves a volume.
+//! Server side of the control socket.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -23,38 +23,39 @@ use crate::util::error::{AdminError, Error, file};
 use crate::util::guests::Guests;
 use crate::util::runtime_dir;
 
-/// How long a thread that answers a slow reader is waited for at the end.
+/// Longest wait at the end for a thread that answers a slow reader.
 const GRACE: Duration = Duration::from_secs(1);
-/// The most clients that have not sent their message yet.
+/// Maximum number of clients that have not sent their message yet.
 const MAX_GUESTS: usize = 64;
-/// How long to wait when no reader can be let in, for want of descriptors as a rule.
+/// Pause after a failed accept, which is usually caused by a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the server reports that it works on a request.
+/// Interval of progress reports.
 const PULSE: Duration = Duration::from_secs(1);
 
-/// The socket of a volume that is served.
+/// Control socket of a served volume.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
-    /// Device and inode of the socket, to know it again.
+    /// Device and inode of the socket, so that only this process's own socket is removed.
     identity: Option<(u64, u64)>,
     over: Arc<AtomicBool>,
-    /// The listening socket once more, to shut it down.
+    /// Duplicate of the listening socket, for its shutdown.
     listening: UnixStream,
     guests: Arc<Guests>,
-    /// Disconnected when all threads that only talk have ended; none when they were waited for.
+    /// Disconnected once all conversation threads have ended; `None` after the wait for them.
     threads: Mutex<Option<Receiver<()>>>,
 }
 
 impl Control {
-    /// Answers with the status of `live` until it is closed. The caller has the volume's lock, so a
-    /// socket that is there and answers nothing is left over from a process that was killed.
+    /// Listens, and answers with the status of `live` until the socket is closed. The caller has
+    /// the volume's lock, so an existing socket on which no process listens is a leftover of a
+    /// killed process.
     pub(crate) fn listen(volume: Uuid, live: Live, operator: Arc<Operator>) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "sock");
         match connect_unix(&path, &Deadline::after(PATIENCE)) {
             Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
-            // A queue that is full belongs to a process too.
+            // A full queue belongs to a running process too.
             _ => {
                 let error = io::Error::other("another process listens on it; stop that first");
                 return Err(file(&path, "listen on it")(error));
@@ -77,15 +78,16 @@ impl Control {
         Ok(Control { path, identity, over, listening, guests, threads: Mutex::new(Some(threads)) })
     }
 
-    /// Ends the answering and removes the socket.
+    /// Stops answering and removes the socket.
     pub(crate) fn close(&mut self) {
         let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(threads) = threads.take() else { return };
         self.over.store(true, SeqCst);
-        // A shutdown ends the wait for readers also when the name is gone or another's.
+        // A shutdown ends the accept loop even if the socket file was removed or replaced.
         self.listening.shutdown(Shutdown::Both).ok();
         self.guests.turn_out();
-        // Nothing is sent; the wait ends when the threads are gone, or too slow.
+        // No thread sends on this channel: the wait ends when the last sender is dropped, or after
+        // `GRACE`.
         threads.recv_timeout(GRACE).ok();
         if self.identity.is_some() && identity(&self.path) == self.identity {
             fs::remove_file(&self.path).ok();
@@ -102,11 +104,12 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 struct Served {
     live: Live,
     operator: Arc<Operator>,
-    /// Held while a short request is carried out.
+    /// Serializes short requests.
     turn: Mutex<()>,
 }
 
-/// Accepts clients until it is over; each thread has a copy of `alive` while it talks.
+/// Accepts clients until `over` is set. Each thread holds a clone of `alive` during its
+/// conversation.
 fn accept(
     listener: &UnixListener,
     served: &Arc<Served>,
@@ -122,9 +125,10 @@ fn accept(
             continue;
         };
         let (served, guests, alive) = (served.clone(), guests.clone(), alive.clone());
-        // A client that went away misses nothing.
+        // Errors of a conversation are dropped: the client has disconnected.
         let serve = move || drop(reply(stream, &served, &guests, alive));
-        // Without a thread the stream is closed, and the client sees that it gets no answer.
+        // If no thread can be started, the stream is closed and the client reports a missing
+        // answer.
         drop(thread::Builder::new().name("control".into()).spawn(serve));
     }
 }
@@ -150,17 +154,17 @@ fn reply(
     if talk.line()? != GO {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // A request that takes long is not waited for at a stop.
+    // Closing the socket does not wait for a long request.
     drop((guest, alive));
     let served = served.clone();
     while_working(&stream, move || served.carry_out(question, deadline_ns))
 }
 
 impl Served {
-    /// Carries out a request whose deadline is not over. Its result as JSON.
+    /// Carries out a request unless its deadline has passed. Returns the result as JSON.
     fn carry_out(&self, question: Question, deadline_ns: u64) -> serde_json::Result<Vec<u8>> {
         let turn = match &question {
-            // The others refuse each other themselves, and take long.
+            // Long requests exclude each other on their own and would block the short ones.
             Question::Wish(Wish::Online(_)) | Question::Replace(_) | Question::Add(_) => None,
             _ => Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner)),
         };
@@ -179,8 +183,8 @@ impl Served {
     }
 }
 
-/// Carries out a request on a thread of its own and sends the result; reports until then that it is
-/// at work. The request is carried out also when the client goes away meanwhile.
+/// Carries out a request on a separate thread and sends the result. Reports progress meanwhile. The
+/// request completes even if the client disconnects.
 fn while_working(
     stream: &UnixStream,
     act: impl FnOnce() -> serde_json::Result<Vec<u8>> + Send + 'static,

@@ -1,4 +1,5 @@
-//! A look at each device: what is there, in which copy, and whether its checksum is right.
+//! Inspection of each device: its metadata structures, their copies, and the validity of each
+//! checksum.
 
 use hostftl_core::{DeviceInfo, MetaBuf, Page, SECTORS_PER_BLOCK};
 use hostftl_format::assemble::choose;
@@ -16,26 +17,26 @@ use crate::metadata::config::Config;
 use crate::open::machine::as_members;
 use crate::open::stack::{Copies, copies};
 
-/// How a root begins.
+/// Magic bytes of a root.
 const ROOT: &[u8] = b"LGRT";
 
-/// What was found on a device.
+/// Findings on a device.
 pub(super) struct Look {
     pub dump: DeviceDump,
     pub sectors: u64,
-    /// What is sound, page by page, with the sector of each.
+    /// Sound metadata pages and the sector of each.
     pub pages: Vec<(u64, Page)>,
     newest: Option<Superblock>,
 }
 
 impl Look {
-    /// The superblock that counts.
+    /// Returns the superblock in effect.
     pub(super) fn newest(&self) -> Option<&Superblock> {
         self.newest.as_ref()
     }
 }
 
-/// Looks at everything.
+/// Inspects all sources.
 pub(super) fn all(sources: &Sources) -> Vec<Look> {
     let config = sources.file.as_ref().map(|(_, config)| config);
     let mut looks: Vec<Look> = sources.all.iter().map(superblocks).collect();
@@ -128,7 +129,7 @@ impl Look {
         }
     }
 
-    /// Claims are shown where there is one: a whole device has none.
+    /// Reads the claims. A whole device has none.
     fn claims(&mut self, source: &Source) {
         for at in claim::places(self.sectors) {
             let Ok(page) = source.read(at) else { continue };
@@ -164,8 +165,7 @@ impl Look {
     }
 }
 
-/// The newest root on devices that have it at `places` of their windows, which begin at sector
-/// `start`.
+/// Returns the newest root of a device at `places` of its window, which starts at sector `start`.
 pub(super) fn newest_root(
     device: &Device,
     places: &RootPlaces,
@@ -182,7 +182,7 @@ pub(super) fn newest_root(
     places.at.into_iter().filter_map(read).max_by_key(|root| root.number)
 }
 
-/// The place of device number `at` of the list in its stack, and where the roots lie there.
+/// Returns the index of source number `at` in the stack, and the location of the roots on it.
 fn places(
     source: &Source,
     config: Option<&Config>,

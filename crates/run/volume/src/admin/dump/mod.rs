@@ -1,6 +1,6 @@
-//! What stands on the devices beside the data: superblocks, session marks, claims, and the roots of
-//! a layer that tells where they lie. Nothing is changed, nothing is locked, and whoever has the
-//! devices goes on.
+//! Dump of the metadata on devices: superblocks, session marks, claims, and the roots of layers
+//! that report their location. A dump changes and locks nothing, so a serving process is not
+//! disturbed.
 
 mod look;
 mod rehearse;
@@ -23,29 +23,29 @@ pub use texts::{ClaimText, DeviceDump, Found, MarkText, RootText, SuperblockText
 
 use texts::FileText;
 
-/// See the module text.
+/// Metadata of the devices of a volume or of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dump {
-    /// The volume's file and what it has; none when devices were named.
+    /// Content of the volume file; `None` when devices were named.
     pub file: Option<FileText>,
-    /// When the backup was made that is shown; none of devices.
+    /// Creation time of the backup; `None` for devices.
     pub backup_of: Option<String>,
-    /// The processes that serve what is shown.
+    /// Processes that serve the volumes.
     pub served_by: Vec<u32>,
-    /// The devices, in the order in which they are named.
+    /// Devices in the order of the command line or of the volume file.
     pub devices: Vec<DeviceDump>,
 }
 
-/// Shows what the devices of a volume's file say, or the devices that are named, or a backup.
+/// Dumps the metadata of the devices of a volume file, of named devices, or of a backup.
 ///
 /// # Errors
-/// When the volume's file or the backup can't be read.
+/// When the volume file or the backup can't be read.
 pub fn dump(targets: &[String]) -> Result<Dump, Error> {
     let sources = source::open(targets)?;
     let looks = look::all(&sources);
     let volumes: BTreeSet<[u8; 16]> =
         looks.iter().filter_map(|it| Some(it.newest()?.volume)).collect();
-    // A process that does not answer is not named; the devices are shown all the same.
+    // A process that does not answer is omitted; the devices are shown regardless.
     let told =
         |volume: &[u8; 16]| client::ask(Uuid::from_bytes(*volume)).ok().flatten()?.status.served_by;
     let served_by = match sources.made {

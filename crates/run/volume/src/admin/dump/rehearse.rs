@@ -1,4 +1,4 @@
-//! A look at a volume with superblocks that are not written yet: is it whole with them?
+//! Test of superblocks that are not written yet: recovers the volume with them in memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,21 +20,21 @@ use crate::open::volume::{raise, redundancy, verify};
 use crate::util::counted::counted;
 use crate::util::error::Error;
 
-/// What came of it.
+/// Result of a rehearsal.
 pub(super) struct Seen {
-    /// The devices, in their places.
+    /// Devices in member order.
     pub devices: Vec<Device>,
-    /// How much of the data was read.
+    /// Bytes of data that were read.
     pub sample_bytes: u64,
-    /// What should be known.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
 /// Recovers the volume over `members` in memory, and reads a sample of its data.
 ///
 /// # Errors
-/// When the members are no volume, the roots say that others belong to it, or it can't be
-/// recovered; and, unless somebody forces it, when something is wrong.
+/// When the members do not form a volume, the roots contradict the member list, or recovery fails.
+/// Without `force` also when the sample is damaged.
 pub(super) fn rehearse(
     members: Vec<Member>,
     (path, config, lock): (&Path, Option<Config>, File),
@@ -84,10 +84,10 @@ pub(super) fn rehearse(
     Ok(Seen { devices: seen.driver.into_devices()?, sample_bytes: read.read_bytes, notes })
 }
 
-/// Roots know of devices that were lost or came since a backup was made.
+/// Compares the backup with the newest root: devices may have been lost or added since the backup.
 ///
 /// # Errors
-/// Which, in words.
+/// When they differ, with the device concerned.
 fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let said = &found.superblock;
     let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };
@@ -97,7 +97,7 @@ fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     };
     let infos: Vec<DeviceInfo> = found.members.iter().zip(said.lengths).map(info).collect();
     let missing = found.missing();
-    // Zoned devices are asked by recovery alone.
+    // The roots of zoned devices have no fixed location; only recovery finds them.
     let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, said), &infos) else {
         return Ok(());
     };

@@ -1,15 +1,15 @@
-//! Writing superblocks again, from a backup, on devices that have lost both copies: the data is
-//! there, and nothing says any more what it is.
+//! Restores superblocks from a backup on devices that have lost both copies and still hold their
+//! data.
 //!
-//! Superblocks alone are written: roots that are older than the data would be damage. What another
-//! device of the volume says counts more than the backup: the superblock that is written says what
-//! the newest of them says.
+//! Only superblocks are written: roots that are older than the data would be damage. The
+//! superblocks of the other devices take precedence over the backup: a restored superblock takes
+//! its member list from the newest of them.
 //!
-//! Invariants
-//! - A device with a superblock that can be used is not written to.
-//! - Nothing is written before the volume was recovered in memory with what would be written, and a
-//!   sample of its data was read.
-//! - The volume is served by nobody meanwhile.
+//! # Invariants
+//! - A device with a usable superblock is not written to.
+//! - Nothing is written before the volume was recovered in memory with the restored superblocks,
+//!   and a sample of its data was read.
+//! - No process serves the volume meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,66 +37,67 @@ use crate::util::blank::find_format;
 use crate::util::error::{Error, device};
 use crate::util::volume_lock::Sole;
 
-/// What is wanted.
+/// Parameters of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreSpec {
-    /// The backup.
+    /// Path of the backup.
     pub backup: PathBuf,
-    /// The volume's file, or all of its devices in their order.
+    /// The volume file, or all devices in member order.
     pub targets: Vec<String>,
-    /// Whether a device may hold something else by now, or a sample of the data be damaged.
+    /// Also restores when a device holds other data now, or a sample of the volume's data is
+    /// damaged.
     pub force: bool,
-    /// Whether nothing is written.
+    /// Checks only, and writes nothing.
     pub rehearse: bool,
 }
 
-/// What was done, or would be.
+/// Result of a restore or of its rehearsal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// The volume.
+    /// UUID of the volume.
     pub volume: String,
-    /// Its devices that are there.
+    /// Devices that are present.
     pub devices: Vec<RestoredDevice>,
-    /// What was read of the data, with these superblocks.
+    /// Bytes of data that were read with these superblocks.
     pub sample_bytes: u64,
-    /// What should be known.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
-/// A device.
+/// A device of a restored volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RestoredDevice {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Its place in the stack.
+    /// Index in the stack.
     pub index: u8,
-    /// Whether its superblocks were written, or would be; else it has a sound one.
+    /// Whether its superblocks were written, or would be; otherwise it has a sound one.
     pub is_new: bool,
-    /// The generation of its superblock now.
+    /// Generation of its superblock.
     pub generation: u64,
 }
 
-/// A device that was opened, and its superblock: its own, or the one that it shall have.
+/// An open device with its own superblock or the superblock to be written.
 pub(super) struct Seat {
     pub member: Member,
     pub is_new: bool,
 }
 
-/// What is known before devices are opened.
+/// State before devices are opened.
 struct Plan {
     saved: BTreeMap<u8, Superblock>,
-    /// Each device with the place that it has in the volume's file.
+    /// Device names; the position of each is its index in the volume file.
     names: Vec<String>,
     volume: Uuid,
     force: bool,
 }
 
-/// Writes superblocks again; see the text of the module.
+/// Restores superblocks from a backup.
 ///
 /// # Errors
-/// When the backup is damaged or of another volume, the volume is served, a device belongs
-/// elsewhere, or the volume can't be recovered with what would be written. Nothing was written
-/// then.
+/// When the backup is damaged or of another volume, the volume is served, a device belongs to
+/// another volume, or the volume can't be recovered with the restored superblocks. Nothing was
+/// written then.
 pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let saved = saved::superblocks(&spec.backup)?;
     let volume = Uuid::from_bytes(saved.values().next().expect("there is one").volume);
@@ -146,8 +147,8 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Writes the superblocks; before, it sees to it that an end of which nothing is known is none that
-/// was clean.
+/// Writes the superblocks. Before that, it ensures that no session mark claims a clean stop if the
+/// end of the last session is unknown.
 fn write<'a>(
     devices: &[Device],
     shall: impl Iterator<Item = &'a Superblock>,
@@ -161,7 +162,7 @@ fn write<'a>(
     Ok(())
 }
 
-/// The file that stands for the volume, and what it has if it is the volume's.
+/// Returns the path that identifies the volume, and its configuration if it is a volume file.
 fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), Error> {
     let [only] = &spec.targets[..] else { return Ok((spec.backup.clone(), None)) };
     let path = Path::new(only);
@@ -183,7 +184,7 @@ fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), E
 }
 
 impl Plan {
-    /// The devices that are there, each with the superblock that it has or shall have.
+    /// Returns the devices that are present, each with its own superblock or the one to be written.
     fn seats(&self) -> Result<(Vec<Seat>, Vec<String>), Error> {
         let (mut seats, mut lost, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_permuted = false;
@@ -226,11 +227,11 @@ impl Plan {
         Ok((seats, notes))
     }
 
-    /// Gives the device without a superblock of a list that is in another order than the member
-    /// numbers the only number that is left.
+    /// Assigns the only remaining member number to the device without a superblock, when the list
+    /// is not in member order.
     ///
     /// # Errors
-    /// When several numbers are left.
+    /// When several numbers remain.
     fn place_by_the_others(
         &self,
         lost: &mut [(u8, Device)],
@@ -258,10 +259,10 @@ impl Plan {
         }
     }
 
-    /// The superblock that a device has, and which copies say so; none when both are lost.
+    /// Returns the superblock of a device and the validity of each copy; `None` when both are lost.
     fn own(&self, one: &Device) -> Result<Option<(Superblock, [bool; 2])>, Error> {
         let sectors = one.bytes() / SECTOR as u64;
-        // A device that became longer has its second copy where it ended before.
+        // A device that was enlarged has its second copy at its former end.
         let were = self.saved.values().map(|it| it.device_sectors).filter(|it| *it < sectors);
         for ends_at in [sectors].into_iter().chain(were) {
             let [(_, head), (_, tail)] = copies(ends_at, |at| one.read_page(at))?;
@@ -284,8 +285,8 @@ impl Plan {
         Ok(None)
     }
 
-    /// The superblock of device `at` of the stack, which lost both copies, where the newest one
-    /// that is known says `newest`.
+    /// Returns the superblock to be written to device `at` of the stack, which lost both copies.
+    /// `newest` is the newest known superblock of the volume.
     fn shall(&self, one: &Device, at: u8, newest: &Superblock) -> Result<Superblock, Error> {
         let refused = |why: String| Err(device(one.name(), why));
         let Some(own) = self.saved.get(&at) else {
@@ -320,7 +321,7 @@ impl Plan {
     }
 }
 
-/// A device with its superblock, and its window where the data is.
+/// Combines a device with its superblock and sets its window to the data.
 fn seat(mut device: Device, superblock: Superblock, sound: [bool; 2], is_new: bool) -> Seat {
     device.set_window(superblock.data_start, superblock.data_len);
     Seat { member: Member { device, superblock, flaw: None, sound }, is_new }

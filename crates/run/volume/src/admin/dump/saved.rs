@@ -1,4 +1,4 @@
-//! A backup of superblocks, session marks, claims and roots in a file: bit for bit what is sound.
+//! Backup file with the sound superblocks, session marks, claims and roots, copied bit for bit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,26 +15,26 @@ use super::{look, source};
 use crate::util::error::{Error, file};
 use crate::util::private::{new_private, sync_folder};
 
-/// What was saved.
+/// Result of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BackedUp {
-    /// The file.
+    /// Path of the backup.
     pub backup: String,
-    /// The volume.
+    /// UUID of the volume.
     pub volume: String,
-    /// The devices that are in it.
+    /// Devices in the backup.
     pub devices: Vec<String>,
-    /// Its length.
+    /// Length of the backup in bytes.
     pub bytes: u64,
-    /// The devices that are not, and why.
+    /// Omitted devices, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Saves what the devices of a volume's file say, or the devices that are named, in the new file
-/// `path`. A device without a sound superblock is left out.
+/// Saves the metadata of the devices of a volume file, or of the named devices, to the new file
+/// `path`. A device without a sound superblock is omitted.
 ///
 /// # Errors
-/// When no device has a superblock, they are of several volumes, or the file exists or can't be
+/// When no device has a superblock, they belong to several volumes, or the file exists or can't be
 /// written.
 pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     let sources = source::open(targets)?;
@@ -75,7 +75,7 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     let written = new_private(path).and_then(|mut out| {
         let written = out.write_all(&bytes).and_then(|()| out.sync_all());
         let written = written.and_then(|()| sync_folder(path));
-        // Half a backup is none.
+        // An incomplete backup is useless.
         written.inspect_err(|_| drop(fs::remove_file(path)))
     });
     written.map_err(file(path, "write the backup"))?;
@@ -87,10 +87,10 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
 /// Reads a backup.
 ///
 /// # Errors
-/// When it is none, or damaged.
+/// When the file is not a backup, or is damaged.
 fn load(path: &Path) -> Result<Backup, Error> {
     let wrong = |fault: BackupFault| Error::Backup { path: path.into(), why: fault.to_string() };
-    // A device by mistake is not read to its end.
+    // Check the type first: a device named by mistake must not be read to its end.
     if !matches!(Meant::of(path)?, Meant::Backup) {
         path.metadata().map_err(file(path, "read the backup"))?;
         return Err(wrong(BackupFault::Foreign));
@@ -99,7 +99,7 @@ fn load(path: &Path) -> Result<Backup, Error> {
     Backup::parse(&bytes).map_err(wrong)
 }
 
-/// What a backup has of each device, to be shown.
+/// Returns the content of a backup for each device, to be dumped.
 pub(super) fn sources(path: &Path) -> Result<Sources, Error> {
     let backup = load(path)?;
     let mut devices: BTreeMap<u8, (u64, Vec<Saved>)> = BTreeMap::new();
@@ -112,10 +112,10 @@ pub(super) fn sources(path: &Path) -> Result<Sources, Error> {
     Ok(Sources { file: None, made: Some(backup.made), all })
 }
 
-/// The newest superblock of each device in a backup, by index.
+/// Returns the newest superblock of each device in a backup, by index.
 ///
 /// # Errors
-/// When it is none, is damaged, or has superblocks of another volume.
+/// When the file is not a backup, is damaged, or has superblocks of another volume.
 pub(super) fn superblocks(path: &Path) -> Result<BTreeMap<u8, Superblock>, Error> {
     let backup = load(path)?;
     let mut all: BTreeMap<u8, Superblock> = BTreeMap::new();

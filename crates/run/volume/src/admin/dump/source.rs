@@ -1,4 +1,4 @@
-//! Where pages come from that are shown: a device, or a backup of one.
+//! Sources of the dumped pages: a device, or its pages in a backup.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,20 +14,20 @@ use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
 use crate::util::error::{Error, file};
 
-/// No device is so short, and no volume's file so long, in bytes.
+/// Maximum length of a volume file in bytes. Devices are longer.
 const MOST_FILE: u64 = 1 << 20;
 
-/// What is to be shown.
+/// Everything that is to be dumped.
 pub(super) struct Sources {
-    /// The volume's file, when that was named.
+    /// Volume file, if it was named.
     pub file: Option<(PathBuf, Config)>,
-    /// When the backup was made that was named.
+    /// Creation time of the backup, if one was named.
     pub made: Option<u64>,
-    /// Each device, or why there is nothing of it.
+    /// Each device, or its name and the reason why it can't be read.
     pub all: Vec<Result<Source, (String, String)>>,
 }
 
-/// One device, or what a backup has of it.
+/// A device, or its pages in a backup.
 pub(super) enum Source {
     Device(Box<Device>),
     Saved { index: u8, sectors: u64, pages: Vec<Saved> },
@@ -52,7 +52,7 @@ impl Source {
         matches!(self, Source::Device(device) if device.is_zoned())
     }
 
-    /// The page at a sector of the whole device; of a backup that has it not, zeros.
+    /// Reads the page at a sector of the whole device. Pages that a backup lacks read as zeros.
     pub(super) fn read(&self, at: u64) -> Result<Page, String> {
         match self {
             Source::Device(device) => device.read_page(at).map_err(|error| error.to_string()),
@@ -64,7 +64,7 @@ impl Source {
     }
 }
 
-/// What a name on the command line means.
+/// Meaning of a name on the command line.
 pub(super) enum Meant {
     Backup,
     Volume,
@@ -72,7 +72,7 @@ pub(super) enum Meant {
 }
 
 impl Meant {
-    /// A file says by how it begins, or how long it is, what it is.
+    /// Classifies a file by its first bytes or its length.
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         let Ok(found) = path.metadata() else { return Ok(Meant::Device) };
         if !found.is_file() {
@@ -89,13 +89,13 @@ impl Meant {
     }
 }
 
-/// What an error says, without the name at its beginning.
+/// Returns an error text without the name at its start.
 fn without(name: &str, text: &str) -> String {
     let rest = text.strip_prefix(name).unwrap_or(text);
     rest.trim_start_matches([':', ' ']).into()
 }
 
-/// Opens everything that is named, for a look.
+/// Opens everything that was named, for reading.
 pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
     let look = |name: &String| match name.as_str() {
         MISSING => Err((name.clone(), "the volume file names no device in this place".into())),

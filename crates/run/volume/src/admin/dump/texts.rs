@@ -1,4 +1,4 @@
-//! What is shown of each structure, in the words of docs/FORMAT.md.
+//! Text of each metadata structure, with the field names of docs/FORMAT.md.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use uuid::Uuid;
 use crate::metadata::config::Config;
 use crate::open::stack::time;
 
-/// What a volume's file has.
+/// Content of a volume file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileText {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// The volume's UUID.
+    /// UUID of the volume.
     pub volume: String,
-    /// What its owner calls it.
+    /// Label chosen by the owner.
     pub label: String,
-    /// The layer with its parameters.
+    /// Layer with its parameters.
     pub layer: String,
 }
 
@@ -38,46 +38,46 @@ impl FileText {
     }
 }
 
-/// What a device says.
+/// Metadata of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceDump {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Its length; none when it can't be opened.
+    /// Length in bytes; `None` when it can't be opened.
     pub bytes: Option<u64>,
-    /// Why there is no more to be said of it.
+    /// Reason why no more is shown.
     pub trouble: Option<String>,
     /// Both copies of the superblock.
     pub superblocks: Vec<Found<SuperblockText>>,
-    /// Both places of the session mark.
+    /// Both copies of the session mark.
     pub sessions: Vec<Found<MarkText>>,
     /// Both copies of the claim on a part of a zoned device.
     pub claims: Vec<Found<ClaimText>>,
-    /// The copies of both roots.
+    /// Copies of both roots.
     pub roots: Vec<Found<RootText>>,
-    /// Why roots are not shown.
+    /// Reason why roots are not shown.
     pub no_roots: Option<String>,
 }
 
 impl DeviceDump {
-    /// The superblock that counts.
+    /// Returns the superblock in effect.
     pub fn superblock(&self) -> Option<&SuperblockText> {
         let sound = self.superblocks.iter().find(|it| it.state == "sound");
         sound.and_then(|it| it.says.as_ref())
     }
 }
 
-/// A structure at its place.
+/// A structure at its location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Found<T> {
-    /// Where it lies on the device.
+    /// Offset on the device in bytes.
     pub offset_bytes: u64,
-    /// `sound`; `older`, sound but replaced by the other copy; `none`, nothing of this volume is
-    /// there; `damaged`, the checksum does not match; `refused`, `why` says for what reason.
+    /// `sound`; `older`, sound but superseded by the other copy; `none`, no structure of this
+    /// volume; `damaged`, wrong checksum; `refused`, for the reason in `why`.
     pub state: &'static str,
-    /// What more there is to say of the state.
+    /// Reason for the state, where it needs one.
     pub why: Option<String>,
-    /// What it says.
+    /// Content.
     pub says: Option<T>,
 }
 
@@ -96,36 +96,36 @@ pub struct SuperblockText {
     pub label: String,
     pub layer: String,
     pub layer_format: u32,
-    /// The device, by its UUID and its place in the stack.
+    /// UUID of the device, and its index in the stack.
     pub device: String,
     pub index: u8,
     pub count: u8,
-    /// With how many devices the volume was made.
+    /// Number of devices when the volume was created.
     pub made_with: u8,
     pub created: Option<String>,
     pub exported_bytes: u64,
     pub data_offset_bytes: u64,
     pub data_bytes: u64,
     pub device_bytes: u64,
-    /// The last change of the members, and the one before it, in hexadecimal.
+    /// Last change of the members, and the change before it, in hexadecimal.
     pub change: String,
     pub parent: String,
     pub changed: Option<String>,
     pub members: Vec<MemberText>,
 }
 
-/// A member of the stack, as a superblock has it.
+/// Entry of a member in a superblock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberText {
-    /// Its place.
+    /// Index in the stack.
     pub index: u8,
-    /// The device's UUID.
+    /// UUID of the device.
     pub device: String,
     /// `belongs`, `left out` or `removed`.
     pub state: &'static str,
-    /// Since when it does not belong.
+    /// Time of its exclusion or removal.
     pub since: Option<String>,
-    /// Any of `fresh`, `returning`, `leaving`, `spare`, and `empty`: nothing lies on it any more.
+    /// Any of `fresh`, `returning`, `leaving`, `spare`, and `empty` (holds no chunks any more).
     pub marks: Vec<&'static str>,
 }
 
@@ -185,7 +185,7 @@ pub struct MarkText {
     pub run: u64,
     /// Whether it was written before the first client, and not at a clean stop.
     pub serving: bool,
-    /// Whether writes are answered only once they are durable.
+    /// Whether writes are acknowledged only once they are durable.
     pub durable: bool,
     /// Whether clients may be on other machines.
     pub beyond: bool,
@@ -211,7 +211,7 @@ impl From<&Mark> for MarkText {
     }
 }
 
-/// The claim on a part of a zoned device.
+/// Claim on a part of a zoned device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the fields are those of docs/FORMAT.md")]
 pub struct ClaimText {
@@ -239,31 +239,31 @@ pub struct RootText {
     pub number: u64,
     pub epoch: u32,
     pub life: u32,
-    /// All rows before this one are in the images that the root points at.
+    /// First stripe to replay: all earlier ones are in the images that the root points at.
     pub replay_from: u64,
-    /// The last row that was durable, with all before it.
+    /// Last stripe that was durable together with all before it.
     pub durable: u64,
-    /// The last root that was on all devices.
+    /// Last root that was on all devices.
     pub everywhere: u64,
     pub generation: u8,
     pub mapped_bytes: u64,
-    /// The newest record of the journal that was durable.
+    /// Newest durable record of the journal.
     pub journal: u64,
-    /// Pages of the root, and the pages of the directory and of counts that it points at.
+    /// Pages of the root, and pages of the directory and of counts that it points at.
     pub pages: u32,
     pub directory_pages: u32,
     pub count_pages: u32,
-    /// Devices that miss what was written since they were lost; those of them on which nothing
-    /// lies; and those that the root knows.
+    /// Devices that miss all writes since they were lost; those of them that hold no chunks; all
+    /// devices that the root knows.
     pub lost: Vec<u8>,
     pub out: Vec<u8>,
     pub known: Vec<u8>,
-    /// The sets of devices on which segments were opened last.
+    /// Device sets of the most recently opened segments.
     pub sets: Vec<Vec<u8>>,
     pub streams: Vec<StreamText>,
 }
 
-/// Where the first row of a stream lies that is replayed.
+/// Location of the first stripe of a stream that is replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the fields are those of docs/FORMAT.md")]
 pub struct StreamText {
@@ -275,8 +275,8 @@ pub struct StreamText {
 }
 
 impl RootText {
-    /// Of a root that points at so many pages of counts, on so many devices; a journal's is another
-    /// thing.
+    /// Converts a root, given the number of count pages and of devices. The root of a journal
+    /// differs.
     pub(super) fn of(it: &Root, places: &RootPlaces) -> Self {
         let (counts, all) = (places.counts, ((1_u32 << places.devices) - 1) as u16);
         let streams = it.streams.iter().enumerate().filter_map(|(stream, begin)| {
@@ -306,7 +306,7 @@ impl RootText {
     }
 }
 
-/// The numbers of a set of bits.
+/// Returns the numbers of the bits that are set.
 fn set(bits: u16) -> Vec<u8> {
     (0..16).filter(|index| bits >> index & 1 == 1).collect()
 }
