@@ -1,5 +1,5 @@
-//! Parts of a zoned device: each volume on one of them has a claim there, so that whoever wants
-//! another part is told whose zones those are, whether that volume is served or not.
+//! Claims on parts of a zoned device. Each volume has one on its part, so that a refused request
+//! for overlapping zones can name their owner, whether that volume is served or not.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::util::error::{Error, device};
 
-/// Whether a zoned device that is to become a member has zones of another volume than one that
-/// lies on exactly these.
+/// Refuses a zoned device as a new member if it holds zones of another volume, unless that volume
+/// is on exactly the same zones.
 ///
 /// # Errors
-/// When it has; the message names both. Nothing makes such a device free but `hostftl delete`.
+/// When it does; the message names both volumes. Only `hostftl delete` frees such zones.
 pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
     let own = one.own_zones();
     for Taken { claim, is_part } in one.taken()? {
@@ -38,11 +38,11 @@ pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a part is the one that its claim says: one that begins at the same zone finds the
-/// superblock of another length.
+/// Checks that a part has the range of its claim. Two parts that start at the same zone but differ
+/// in length would find each other's superblock.
 ///
 /// # Errors
-/// When it is another.
+/// When the ranges differ.
 pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     let Some(own) = one.own_zones() else { return Ok(()) };
     let at = places(one.bytes() / SECTOR as u64)[0];
@@ -55,7 +55,7 @@ pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     Err(device(one.name(), why))
 }
 
-/// Writes the claim of a volume whose superblock is `of`, durably; nothing on all of a device.
+/// Durably writes the claim of the volume with superblock `of`. Whole devices have no claim.
 ///
 /// # Errors
 /// When the device can't be written.
@@ -66,7 +66,7 @@ pub(crate) fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
     write(one, &claim.emit())
 }
 
-/// Leaves no claim on a part.
+/// Clears the claim on a part.
 ///
 /// # Errors
 /// When the device can't be written.
@@ -86,7 +86,7 @@ fn zones(zones: &Range<u32>) -> String {
     format!("zones {} to {}", zones.start, zones.end - 1)
 }
 
-/// What a volume is called, for people.
+/// Returns the label and UUID of a volume for messages.
 fn volume(claim: &Claim) -> String {
     let uuid = Uuid::from_bytes(claim.volume);
     match claim.label.as_str() {

@@ -1,4 +1,4 @@
-//! The volume file: a small TOML that names the devices. `import` can write it again.
+//! Volume file: a small TOML file that lists the devices. `import` can recreate it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,55 +23,54 @@ use crate::metadata::{settings, storage};
 use crate::util::error::{AdminError, AdminErrorKind, Error, file};
 use crate::util::private::{new_private, rename_new, sync_folder, target};
 
-/// What a volume file has in the place of a device that is known to be lost.
+/// Entry of a device that is known to be lost.
 pub(crate) const MISSING: &str = "missing";
 
-/// How long a device may take for one command: longer than the kernel's own patience, so that it
-/// is the kernel that gives up on a device that still answers.
+/// Default deadline of a command of a device. It exceeds the kernel's own timeouts, so that the
+/// kernel aborts first on a device that still responds.
 const DEADLINE: Nanos = 120_000_000_000;
 
-/// The longest deadline of a device, in seconds: a day.
+/// Maximum deadline of a device in seconds: one day.
 const LONGEST_DEADLINE: u64 = 86_400;
-/// By how much the layer waits longer for a device that sees to its deadline itself.
+/// Additional time of the layer for a device that enforces its deadline itself.
 const GRACE: Nanos = 10_000_000_000;
 
 const HEADER: &str = "\
 # A HostFTL volume. The devices know all of this too: `hostftl import DEVICE...` writes it again.
 ";
 
-/// The content of the volume file.
+/// Content of the volume file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The volume.
+    /// UUID of the volume.
     pub uuid: Uuid,
-    /// What its owner calls it.
+    /// Label chosen by the owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
+    /// Layer and its parameters, as formatted by [`LayerConfig::to_text`].
     pub layer: String,
-    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`; `missing` for a device that is
-    /// known to be lost. A file may list them in any order; once a volume is opened they are
-    /// listed by member number.
+    /// Absolute paths, complete URIs of NBD exports, or `mem:SIZE`; `missing` for a device that is
+    /// known to be lost. A file may list them in any order; opening the volume lists them by member
+    /// number.
     pub devices: Vec<String>,
-    /// The names of devices that are about to become members, only while the members change: after
-    /// a cut their superblocks say whether they are.
+    /// Names of devices that are about to become members, only during a change of the members.
+    /// After a power cut their superblocks decide whether they are members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<String>,
-    /// How long a command of a device may take, in seconds, by the device's name; 120 for those
-    /// that are not named.
+    /// Deadlines of commands in seconds, by device name; 120 for all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deadlines: BTreeMap<String, u64>,
-    /// The devices, by UUID, that an operator left out: no spare takes their place.
+    /// UUIDs of the devices that an operator took offline. No spare replaces them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub offline: BTreeSet<Uuid>,
-    /// Parameters of the layer that were changed since the volume was made.
+    /// Parameters of the layer that were changed since the creation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
 
 impl Config {
-    /// That of a volume of whose devices the newest superblock is this.
+    /// Returns the configuration of the volume with this newest superblock.
     pub(crate) fn of(superblock: &Superblock, devices: Vec<String>) -> Self {
         Config {
             uuid: Uuid::from_bytes(superblock.volume),
@@ -85,14 +84,14 @@ impl Config {
         }
     }
 
-    /// The devices that an operator left out, of those that `newest` lists, as a set of bits.
+    /// Returns the devices of `newest` that an operator took offline, as a bit set.
     pub(crate) fn planned(&self, newest: &Superblock) -> u16 {
         let is_one = |uuid: &[u8; 16]| self.offline.contains(&Uuid::from_bytes(*uuid));
         let members = newest.members.iter().enumerate();
         members.filter(|(_, uuid)| is_one(uuid)).fold(0, |set, (index, _)| set | 1 << index)
     }
 
-    /// Notes in the volume file at `path` that an operator left a device out, or no longer does.
+    /// Records in the volume file at `path` that an operator took a device offline or back online.
     ///
     /// # Errors
     /// When the file can't be read or written.
@@ -108,7 +107,7 @@ impl Config {
     /// Reads a volume file.
     ///
     /// # Errors
-    /// When it is missing, or not the TOML of a volume; the message has the line.
+    /// When it is missing or not the TOML of a volume; the message has the line.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = read_text(path).map_err(file(path, "read the volume file"))?;
         let wrong = |why: String| Error::Config { path: path.into(), why };
@@ -135,10 +134,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes these deadlines, of devices by any of their names, instead of its own.
+    /// Adds deadlines, which replace its own. A device may have any of its names.
     ///
     /// # Errors
-    /// In words, when they make no sense.
+    /// When a name or a value is invalid.
     pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
         for (name, seconds) in deadlines {
             let name = modelled::full_name(name).map_err(|error| error.to_string())?;
@@ -148,7 +147,7 @@ impl Config {
         self.check_deadlines()
     }
 
-    /// What is wrong with the deadlines, if anything is.
+    /// Checks the deadlines; the error describes the first invalid one.
     fn check_deadlines(&self) -> Result<(), String> {
         for (name, seconds) in &self.deadlines {
             if !self.devices.contains(name) && !self.pending.contains(name) {
@@ -162,21 +161,22 @@ impl Config {
         Ok(())
     }
 
-    /// Tells devices, in the order of the stack, and the layer how long a command may take.
+    /// Sets the deadlines of the devices, which are in stack order, and of the layer.
     pub(crate) fn set_deadlines(&self, devices: &[Device], layer: &mut LayerConfig) {
         for (device, own) in devices.iter().zip(&mut layer.deadlines) {
             let seconds = self.deadlines.get(device.name()).copied();
             let most = seconds.map_or(layer.deadline, |seconds| seconds * 1_000_000_000);
-            // A device that sees to its deadline itself knows more of what became of a command.
+            // A device that enforces its deadline itself reports the fate of a command more
+            // precisely, so it comes first.
             let grace = if device.set_deadline(Duration::from_nanos(most)) { GRACE } else { 0 };
             *own = most + grace;
         }
     }
 
-    /// What the layer is made from.
+    /// Returns the configuration of the layer.
     ///
     /// # Errors
-    /// In words, when there is no such layer, or a parameter makes no sense.
+    /// When the layer does not exist, or a parameter is invalid.
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
         let mut layer = LayerConfig::parse(&self.layer)?;
         for (key, value) in &self.settings {
@@ -185,15 +185,15 @@ impl Config {
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
-    /// Whether the volume lives in memory, and so only while it is served.
+    /// Returns whether the volume is in memory, and so exists only while it is served.
     pub fn is_memory(&self) -> bool {
         self.devices.iter().any(|name| Device::is_memory(name))
     }
 
-    /// Writes the file beside its place and makes it durable; [`Draft::publish`] puts it there.
+    /// Writes the file durably under a temporary name; [`Draft::publish`] renames it into place.
     ///
     /// # Errors
-    /// When the place is taken, or the system refuses.
+    /// When the file exists already, or the write fails.
     pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
         Self::refuse_existing(path)?;
         let mut draft = write_beside(path, &self.text(path)?)?;
@@ -202,9 +202,9 @@ impl Config {
     }
 
     /// # Errors
-    /// When there is a file already.
+    /// When the file exists already.
     pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
-        // A symbolic link that leads nowhere is in the way too.
+        // A dangling symbolic link is an obstacle too.
         match fs::symlink_metadata(path).is_ok() {
             true => Err(Error::Exists { path: path.into() }),
             false => Ok(()),
@@ -222,14 +222,14 @@ impl Config {
         file.publish_again(path)
     }
 
-    /// Writes the file at `path` with the names of devices that are about to become members, as
-    /// pending. No device is written to before.
+    /// Writes the file at `path` with the names of the new devices as pending. This precedes the
+    /// first write to any of them.
     ///
     /// # Errors
-    /// When the system refuses; nothing was changed then.
+    /// When the write fails; nothing was changed then.
     pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), AdminError> {
         let mut file = self.clone();
-        // The name of a device that has left leads to the new one.
+        // A removed device may have the name of the new one.
         let left = file.devices.iter_mut().filter(|name| new.contains(name));
         left.for_each(|name| *name = MISSING.into());
         changes::announce(&mut file.devices, &mut file.pending, new);
@@ -246,11 +246,11 @@ impl Config {
         })
     }
 
-    /// As [`Config::announce`], for a device that comes in the place of member `index`. Where it
-    /// has the name of the old one, the volume file names it already.
+    /// Writes the file like [`Config::announce`], for a device that replaces member `index`. If
+    /// both have the same name, the volume file lists it already.
     ///
     /// # Errors
-    /// As there.
+    /// When the write fails; nothing was changed then.
     pub(crate) fn announce_at(
         &self,
         index: u8,
@@ -261,8 +261,8 @@ impl Config {
         self.announce(path, if is_listed { &[] } else { slice::from_ref(new) })
     }
 
-    /// Writes the file after the superblocks have changed. Returns a warning when the system
-    /// refuses: the next start writes it.
+    /// Writes the file after the superblocks have changed. Returns a warning on failure; the next
+    /// start writes it then.
     pub(crate) fn conclude(&self, path: &Path) -> Option<String> {
         let error = self.publish_again(path).err()?;
         Some(format!(
@@ -270,11 +270,10 @@ impl Config {
         ))
     }
 
-    /// Puts the file in the place of the one that is there, durably; its comments stay, and so does
-    /// a symbolic link to it.
+    /// Replaces the file durably. Its comments are preserved, and so is a symbolic link to it.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the write fails.
     pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
         let text = self.text(path)?;
         let text = match read_text(path) {
@@ -284,7 +283,7 @@ impl Config {
         write_beside(&target(path), &text)?.publish()
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     fn text(&self, path: &Path) -> Result<String, Error> {
         let text = toml::to_string(self)
             .map_err(|error| Error::Config { path: path.into(), why: error.to_string() })?;
@@ -297,28 +296,28 @@ fn write_beside(path: &Path, text: &str) -> Result<Draft, Error> {
     name.push(format!(".{}.new", std::process::id()));
     let temporary = path.with_file_name(name);
     let failed = || file(path, "write the volume file");
-    // Only a file that was made here is removed again.
+    // The draft, which removes its file when dropped, begins only once the file was created here.
     let mut out = new_private(&temporary).map_err(failed())?;
     let draft = Draft { temporary: Some(temporary), path: path.into(), is_new: false };
     out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).map_err(failed())?;
     Ok(draft)
 }
 
-/// A volume file that is written but not in its place yet; dropping it removes it.
+/// A volume file that is written but not yet in place; dropping it removes the file.
 #[derive(Debug)]
 pub struct Draft {
-    /// Where it is; `None` once it has its name.
+    /// Temporary path; `None` once the file is in place.
     temporary: Option<PathBuf>,
     path: PathBuf,
-    /// Whether no file may be in its place.
+    /// Whether an existing file must not be replaced.
     is_new: bool,
 }
 
 impl Draft {
-    /// Puts the file in its place, durably.
+    /// Renames the file into place, durably.
     ///
     /// # Errors
-    /// When the system refuses, or another process has made a file there meanwhile.
+    /// When the system refuses, or another process has created the file meanwhile.
     pub fn publish(mut self) -> Result<(), Error> {
         let temporary = self.temporary.as_ref().expect("it is published once");
         let renamed = match self.is_new {
@@ -346,7 +345,7 @@ impl Drop for Draft {
     }
 }
 
-/// What the parser says, in one line with the number of the line that it means.
+/// Returns the parser's message in one line, with the line number of the error.
 fn explain(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     match error.span() {

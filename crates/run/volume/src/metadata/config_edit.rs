@@ -1,9 +1,8 @@
-//! A volume file that is written again keeps what its owner wrote beside the values: comments,
-//! order and blank lines.
+//! Edits a volume file without changing the owner's comments, order and blank lines.
 
 use toml_edit::{Array, DocumentMut, Item, RawString, TableLike, Value};
 
-/// The text `old` with the values of the text `new`; `new` itself where `old` is no TOML.
+/// Returns the text `old` with the values of the text `new`; `new` itself if `old` is not TOML.
 pub(crate) fn with_values(old: &str, new: &str) -> String {
     let (Ok(mut document), Ok(values)) = (old.parse::<DocumentMut>(), new.parse::<DocumentMut>())
     else {
@@ -53,8 +52,8 @@ fn take_array(array: &mut Array, values: &Array) {
     }
 }
 
-/// Puts the values of an array that are among the new ones in their order, each with its comments:
-/// those on lines of their own above it, and the one behind it on its line.
+/// Reorders the values of an array that are also among the new ones. Each keeps its comments: those
+/// on lines above it, and the one after it on its line.
 fn reorder(array: &mut Array, values: &Array) {
     let plain = |value: &Value| value.clone().decorated("", "").to_string();
     let olds: Vec<String> = array.iter().map(plain).collect();
@@ -68,7 +67,7 @@ fn reorder(array: &mut Array, values: &Array) {
         return;
     }
     let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
-    // The text between two values begins with what belongs to the one before.
+    // The text between two values starts with the comment of the first.
     let split = |text: String| match text.find('\n') {
         Some(end) => (text[..end].to_owned(), text[end..].to_owned()),
         None => (String::new(), text),
@@ -91,7 +90,7 @@ fn reorder(array: &mut Array, values: &Array) {
     array.set_trailing(format!("{behind}{last}"));
 }
 
-/// Gives a value that differs its new content; what stands around it stays.
+/// Changes a value that differs; the whitespace and comments around it are preserved.
 fn take_value(value: &mut Value, new: &Value) {
     let plain = |value: &Value| value.clone().decorated("", "").to_string();
     if plain(value) != plain(new) {

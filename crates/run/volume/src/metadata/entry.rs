@@ -1,10 +1,10 @@
-//! The records of a recording: one input of a layer each, as bytes.
+//! Records of a recording: each is one input of a layer, as bytes.
 //!
 //! | part | bytes |
 //! |---|---|
 //! | file | magic `HFTLREC1`, head, batches, end |
 //! | head | length u32, CRC-32C u32, JSON |
-//! | batch | length u32, records u32, CRC-32C u32 begun with the batch's number, records |
+//! | batch | length u32, records u32, CRC-32C u32 seeded with the batch's number, records |
 //! | end | length `0xffff_ffff`, 0 u32, CRC-32C u32, then steps u64 and digest u64 |
 //! | record | nanoseconds since the last one, kind, fields; all numbers as LEB128 |
 //!
@@ -16,31 +16,31 @@ use hostftl_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How a recording begins.
+/// Magic bytes of a recording.
 pub(crate) const MAGIC: [u8; 8] = *b"HFTLREC1";
-/// The length that says that no batch follows.
+/// Length value that marks the end of the batches.
 pub(crate) const END: u32 = u32::MAX;
 
-/// What the layer was made from.
+/// Configuration of the recorded layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
-    /// The layer and its parameters as canonical text.
+    /// Layer and its parameters as canonical text.
     pub layer: String,
     pub deadline: Nanos,
-    /// Those of single devices, by index; 0 = as above.
+    /// Deadlines of single devices, by index; 0 = `deadline`.
     #[serde(default)]
     pub deadlines: [Nanos; 16],
     pub uuid: [u8; 16],
-    /// Whether the layer wrote an empty volume first.
+    /// Whether the layer formatted an empty volume first.
     pub format: bool,
-    /// Members that were not there, as a set of bits by index.
+    /// Missing members, as a bit set by index.
     #[serde(default)]
     pub missing: u16,
     pub devices: Vec<HeadDevice>,
 }
 
-/// What the layer was told of a device, all of them block devices.
+/// Properties of a device, which is always a block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadDevice {
@@ -72,7 +72,7 @@ impl From<&HeadDevice> for DeviceInfo {
     }
 }
 
-/// What a host wanted, without its payload.
+/// Operation of a host request, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -98,14 +98,14 @@ const ERRORS: [DeviceError; 4] =
 
 const TIMER: u64 = 0;
 const STOP: u64 = 1;
-/// The first of five, and five more with FUA.
+/// First of five operations, followed by the same five with FUA.
 const HOST: u64 = 2;
 /// A success; the errors follow.
 const DONE: u64 = 12;
-/// What an operator wants.
+/// A command of an operator.
 const VERB: u64 = 32;
 
-/// The record of `input`, `since` nanoseconds after the one before.
+/// Appends the record of `input`, `since` nanoseconds after the previous one.
 pub(crate) fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
     put(out, since);
     match input {
@@ -128,7 +128,7 @@ pub(crate) fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
     }
 }
 
-/// The record of a verb, `since` nanoseconds after the one before.
+/// Appends the record of an operator's command, `since` nanoseconds after the previous one.
 pub(crate) fn emit_verb(since: Nanos, verb: Verb, out: &mut Vec<u8>) {
     [since, VERB].into_iter().chain(verb.to_numbers()).for_each(|number| put(out, number));
 }
@@ -159,7 +159,7 @@ fn put_pages(out: &mut Vec<u8>, pages: &[Page]) {
     pages.iter().for_each(|page| out.extend_from_slice(&page.0));
 }
 
-/// Takes the next record off the front of `bytes`; `None` when they are not one.
+/// Parses the next record and removes it from `bytes`; `None` when the bytes are not a record.
 pub(crate) fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
     let since = take(bytes)?;
     let entry = match take(bytes)? {

@@ -1,20 +1,20 @@
-//! The journal's device of a volume: the last of those with which it was made, if the layer has
-//! one. Devices that came later are behind it.
+//! The journal device of a volume: the last of its original devices, if the layer uses a journal.
+//! Devices that were added later follow it.
 
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 
-/// The length of a journal's file that `create` makes: more than a ring uses with 64 KiB chunks.
+/// Length of a journal file that `create` makes. With 64 KiB chunks the ring uses less.
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
-/// What to say of a volume whose journal is not there.
+/// Note on a volume whose journal is missing.
 pub(crate) const AWAY: &str = "DEGRADED: the volume is without its journal; after a clean stop \
                                everything is served all the same, and flushes seal short rows; \
                                otherwise it opens only with the journal";
 
-/// The journal's bit in a set of the volume's `count` devices, where the layer knows its members;
-/// none where there is no journal.
+/// Returns the journal's bit in a set of the volume's `count` devices, from the member list of the
+/// layer; 0 without a journal.
 pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
     match (layer.log.journal, layer.members.born) {
         (false, _) => 0,
@@ -23,18 +23,18 @@ pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
     }
 }
 
-/// The same, as a superblock says it.
+/// Returns the journal's bit from a superblock; 0 without a journal.
 pub(crate) fn bit_in(layer: &LayerConfig, said: &Superblock) -> u16 {
     if layer.log.journal { bit_of(said) } else { 0 }
 }
 
-/// The same, of a volume that has a journal.
+/// Returns the journal's bit of a volume that has a journal.
 pub(crate) fn bit_of(said: &Superblock) -> u16 {
     let made = if said.born == 0 { said.count } else { said.born };
     1 << (made - 1)
 }
 
-/// The devices that hold what the volume holds.
+/// Returns the devices that hold data, without the journal.
 pub(crate) fn others<'a>(
     layer: &LayerConfig,
     devices: &'a [Device],

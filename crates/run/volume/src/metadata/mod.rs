@@ -1,4 +1,4 @@
-//! What describes a volume: its file, its superblocks, the claims on shared devices, the names of
+//! Description of a volume: its file, its superblocks, the claims on shared devices, the names of
 //! devices, and recorded traces.
 
 pub(crate) mod claims;

@@ -1,8 +1,8 @@
-//! Recording what a layer is told while it runs on real devices.
+//! Recording of a layer's inputs while it runs on real devices.
 //!
-//! Invariants
-//! - Records are in the order of the layer's steps; the digest takes in each output in that order.
-//! - After the first failure of the file nothing more is written, and `finish` says so.
+//! # Invariants
+//! - Records are in the order of the layer's steps; the digest covers each output in that order.
+//! - After the first write error nothing more is written, and `finish` returns it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,14 +21,14 @@ use crate::util::private::new_private;
 /// Bytes of records that are written together.
 const BATCH: usize = 256 << 10;
 
-/// A recording under way.
+/// A recording in progress.
 #[derive(Debug)]
 pub(crate) struct Recording {
     path: PathBuf,
     pen: Arc<Mutex<Pen>>,
 }
 
-/// The end of a recording that listens to the driver.
+/// The part of a recording that receives inputs and outputs from the driver.
 #[derive(Debug)]
 struct Listener(Arc<Mutex<Pen>>);
 
@@ -45,10 +45,10 @@ struct Pen {
 }
 
 impl Recording {
-    /// Begins a file, which must not exist, for a layer that is made from these values.
+    /// Creates the recording `path`, which must not exist, for a layer with this configuration.
     ///
     /// # Errors
-    /// When the file can't be made.
+    /// When the file can't be created.
     pub(crate) fn new(
         path: &Path,
         layer: &LayerConfig,
@@ -91,15 +91,15 @@ impl Recording {
         Ok(Recording { path: path.into(), pen: Arc::new(Mutex::new(pen)) })
     }
 
-    /// What listens to the driver.
+    /// Returns the observer for the driver.
     pub(crate) fn tap(&self) -> impl Tap + use<> {
         Listener(self.pen.clone())
     }
 
-    /// Ends the file with the digest, durably. The driver has stopped.
+    /// Ends the file with the digest, durably. The driver must have stopped.
     ///
     /// # Errors
-    /// When anything could not be written.
+    /// When any write failed.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let mut pen = lock(&self.pen);
         pen.write_batch();
@@ -118,7 +118,7 @@ impl Pen {
         }
     }
 
-    /// Adds the record of what the layer is told.
+    /// Appends the record of an input.
     fn note(&mut self, now: Nanos, emit: impl FnOnce(Nanos, &mut Vec<u8>)) {
         let since = now - self.last;
         (self.last, self.steps, self.records) = (now, self.steps + 1, self.records + 1);

@@ -1,9 +1,10 @@
-//! Who belongs to a volume: what the superblocks say, and how they are changed.
+//! Member list of a volume: its record in the superblocks, and changes of it.
 //!
-//! Invariants
-//! - Before a request is taken without a member, the superblocks of all others say so, durably. Not
-//!   earlier: a volume that can't be recovered without it must find it welcome when it is back.
-//! - Which copy is written when is decided by `hostftl_format::roster`.
+//! # Invariants
+//! - Before the volume serves a request without a member, the superblocks of all others durably
+//!   exclude it. They do so no earlier: if the volume can't be recovered without the member, the
+//!   member must still be accepted when it returns.
+//! - `hostftl_format::roster` decides the order in which copies are written.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,70 +14,70 @@ use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Device, IoError, cuts};
 use uuid::Uuid;
 
-/// The superblocks of a volume's members, by index; `None` for one that is not there.
+/// Superblocks of a volume's members, by index; `None` for an absent member.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     pure: Pure,
-    /// The sectors of each device; 0 for one that is not there.
+    /// Length of each device in sectors; 0 for an absent device.
     sectors: Vec<u64>,
 }
 
 impl Roster {
-    /// Of a volume that was just assembled.
+    /// Creates the roster of a volume that was just assembled.
     pub(crate) fn new(records: Vec<Option<Record>>) -> Self {
         let sectors = records.iter().map(|it| it.map_or(0, |it| it.superblock.device_sectors));
         Roster { sectors: sectors.collect(), pure: Pure::new(records) }
     }
 
-    /// Whether there are no superblocks at all: the volume is in memory.
+    /// Returns whether there are no superblocks: the volume is in memory.
     pub(crate) fn is_empty(&self) -> bool {
         self.sectors.is_empty()
     }
 
-    /// The sectors of each device, by index; 0 for one that is not there.
+    /// Returns the length of each device in sectors, by index; 0 for an absent device.
     pub(crate) fn sectors(&self) -> impl Iterator<Item = u64> {
         self.sectors.iter().copied()
     }
 
-    /// See [`Pure::next`].
+    /// Returns the next copy to write; see [`Pure::next`].
     pub(crate) fn next(&mut self, standing: Standing) -> Option<Write> {
         self.pure.next(standing, stamp)
     }
 
-    /// See [`Pure::replace`].
+    /// Replaces the record of a member; see [`Pure::replace`].
     pub(crate) fn replace(&mut self, index: u8, record: Record) {
         self.sectors[usize::from(index)] = record.superblock.device_sectors;
         self.pure.replace(index, record);
     }
 
-    /// See [`Pure::add`].
+    /// Adds new members; see [`Pure::add`].
     pub(crate) fn add(&mut self, records: &[Record]) {
         self.sectors.extend(records.iter().map(|it| it.superblock.device_sectors));
         self.pure.add(records.iter().copied());
     }
 
-    /// See [`Pure::target`].
+    /// Returns the superblock that the members should have; see [`Pure::target`].
     pub(crate) fn target(&self) -> Option<Superblock> {
         self.pure.target()
     }
 
-    /// See [`Pure::may_promise`].
+    /// Returns whether requests may be served without `lost`; see [`Pure::may_promise`].
     pub(crate) fn may_promise(&self, lost: u16) -> bool {
         self.pure.may_promise(lost)
     }
 
-    /// A copy is durable.
+    /// Records that a copy is durable.
     pub(crate) fn wrote(&mut self, write: &Write) {
         self.pure.wrote(write);
     }
 
-    /// A copy could not be written.
+    /// Records that a copy could not be written.
     pub(crate) fn failed(&mut self, write: &Write) {
         self.pure.failed(write);
     }
 
-    /// Makes the superblocks say how the members stand. Those that a change which was cut off left
-    /// behind are brought up to date first.
+    /// Updates the superblocks to the states of the members. Superblocks that an interrupted change
+    /// left outdated are updated first.
     ///
     /// # Errors
     /// When a member can't be written.
@@ -100,7 +101,7 @@ impl Roster {
     }
 }
 
-/// What a layer says of the members, of which those of `fresh` came in the place of others.
+/// Returns the member states of a layer; members of `fresh` have replaced others.
 pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
     let members = layer.members();
     let lost = members.lost();
@@ -114,22 +115,21 @@ pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
     }
 }
 
-/// What a write of one copy is on its device: the sector, and the page.
+/// Returns the sector and the page of a superblock write.
 pub(crate) fn page_of(write: &Write) -> (u64, Page) {
     let at = places(write.superblock.device_sectors)[write.copy];
     (at, write.superblock.emit(at))
 }
 
-/// What a change that is made now is called.
+/// Returns an identifier and the time for a new change.
 pub(crate) fn stamp() -> Stamp {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let change = Uuid::new_v4().as_u64_pair().0;
-    // A UUID of version 4 is never zero; a clock that was never set may be.
+    // A UUID of version 4 is never zero, but a clock that was never set may be.
     Stamp { change, at: at.max(1) }
 }
 
-/// Writes the places of both superblocks of a device of `sectors` sectors, one after the other,
-/// durably.
+/// Writes both superblock copies of a device of `sectors` sectors, one after the other, durably.
 ///
 /// # Errors
 /// When the device can't be written.
@@ -146,7 +146,7 @@ pub(crate) fn write_ends(
     Ok(())
 }
 
-/// Leaves no superblock on a device.
+/// Clears both superblock copies of a device.
 pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
     write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
 }

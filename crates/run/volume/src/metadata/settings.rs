@@ -1,14 +1,14 @@
-//! Parameters of a layer that can change after the volume was made.
+//! Parameters of a layer that may change after the creation of a volume.
 
 use hostftl_layers::LayerConfig;
 
-/// The parameters that can change: all others say where things lie.
+/// Parameters that can change. All others determine the location of data.
 const LIVE: [&str; 3] = ["gc", "rebuild-share", "fault-after"];
 
-/// Changes a parameter of a configuration, if it is one that can change.
+/// Changes a parameter of a configuration.
 ///
 /// # Errors
-/// In words, when it is not, or the value makes no sense.
+/// When the parameter can't change, or the value is invalid.
 pub(crate) fn change(layer: &mut LayerConfig, key: &str, value: &str) -> Result<(), String> {
     let registration = layer.kind.registration();
     let parameter = registration.parameter(key).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The storage that a device stands on, as far as sysfs shows it: two loop devices of one file, a
-//! partition and its disk, or a device mapper's target and its disk are one device.
+//! Storage below a device, as far as sysfs shows it: two loop devices of one file share storage,
+//! and so do a partition and its disk, or a device mapper target and its disk.
 
 use std::fs::{self, File, TryLockError};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use hostftl_io::zoned_path;
 
 use crate::metadata::modelled;
 
-/// How many devices may stand on one another.
+/// Maximum depth of stacked devices.
 const MOST_LEVELS: u32 = 16;
 const SECTOR: u64 = 512;
 
@@ -21,12 +21,12 @@ enum Node {
     Block(u64),
 }
 
-/// Bytes of a file or block device.
+/// Byte range of a file or block device.
 #[derive(Clone, Debug)]
 struct Extent {
     node: Node,
     range: Range<u64>,
-    /// Whether only some of the range is used, and nothing shows which.
+    /// Whether only an unknown part of the range is used.
     is_part: bool,
 }
 
@@ -38,14 +38,14 @@ impl Extent {
     }
 }
 
-/// Whether two devices certainly share storage. Of two targets of the device mapper on one device
-/// nothing is known.
+/// Returns whether two devices certainly share storage. For two device mapper targets on one device
+/// this is unknown, so the result is false.
 pub(crate) fn is_shared(one: &str, other: &str) -> bool {
     let others = extents(other);
     extents(one).iter().any(|one| others.iter().any(|other| one.overlaps(other)))
 }
 
-/// Who uses the storage of the loop device `path` by another way, in words.
+/// Describes another user of the storage of the loop device `path`.
 pub(crate) fn user_beside(path: &str) -> Option<String> {
     let all = extents(path);
     let (own, below) = all.split_first()?;
@@ -69,10 +69,10 @@ pub(crate) fn user_beside(path: &str) -> Option<String> {
     None
 }
 
-/// The extents of a device, its own first.
+/// Returns the extents of a device, its own first.
 fn extents(name: &str) -> Vec<Extent> {
     let zoned = zoned_path(name).and_then(Result::ok);
-    // Nothing but its claims shows which zones a part has.
+    // Only claims show the zones of a part.
     let is_part = zoned.is_some() && name.contains('#');
     let path = zoned.unwrap_or_else(|| modelled::backing(name).unwrap_or(name).into());
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn follow_path(path: &Path, range: Range<u64>, is_part: bool, found: &mut Vec<Ex
     }
 }
 
-/// Adds the range of a block device, and of whatever it stands on.
+/// Adds the range of a block device and of the devices below it.
 fn follow(number: u64, range: Range<u64>, is_part: bool, found: &mut Vec<Extent>) {
     let folder = sysfs(number);
     let size = read(&folder, "size").map_or(u64::MAX, |sectors| sectors.saturating_mul(SECTOR));
@@ -101,7 +101,7 @@ fn follow(number: u64, range: Range<u64>, is_part: bool, found: &mut Vec<Extent>
     }
     let moved = |by: u64| range.start.saturating_add(by)..range.end.saturating_add(by);
     if let Some(start) = read(&folder, "start") {
-        // The folder of a partition is in that of its disk.
+        // The sysfs folder of a partition is inside that of its disk.
         if let Some(disk) = fs::canonicalize(&folder).ok().and_then(|it| number_in(it.parent()?)) {
             follow(disk, moved(start.saturating_mul(SECTOR)), is_part, found);
         }
@@ -119,14 +119,14 @@ fn sysfs(number: u64) -> PathBuf {
     format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number)).into()
 }
 
-/// The number of the block device whose folder this is.
+/// Returns the number of the block device with this sysfs folder.
 fn number_in(folder: &Path) -> Option<u64> {
     let text = fs::read_to_string(folder.join("dev")).ok()?;
     let (major, minor) = text.trim_end().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The file behind a loop device.
+/// Returns the file behind a loop device.
 fn backing_file(folder: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
     Some(text.strip_suffix('\n').unwrap_or(&text).into())
@@ -136,18 +136,20 @@ fn read(folder: &Path, name: &str) -> Option<u64> {
     fs::read_to_string(folder.join(name)).ok()?.trim_end().parse().ok()
 }
 
-/// The place of a name in a volume file, by its text or as another path to the same device.
+/// Returns the index of a device in a volume file, by its name or by another path to the same
+/// device.
 pub(crate) fn find(names: &[String], wanted: &str) -> Option<usize> {
     let exact = names.iter().position(|name| name == wanted);
     exact.or_else(|| names.iter().position(|name| is_same(name, wanted)))
 }
 
-/// Whether two names mean the same device: by their text, or as paths to one file or block device.
+/// Returns whether two names denote the same device: equal text, or paths to one file or block
+/// device.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one == other || identity(one).is_some_and(|it| identity(other) == Some(it))
 }
 
-/// The identity of a device with a path: the text around the path, and the file.
+/// Returns the identity of a device with a path: the text before and after the path, and the file.
 fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
     let (before, path, behind) = match (modelled::backing(name), name.strip_prefix("zoned:")) {
         (Some(path), _) => (&name[..name.len() - path.len()], path, ""),

@@ -1,4 +1,4 @@
-//! Superblocks of devices that come in the place of a member, or come back.
+//! Superblocks of devices that replace a member, or return.
 
 use hostftl_format::changes::{self, Coming};
 use hostftl_format::superblock::{Superblock, data_window};
@@ -8,14 +8,14 @@ use uuid::Uuid;
 use crate::metadata::claims;
 use crate::metadata::roster::{stamp, write_ends};
 
-/// What a new device of so many sectors in place `index` says of itself, where the others say
-/// `newest`.
+/// Returns the superblock of a new device of `device_sectors` sectors with index `index`. `newest`
+/// is the newest superblock of the other members.
 pub(crate) fn replacement(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
     changes::replacement(newest, index, coming(newest, index, device_sectors), stamp())
 }
 
-/// Returns the superblock of a device of so many sectors that holds a complete copy of member
-/// `index`, where the others say `newest`.
+/// Returns the superblock of a device of `device_sectors` sectors that holds a complete copy of
+/// member `index`. `newest` is the newest superblock of the other members.
 pub(crate) fn copy(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
     changes::successor(newest, index, coming(newest, index, device_sectors), stamp())
 }
@@ -26,7 +26,8 @@ fn coming(newest: &Superblock, index: u8, device_sectors: u64) -> Coming {
     Coming { uuid: *Uuid::new_v4().as_bytes(), data_start, data_len, device_sectors }
 }
 
-/// What a device says that is back, and said `own` before, where the others say `newest`.
+/// Returns the superblock of a returning device, which had `own`. `newest` is the newest superblock
+/// of the other members.
 pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
     changes::comeback(newest, own, stamp())
 }

@@ -1,5 +1,5 @@
-//! Room on the file system for the files that a volume is made of, all of it at once: a volume in a
-//! sparse file finds out in the middle of a write that there is none.
+//! Allocation of the files of a volume. Without it, a write to a sparse file may fail later because
+//! the file system is full.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,15 +10,15 @@ use rustix::io::Errno;
 
 use crate::util::error::{Error, device, file};
 
-/// How much is allocated at once, in bytes: a signal waits for no more.
+/// Bytes per allocation call. A signal waits for one call at most.
 const PIECE: u64 = 256 << 20;
 
-/// Allocates all of a file. Returns a note when its file system can't; `instead` is the way out
-/// where there is no room.
+/// Allocates a file completely. Returns a note if its file system does not support that; `instead`
+/// is the remedy in the error about missing space.
 ///
 /// # Errors
-/// When the file system has no room for it, or the process is to end: nothing, or a part, is
-/// allocated then.
+/// When the file system has too little space, or the process is to end: the file may be allocated
+/// in part then.
 pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
     let size = opened.metadata().map_err(file(path, "look at it"))?.len();

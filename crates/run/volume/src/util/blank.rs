@@ -1,4 +1,4 @@
-//! Whether a device holds something that `create` would destroy.
+//! Detection of content on a device that `create` would destroy.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use hostftl_core::{BLOCK, Page, SECTOR};
 use hostftl_format::superblock::{is_ours, places};
 use hostftl_io::{Device, IoError, cancel};
 
-/// How much is looked at from each end for known formats, in bytes.
+/// Bytes read at each end to detect known formats.
 const SAMPLE: u64 = 1 << 20;
-/// How much data is read as a whole, in bytes. Of more than that this much of the head is read, and
-/// samples of the rest.
+/// Maximum amount of data that is read completely, in bytes. Of a longer device this amount is read
+/// from the head, and samples of the rest.
 const WHOLE: u64 = 256 << 20;
-/// How many samples there are, at equal distances.
+/// Number of samples, at equal distances.
 const SAMPLES: u64 = 2048;
-/// The length of a sample in bytes.
+/// Length of a sample in bytes.
 const SAMPLE_BYTES: u64 = 64 << 10;
-/// How much is read at once, in bytes.
+/// Bytes per read.
 const PART: u64 = 1 << 20;
 
-/// What known formats leave on a device: a name, a place in bytes, and what stands there.
+/// Signatures of known formats: name, offset in bytes, magic bytes.
 const SIGNATURES: &[(&str, usize, &[u8])] = &[
     ("a LUKS container", 0, b"LUKS\xba\xbe"),
     ("an XFS file system", 0, b"XFSB"),
@@ -42,13 +42,13 @@ const SIGNATURES: &[(&str, usize, &[u8])] = &[
     ("an MBR partition table or boot sector", 0x1fe, &[0x55, 0xaa]),
 ];
 
-/// Formats with a mark near the end: a name, a distance from the end in bytes, and the mark.
+/// Formats with a signature near the end: name, distance from the end in bytes, magic bytes.
 const TAIL_SIGNATURES: &[(&str, u64, &[u8])] = &[
     ("a GPT partition table", 0x200, b"EFI PART"),
     ("a member of an md array", 0x1_0000, &[0xfc, 0x4e, 0x2b, 0xa9]),
 ];
 
-/// What is on the device, in words; `None` when it looks blank.
+/// Describes the content of the device; `None` when it seems blank.
 ///
 /// # Errors
 /// When the device can't be read.
@@ -67,8 +67,8 @@ pub(crate) fn find_content(device: &Device) -> Result<Option<String>, IoError> {
     Ok(is_used.then(|| "data that is not zero".into()))
 }
 
-/// Returns whether the device holds data other than zeros, as far as samples show it. Of a zoned
-/// device the write pointers are enough.
+/// Returns whether the device holds data other than zeros, as far as samples show it. On a zoned
+/// device the write pointers suffice.
 fn holds_data(device: &Device) -> Result<bool, IoError> {
     if device.is_zoned() {
         return Ok(device.has_written_segments());
@@ -91,12 +91,12 @@ fn holds_data(device: &Device) -> Result<bool, IoError> {
     Ok(false)
 }
 
-/// The parts of the data in `ranges` that are read, in bytes: the first [`WHOLE`] of it and samples
+/// Returns the byte ranges of the data in `ranges` to read: the first [`WHOLE`] bytes and samples
 /// of the rest.
 fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let all: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let step = (all.saturating_sub(WHOLE) / SAMPLES).max(SAMPLE_BYTES);
-    // Both count the bytes of the ranges alone.
+    // Both are offsets into the concatenation of the ranges.
     let (mut before, mut next) = (0, WHOLE);
     let mut wanted = Vec::new();
     for range in ranges {
@@ -114,7 +114,7 @@ fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     wanted
 }
 
-/// What known format is on the device, in words, whatever else is there.
+/// Returns the name of a known format on the device, regardless of other content.
 ///
 /// # Errors
 /// When the device can't be read.
@@ -123,7 +123,7 @@ pub(crate) fn find_format(device: &Device) -> Result<Option<String>, IoError> {
     Ok(known(&head, &tail))
 }
 
-/// Both ends of a device.
+/// Reads both ends of a device.
 fn ends(device: &Device) -> Result<[Vec<u8>; 2], IoError> {
     let head = read(device, 0, SAMPLE.min(device.bytes()))?;
     let tail_from = device.bytes().saturating_sub(SAMPLE).next_multiple_of(SECTOR as u64);
@@ -145,12 +145,12 @@ fn known(head: &[u8], tail: &[u8]) -> Option<String> {
     None
 }
 
-/// Whole sectors of the device, by pages.
+/// Reads whole sectors of the device, page by page.
 fn read(device: &Device, from: u64, len: u64) -> Result<Vec<u8>, IoError> {
     let page = size_of::<Page>() as u64;
     let mut bytes = Vec::with_capacity(len as usize);
     for at in (from..from + len).step_by(page as usize) {
-        // The last page may reach past the end: read it so that it ends there.
+        // The last page may extend beyond the end: shift the read so that it ends there.
         let start = at.min((device.bytes() - page) / SECTOR as u64 * SECTOR as u64);
         let read = device.read_page(start / SECTOR as u64)?;
         bytes.extend_from_slice(&read.0[(at - start) as usize..]);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(found.len() as u64, 1 + SAMPLES);
         let longest = found.windows(2).map(|pair| pair[1].start - pair[0].end).max();
         assert!(longest.unwrap() < gib && all - found.last().unwrap().end < gib);
-        // A few bytes more than the whole, and ranges that are apart.
+        // Slightly more than the whole, and separate ranges.
         let longer = samples(slice::from_ref(&(0..WHOLE + 512)));
         assert_eq!(longer, [0..WHOLE, WHOLE..WHOLE + 512]);
         let apart = samples(&[gib..gib + WHOLE, 5 * gib..5 * gib + 4096]);

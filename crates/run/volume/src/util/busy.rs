@@ -1,9 +1,9 @@
-//! Whether the system uses a device: mounted, as swap, or behind a loop device.
+//! Detection of use by the system: as a mount, as swap, or behind a loop device.
 
 use std::fs;
 use std::path::Path;
 
-/// Who uses `path`, in words; `None` when nobody is known to.
+/// Describes the user of `path`; `None` when none is known.
 pub fn user_of(path: &str) -> Option<String> {
     let read = |list: &str| fs::read_to_string(list).unwrap_or_default();
     if let Some(at) = mounted_at(&read("/proc/mounts"), path) {
@@ -15,7 +15,7 @@ pub fn user_of(path: &str) -> Option<String> {
     loop_over(path).map(|name| format!("loop device {name} uses it; losetup -d it first"))
 }
 
-/// The mount point on the line of `/proc/mounts` whose source is `path`.
+/// Returns the mount point of the line in `/proc/mounts` whose source is `path`.
 fn mounted_at(mounts: &str, path: &str) -> Option<String> {
     let lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let line =
@@ -28,7 +28,7 @@ fn is_swap(swaps: &str, path: &str) -> bool {
     sources.into_iter().any(|source| unescape(source) == path)
 }
 
-/// The kernel writes space, tab, line end and backslash as octal escapes.
+/// Decodes the kernel's octal escapes of space, tab, line feed and backslash.
 fn unescape(word: &str) -> String {
     let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     pairs.iter().fold(word.into(), |text: String, (code, plain)| text.replace(code, plain))

@@ -1,6 +1,6 @@
-//! A number of things in words, in the singular or the plural.
+//! Numbers with a noun, in the singular or the plural.
 
-/// `1 range`, `2 ranges`.
+/// Formats a count: `1 range`, `2 ranges`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")

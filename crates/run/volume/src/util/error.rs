@@ -1,4 +1,4 @@
-//! What can go wrong with a volume, in words that name the file or device and what to do.
+//! Errors of a volume. Each message names the file or device and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,47 +6,47 @@ use std::path::{Path, PathBuf};
 use hostftl_io::IoError;
 use serde::{Deserialize, Serialize};
 
-/// See the module text.
+/// Error of an operation on a volume.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A device or the engine.
+    /// Error of a device or the engine.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// A device failed such that nothing can be written any more.
+    /// A device failed, and the volume accepts no writes any more.
     #[error("{0}")]
     Failed(String),
     /// The layer could not be started or stopped.
     #[error("{source}: {troubles}")]
     Recovery {
-        /// What ended it.
+        /// Direct cause.
         source: IoError,
-        /// What led to it, with the devices.
+        /// Events that led to it, with the devices.
         troubles: String,
     },
-    /// The system refused something about a file that is no device.
+    /// The system refused an operation on a file that is not a device.
     #[error("{}: can't {what}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The volume file is not what it should be.
+    /// The volume file is invalid.
     #[error("{}: {why}", path.display())]
     Config {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, with the line.
+        /// Problem, with the line.
         why: String,
     },
-    /// Somebody else has the volume.
+    /// Another process has the volume open.
     #[error("{} is in use by {holder}; stop it first", path.display())]
     Busy {
-        /// The volume file.
+        /// Path of the volume file.
         path: PathBuf,
-        /// Who.
+        /// The process.
         holder: String,
     },
     /// A copy of the volume, or another half of it, is served.
@@ -56,90 +56,90 @@ pub enum Error {
          process first", path.display()
     )]
     Served {
-        /// The volume file.
+        /// Path of the volume file.
         path: PathBuf,
-        /// The volume.
+        /// UUID of the volume.
         volume: uuid::Uuid,
-        /// Who.
+        /// The process that serves it.
         holder: String,
-        /// The volume file that is served.
+        /// Volume file of that process.
         theirs: String,
     },
-    /// What an operator wants can't be done; nothing was changed.
+    /// An operator's request was refused; nothing was changed.
     #[error("{}: {why}", path.display())]
     Refused {
-        /// The volume file.
+        /// Path of the volume file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// A request to a volume, served or not, ended with an error of another kind than
     /// [`AdminErrorKind::Refused`].
     #[error("{}: {error}", path.display())]
     Admin {
-        /// The volume file.
+        /// Path of the volume file.
         path: PathBuf,
-        /// Why, and of which kind.
+        /// Reason and kind.
         error: AdminError,
     },
-    /// What was asked makes no sense, whatever the devices are.
+    /// The request is invalid, regardless of the devices.
     #[error("{0}")]
     Asked(String),
-    /// A file is there already that `create` or `import` would have to replace.
+    /// A file exists that `create` or `import` would have to replace.
     #[error("{} exists; remove it or choose another name", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A device can't be used as it is.
+    /// A device can't be used in its current state.
     #[error("{device}: {why}")]
     Device {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What is wrong and what to do.
+        /// Problem and remedy.
         why: String,
     },
-    /// A device holds a format that this build does not know.
+    /// A device holds a format that this version does not support.
     #[error("{device}: {why}")]
     Format {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// Which format, which is known, and what to do.
+        /// The format, the supported formats, and the remedy.
         why: String,
     },
-    /// Making a volume failed after its devices were written to.
+    /// Creating a volume failed after its devices were written to.
     #[error("{source}; formatting had begun, so {lost}")]
     Formatting {
-        /// What failed.
+        /// Cause.
         source: Box<Error>,
-        /// The devices that are not as they were, with what they lost and why.
+        /// Devices that were changed, with their lost content and the reason.
         lost: String,
     },
     /// The layer can't work on these devices.
     #[error("layer {layer}: {why}")]
     Layer {
-        /// The layer.
+        /// Name of the layer.
         layer: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// The devices are no whole stack.
+    /// The devices are not a complete stack.
     #[error("{0}")]
     Stack(String),
-    /// A backup of metadata that can't be used.
+    /// A backup of metadata can't be used.
     #[error("{}: {why}", path.display())]
     Backup {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Problem.
         why: String,
     },
-    /// A recording that can't be replayed.
+    /// A recording can't be replayed.
     #[error("{}: {why}", path.display())]
     Recording {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and how many records are good.
+        /// Problem, and the number of good records.
         why: String,
     },
 }
@@ -172,12 +172,12 @@ impl Error {
     }
 }
 
-/// The kind of an error. It is the same whether a request was carried out here or by the process
-/// that serves the volume.
+/// Kind of an error. It is the same whether a request was carried out here or by the process that
+/// serves the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdminErrorKind {
-    /// The request makes no sense, whatever the volume is.
+    /// The request is invalid for any volume.
     Usage,
     /// The volume or a device does not allow the request.
     Refused,
@@ -197,19 +197,19 @@ pub enum AdminErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub struct AdminError {
-    /// Its kind.
+    /// Kind of the error.
     pub kind: AdminErrorKind,
     /// The cause and the remedy, without the name of the volume file.
     pub text: String,
 }
 
 impl AdminError {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub(crate) fn new(kind: AdminErrorKind, text: impl Into<String>) -> Self {
         AdminError { kind, text: text.into() }
     }
 
-    /// An error of a request that the volume or a device does not allow.
+    /// Creates an error for a request that the volume or a device does not allow.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         AdminError::new(AdminErrorKind::Refused, text)
     }
@@ -219,7 +219,8 @@ impl AdminError {
         AdminError { text: words(&self.text), ..self }
     }
 
-    /// Returns the error of the volume whose file is `path`, which its text may name already.
+    /// Converts to the error of the volume whose file is `path`. A path at the start of the text is
+    /// not repeated.
     pub(crate) fn at(mut self, path: &Path) -> Error {
         if let Some(text) = self.text.strip_prefix(&format!("{}: ", path.display())) {
             self.text = text.into();
@@ -238,7 +239,7 @@ impl From<String> for AdminError {
     }
 }
 
-/// The same.
+/// A request that the volume or a device does not allow.
 impl From<&str> for AdminError {
     fn from(text: &str) -> Self {
         AdminError::refused(text)
@@ -260,12 +261,12 @@ impl From<IoError> for AdminError {
     }
 }
 
-/// An [`Error::File`] from what the system said.
+/// Returns a conversion of system errors on `path` to [`Error::File`].
 pub(crate) fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path: path.into(), what, source }
 }
 
-/// An [`Error::Device`].
+/// Creates an [`Error::Device`].
 pub(crate) fn device(device: &str, why: impl Into<String>) -> Error {
     Error::Device { device: device.into(), why: why.into() }
 }

@@ -1,12 +1,13 @@
-//! Events of a volume: a line and a count for each, and the newest in full, also of earlier runs.
+//! Events of a volume: a line and a count for each kind, and the newest events in full, also those
+//! of earlier runs.
 //!
 //! An event that repeats for one device and cause is one entry with a count. The entry moves to the
 //! end and gets a new number each time, so that a follower sees it again.
 //!
-//! Invariants
-//! - Reporting an event never waits: neither for a reader nor for a file.
+//! # Invariants
+//! - Reporting an event never waits for a reader or a file.
 //! - Numbers grow by one, over restarts too; the ring holds at most [`KEPT`] events.
-//! - A kind that is frequent displaces its own events first, never the last of another kind.
+//! - A frequent kind displaces its own events first, never the last event of another kind.
 
 mod history;
 mod kinds;
@@ -27,28 +28,29 @@ use ring::Ring;
 pub(crate) use history::{file_of, forget};
 pub use kinds::KINDS;
 
-/// How many events are kept in full.
+/// Maximum number of events that are retained in full.
 pub(crate) const KEPT: usize = 1024;
-/// The longest text of an event, in bytes.
+/// Maximum length of an event's text in bytes.
 const LONGEST: usize = 1000;
-/// How long an acknowledgement may take to become durable.
+/// Time limit for making an acknowledgement durable.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// The kind of an event by which an operator acknowledges earlier ones.
+/// Kind of the event by which an operator acknowledges earlier ones.
 const CLEARED: &str = "cleared";
-/// Kinds that say that another device is in a place, so that earlier events are of another one.
+/// Kinds after which a member number denotes another device, so that earlier events do not concern
+/// it.
 const ANOTHER: [&str; 3] = [CLEARED, "device-replaced", "device-removed"];
 /// Kinds whose repeats for one device are one entry.
 const REPEATS: [&str; 4] = ["repaired", "device-failed", "device-timed-out", "reconnected"];
 
-/// How bad an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Good to know.
+    /// Information only.
     Info,
-    /// Everything is served, and something wants a look.
+    /// Everything is served, but an operator should investigate.
     Warning,
-    /// Something is not served, or not protected.
+    /// Data is not served, or not protected.
     Error,
 }
 
@@ -62,27 +64,27 @@ impl fmt::Display for Level {
     }
 }
 
-/// Something that happened.
+/// An event of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number, from 1; it goes on over restarts of the volume.
+    /// Number, from 1; it continues over restarts of the volume.
     pub number: u64,
-    /// When it happened, the last time if it repeated; in milliseconds since 1970.
+    /// Time of the last occurrence, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// When it happened the first time.
+    /// Time of the first occurrence, in milliseconds since 1970.
     #[serde(default)]
     pub first_unix_ms: u64,
-    /// How often it happened.
+    /// Number of occurrences.
     #[serde(default = "once")]
     pub count: u64,
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
-    /// Its kind, as `docs/OPERATING.md` lists them.
+    /// Kind, as listed in `docs/OPERATING.md`.
     pub kind: String,
-    /// The number of the device that it is about, if it is about one.
+    /// Member number of the device concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<u8>,
-    /// The event in words; of one that repeated, the last time.
+    /// Description of the last occurrence.
     pub text: String,
 }
 
@@ -91,7 +93,7 @@ fn once() -> u64 {
 }
 
 impl Event {
-    /// The event in a line: the text, and how often it happened.
+    /// Formats the event as one line: the text and the number of occurrences.
     pub fn line(&self) -> String {
         match self.count {
             0 | 1 => self.text.clone(),
@@ -99,25 +101,25 @@ impl Event {
         }
     }
 
-    /// Whether this entry goes on with `other`, which is older.
+    /// Returns whether this entry is a later state of `other`.
     fn continues(&self, other: &Event) -> bool {
         let key = |it: &Event| (it.device, it.first_unix_ms);
         self.count > other.count && self.kind == other.kind && key(self) == key(other)
     }
 }
 
-/// A time in milliseconds since 1970, in words.
+/// Formats a time in milliseconds since 1970.
 fn time(unix_ms: u64) -> String {
     let at = UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
     let in_range = at.filter(|_| unix_ms / 1000 < 253_402_300_800);
     in_range.map_or("?".into(), |at| humantime::format_rfc3339_seconds(at).to_string())
 }
 
-/// See the module text. Clones are about the same volume.
+/// Events of a volume. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Events(Arc<Inner>);
 
-/// Takes each event, and must not wait.
+/// Receiver of each event. It must not block.
 pub type Sink = Box<dyn Fn(&Event) + Send + Sync>;
 
 #[derive(Default)]
@@ -134,21 +136,21 @@ impl fmt::Debug for Inner {
 }
 
 impl Events {
-    /// Returns the events that were kept of the volume whose file is `path`; none where no file is
-    /// beside it.
+    /// Returns the saved events of the volume whose file is `path`; none if it has no event file.
     ///
     /// # Errors
-    /// When that file can't be read.
+    /// When the event file can't be read.
     pub fn of_file(path: &Path, volume: Uuid) -> std::io::Result<Self> {
         let events = Events::default();
         events.lock().take_in(history::read(path, volume)?);
         Ok(events)
     }
 
-    /// Returns the same, which keeps further events there. A file that can't be read is replaced.
+    /// Returns the saved events, and saves further ones in the same file. A file that can't be read
+    /// is replaced.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When no thread can be started.
     pub fn kept(path: &Path, volume: Uuid) -> std::io::Result<Self> {
         let events = Events::of_file(path, volume).unwrap_or_default();
         events.keep(path, volume)?;
@@ -166,8 +168,8 @@ impl Events {
         self.add(level, kind, None, text.into());
     }
 
-    /// The same about the device with this number. Where the kind repeats, the entry of the device
-    /// counts on.
+    /// Reports an event of the device with this number. A repeat increments the count of the
+    /// device's entry where the kind allows that.
     pub fn tell_of(&self, device: u8, level: Level, kind: &'static str, text: impl Into<String>) {
         self.add(level, kind, Some(device), text.into());
     }
@@ -187,8 +189,8 @@ impl Events {
             text,
         };
         let event = self.lock().push(event, kind);
-        // A repeat is a line, and is written, whenever it happened twice as often; in between the
-        // watch thread writes it.
+        // A repeat is written each time its count reaches a power of two; the monitor thread writes
+        // the others.
         if !event.count.is_power_of_two() {
             return;
         }
@@ -198,7 +200,7 @@ impl Events {
         }
     }
 
-    /// Gives an event to the file, if one is kept and its writer keeps up.
+    /// Passes an event to the writer of the file, if there is one and its queue has space.
     fn save(&self, event: &Event) {
         if self.0.writer.get().is_some_and(|writer| writer.write(event)) {
             self.lock().saved(event.number);
@@ -213,10 +215,10 @@ impl Events {
         }
     }
 
-    /// Waits until everything is durable in the file, for a bounded time.
+    /// Waits until all events are durable in the file, for a bounded time.
     ///
     /// # Errors
-    /// Why it is not, in words.
+    /// When they are not durable in time, with the reason.
     pub(crate) fn sync(&self) -> Result<(), String> {
         self.save_rest();
         self.0.writer.get().map_or(Ok(()), |writer| writer.sync(PATIENCE))
@@ -225,7 +227,7 @@ impl Events {
     /// Acknowledges the events so far, or those of one device, durably.
     ///
     /// # Errors
-    /// When that can't be written, in words: then it is forgotten at the next start.
+    /// When the file can't be written: the acknowledgement does not survive a restart then.
     pub fn clear(&self, device: Option<u8>, name: &str) -> Result<(), String> {
         match device {
             Some(device) => {
@@ -237,8 +239,8 @@ impl Events {
         self.sync()
     }
 
-    /// From now on every event goes to `sink` too; those of this run so far go there first. The
-    /// first sink stays.
+    /// Passes the events of this run so far, and then every further event, to `sink`. Only the
+    /// first call has an effect.
     pub fn follow(&self, sink: Sink) {
         let kept = self.since(0);
         if self.0.sink.set(sink).is_ok() {
@@ -247,51 +249,51 @@ impl Events {
         }
     }
 
-    /// The events of this run that are kept and have a number above `number`, oldest first.
+    /// Returns the retained events of this run with a number above `number`, oldest first.
     pub fn since(&self, number: u64) -> Vec<Event> {
         let ring = self.lock();
         let number = number.max(ring.begun());
         ring.iter().filter(|event| event.number > number).cloned().collect()
     }
 
-    /// All events that are kept, also those of earlier runs, oldest first.
+    /// Returns all retained events, also those of earlier runs, oldest first.
     pub fn all(&self) -> Vec<Event> {
         self.lock().iter().cloned().collect()
     }
 
-    /// The newest events that an operator should know of and did not acknowledge, in words: those
-    /// of this run, and repairs of earlier ones.
+    /// Returns the newest unacknowledged events that require attention, as text: those of this run,
+    /// and repairs of earlier ones.
     pub fn notes(&self) -> Vec<String> {
         self.lock().notes(|_| true)
     }
 
-    /// The same, of those that are `wanted`.
+    /// Returns the notes of events that are `wanted`.
     pub fn notes_of(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         self.lock().notes(wanted)
     }
 
-    /// Whether the last scrub found damage that it could not repair and that is not acknowledged:
-    /// the event, in words.
+    /// Returns the event of the last scrub if it found damage that it could not repair and that is
+    /// not acknowledged.
     pub fn damage(&self) -> Option<String> {
         self.lock().damage()
     }
 
-    /// How often each kind happened in this run.
+    /// Returns the number of occurrences of each kind in this run.
     pub fn totals(&self) -> BTreeMap<String, u64> {
         self.lock().totals()
     }
 
-    /// The same, without acknowledged ones.
+    /// Returns the number of unacknowledged occurrences of each kind in this run.
     pub fn open_totals(&self) -> BTreeMap<String, u64> {
         self.lock().open_totals()
     }
 
-    /// How often a kind happened in this run.
+    /// Returns the number of occurrences of a kind in this run.
     pub fn total(&self, kind: &str) -> u64 {
         self.lock().totals().get(kind).copied().unwrap_or_default()
     }
 
-    /// Why events can't be kept in a file now, in words; none while they can.
+    /// Returns the reason why events can't be saved now; `None` while they can.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.0.writer.get()?.trouble()
     }
@@ -301,12 +303,12 @@ impl Events {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// A text of bounded length in one line.
+/// Limits the length of a text and replaces control characters.
 fn sane(text: &str) -> String {
     let cut = text.floor_char_boundary(LONGEST);
     text[..cut].chars().map(|one| if one.is_control() { ' ' } else { one }).collect()

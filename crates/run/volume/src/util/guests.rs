@@ -1,7 +1,7 @@
 //! Connections whose clients have not sent a request yet.
 //!
-//! Invariant: there are at most as many as the owner allows, because the oldest makes room for the
-//! newest. A silent client thus keeps no other out.
+//! Invariant: their number never exceeds the limit of the owner, because a new connection displaces
+//! the oldest. An idle client thus never keeps others out.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{Shutdown, shutdown};
 
-/// See the module text.
+/// Bounded set of connections without a request.
 #[derive(Debug)]
 pub struct Guests {
     most: usize,
@@ -18,12 +18,12 @@ pub struct Guests {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The sockets once more, by numbers that grow.
+    /// Duplicates of the sockets, by ascending numbers.
     all: BTreeMap<u64, OwnedFd>,
     next: u64,
 }
 
-/// A place among the guests, given up when it is dropped.
+/// Entry of a connection, removed when it is dropped.
 #[derive(Debug)]
 pub struct Guest<'a> {
     guests: &'a Guests,
@@ -31,13 +31,13 @@ pub struct Guest<'a> {
 }
 
 impl Guests {
-    /// Room for `most` guests.
+    /// Creates a set for `most` connections.
     pub fn new(most: usize) -> Self {
         Guests { most, state: Mutex::default() }
     }
 
-    /// Takes in a connection by a copy of its socket. The oldest one is shut down when there are
-    /// too many.
+    /// Adds a connection by a duplicate of its socket. If the set is full, the oldest one is shut
+    /// down.
     pub fn enter(&self, socket: OwnedFd) -> Guest<'_> {
         let mut state = self.lock();
         if state.all.len() >= self.most {
@@ -49,7 +49,7 @@ impl Guests {
         Guest { guests: self, number }
     }
 
-    /// Shuts all of them down.
+    /// Shuts down all connections.
     pub fn turn_out(&self) {
         self.lock().all.values().for_each(shut);
     }
@@ -65,7 +65,7 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// A client that has gone needs no shutdown.
+/// Shuts a socket down. An error means that the client has disconnected.
 fn shut(socket: &OwnedFd) {
     shutdown(socket, Shutdown::Both).ok();
 }

@@ -1,5 +1,5 @@
-//! Tools that know nothing of volumes' layout: errors, events, locks, private files, and checks of
-//! devices.
+//! Tools without knowledge of a volume's layout: errors, events, locks, private files, and checks
+//! of devices.
 
 pub(crate) mod allocate;
 pub(crate) mod blank;

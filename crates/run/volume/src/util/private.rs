@@ -1,4 +1,4 @@
-//! Files that hold a volume's data, or say where that is: only their owner reads them.
+//! Files that hold a volume's data or its location, readable only by their owner.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// The file that a symbolic link leads to, or the file itself.
+/// Resolves symbolic links.
 pub(crate) fn target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.into())
 }
 
-/// The file beside the volume file `volume` whose name has this `ending` more; it is the same by
-/// whatever link the volume file is named.
+/// Returns the path of the file beside the volume file `volume` with the suffix `ending`. It does
+/// not depend on the link through which the volume file is named.
 pub(crate) fn beside(volume: &Path, ending: &str) -> PathBuf {
     let volume = target(volume);
     let mut name = volume.file_name().unwrap_or_default().to_os_string();
@@ -22,19 +22,19 @@ pub(crate) fn beside(volume: &Path, ending: &str) -> PathBuf {
     volume.with_file_name(name)
 }
 
-/// Makes the file `path`, which must not exist, to read and write, with mode 0600.
+/// Creates the file `path`, which must not exist, for reading and writing with mode 0600.
 ///
 /// # Errors
-/// When it exists, or can't be made.
+/// When it exists, or can't be created.
 pub(crate) fn new_private(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Puts a file with this content and mode 0600 in the place of `path`, durably; the file, open to
-/// be appended to. Symbolic links are replaced, never followed.
+/// Replaces `path` with a file of this content and mode 0600, durably. Returns the file, open for
+/// appending. Symbolic links are replaced, never followed.
 ///
 /// # Errors
-/// When the system refuses; then `path` is as it was.
+/// When the system refuses; `path` is unchanged then.
 pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
@@ -64,7 +64,7 @@ pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
 /// When it exists, or the system refuses.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS, for one, has no such call; a link never replaces anything either.
+        // NFS, for example, lacks this call. A hard link never replaces a file either.
         Err(Errno::INVAL | Errno::NOSYS) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -73,7 +73,7 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes durable that a file of this name is there, or is not any more.
+/// Makes the creation or removal of `path` durable.
 ///
 /// # Errors
 /// When the system refuses.
@@ -82,10 +82,10 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Opens a plain file to be read. Symbolic links, devices and pipes are refused.
+/// Opens a regular file for reading. Symbolic links, devices and pipes are refused.
 ///
 /// # Errors
-/// When it is none, or can't be read.
+/// When it is not a regular file, or can't be read.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;

@@ -1,8 +1,8 @@
-//! The folder for what lives as long as a process: control sockets and locks.
+//! Runtime directory for control sockets and locks, which exist as long as a process.
 //!
-//! Root has `/run/hostftl`. Another user has `hostftl` in `/run/user/UID`, which the system makes
-//! at the login, else in `$XDG_RUNTIME_DIR`, else `/tmp/hostftl-UID`. Nobody else may write in it:
-//! so nobody else can take a lock, or put a socket in the place of ours.
+//! Root uses `/run/hostftl`. Other users have `hostftl` in `/run/user/UID`, which the system
+//! creates at login, else in `$XDG_RUNTIME_DIR`, else `/tmp/hostftl-UID`. Only its user can write
+//! in it, so other users can't take a lock or replace a socket.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,23 +13,23 @@ use uuid::Uuid;
 
 use crate::util::error::{Error, file};
 
-/// The file with this ending for a volume; its folder may not be there yet.
+/// Returns the path of a volume's file with this suffix; the directory may not exist yet.
 pub(crate) fn of(volume: Uuid, ending: &str) -> PathBuf {
     folder().join(format!("{}.{ending}", volume.simple()))
 }
 
-/// Makes the folder, if it is not there, and sees to it that it is ours alone.
+/// Creates the directory if it is missing, and checks that only this user can write in it.
 ///
 /// # Errors
-/// When it can't be made, or others may write in it.
+/// When it can't be created, or other users can write in it.
 pub(crate) fn prepare() -> Result<(), Error> {
     own(&folder())
 }
 
-/// Makes `folder`, if it is not there, and sees to it that it is ours alone.
+/// Creates `folder` if it is missing, and checks that only this user can write in it.
 ///
 /// # Errors
-/// As [`prepare`].
+/// When it can't be created, or other users can write in it.
 pub(crate) fn own(folder: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
@@ -46,8 +46,8 @@ pub(crate) fn own(folder: &Path) -> Result<(), Error> {
     Err(file(folder, "use the folder for locks and control sockets")(io::Error::other(why)))
 }
 
-/// The folders that may be in memory, the best first: that of the locks, and one of this user in
-/// the memory file system that nearly every Linux has at `/dev/shm`.
+/// Returns directories that may be in memory, the preferred one first: the runtime directory, and
+/// one of this user in `/dev/shm`, the memory file system of nearly every Linux.
 pub(crate) fn in_memory() -> [PathBuf; 2] {
     [folder(), format!("/dev/shm/hostftl-{}", user()).into()]
 }
@@ -69,7 +69,7 @@ pub(crate) fn folder() -> PathBuf {
     }
 }
 
-/// The user that this process runs as.
+/// Returns the user ID of this process.
 fn user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |meta| meta.uid())
 }

@@ -1,18 +1,18 @@
-//! How far the start of a volume is, for other threads than the one that starts it.
+//! Progress of a volume's start, for other threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hostftl_core::SECTOR;
 use hostftl_io::Snapshot;
 
-/// A start under way. Clones show the same one.
+/// A start in progress. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Beginning(Arc<Mutex<Option<Arc<Mutex<Snapshot>>>>>);
 
-/// What recovery has done so far.
+/// Progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovering {
-    /// Inputs that the layer took: it works as long as they grow.
+    /// Number of inputs that the layer took. Recovery is active as long as it grows.
     pub steps: u64,
     /// Bytes read from the devices.
     pub read_bytes: u64,
@@ -21,13 +21,12 @@ pub struct Recovering {
 }
 
 impl Beginning {
-    /// Recovery begins, and is shown there.
+    /// Marks the begin of recovery, whose progress is in `shown`.
     pub(crate) fn recovers(&self, shown: Arc<Mutex<Snapshot>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
     }
 
-    /// How far recovery is, 0.1 s old at most while it works; none while the devices are looked
-    /// for.
+    /// Returns the progress of recovery, at most 0.1 s old; `None` before recovery starts.
     pub fn recovering(&self) -> Option<Recovering> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);

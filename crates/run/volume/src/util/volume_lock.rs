@@ -1,14 +1,14 @@
-//! One process serves a volume: a lock for each UUID, whatever file or device the volume is on.
+//! Lock that ensures that only one process serves a volume, identified by its UUID.
 //!
-//! A copy of a volume, and the other half of a mirror, have their own files and devices, which have
-//! their own locks. This lock is one for all of them. It is a lock (`flock`) on a file in the
-//! folder of [`crate::util::runtime_dir`], so that it vanishes with the process, and other users
-//! can't take it.
+//! A copy of a volume, and the other half of a mirror, have their own files and devices with their
+//! own locks. This lock is common to all of them. It is an advisory lock (`flock`) on a file in the
+//! folder of [`crate::util::runtime_dir`], so it disappears with the process, and other users can't
+//! take it.
 //!
-//! Invariants
-//! - Whoever has the lock has it on the file that has the name now: a file that was removed between
-//!   opening and locking it is opened anew.
-//! - The file is removed only by who has the lock.
+//! # Invariants
+//! - The lock is on the file that currently has the name: a file that was removed between opening
+//!   and locking is reopened.
+//! - Only the holder of the lock removes the file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,14 +23,14 @@ use uuid::Uuid;
 use crate::util::error::{Error, file};
 use crate::util::runtime_dir;
 
-/// How long a lock that nobody known holds is waited for.
+/// Longest wait for a lock without a known holder.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is tried.
+/// Interval of the attempts.
 const AGAIN: Duration = Duration::from_millis(20);
-/// The longest text in the file, in bytes.
+/// Maximum length of the text in the file, in bytes.
 const LONGEST: u64 = 8192;
 
-/// The right to serve a volume, until it is dropped.
+/// Exclusive right to serve a volume, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sole {
     path: PathBuf,
@@ -41,7 +41,7 @@ impl Sole {
     /// Takes the lock of `volume` for the volume file `of`.
     ///
     /// # Errors
-    /// When a process has it, which the message names with its volume file.
+    /// When another process has it, which the message names with its volume file.
     pub(crate) fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "lock");
@@ -59,7 +59,8 @@ impl Sole {
                 Err(TryLockError::Error(error)) => return Err(file(&path, "lock it")(error)),
                 Err(TryLockError::WouldBlock) => holder_of(&opened),
             };
-            // Held by nobody known: a process that is just ending, or one that is about to begin.
+            // Without a known holder, the lock belongs to a process that is ending or starting:
+            // retry.
             let stays = holder.as_ref().is_some_and(|it| !it.is_leaving);
             if stays || begun.elapsed() > PATIENCE {
                 return Err(refusal(volume, of, holder, &mut opened));
@@ -71,19 +72,19 @@ impl Sole {
 
 impl Drop for Sole {
     fn drop(&mut self) {
-        // Was the name removed before, then another process may have it now.
+        // If the name was removed before, the name may belong to another process now.
         if is_named(&self.file) {
             fs::remove_file(&self.path).ok();
         }
     }
 }
 
-/// Whether nobody has removed the file since it was opened.
+/// Returns whether the file still has its name since it was opened.
 fn is_named(opened: &File) -> bool {
     opened.metadata().is_ok_and(|found| found.nlink() > 0)
 }
 
-/// Writes down which volume file the lock is for.
+/// Writes the path of the volume file into the lock file.
 fn sign(opened: &mut File, of: &Path) -> io::Result<()> {
     let full = fs::canonicalize(of).unwrap_or_else(|_| of.to_owned());
     opened.set_len(0)?;
@@ -92,7 +93,7 @@ fn sign(opened: &mut File, of: &Path) -> io::Result<()> {
 
 fn refusal(volume: Uuid, of: &Path, holder: Option<Holder>, opened: &mut File) -> Error {
     let mut text = Vec::new();
-    // Without the text the process alone is named.
+    // Without the text only the process is named.
     opened.take(LONGEST).read_to_end(&mut text).ok();
     let theirs = String::from_utf8_lossy(&text).into_owned();
     let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
@@ -130,7 +131,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         fs::write(&copy, "").unwrap();
         let _first = Sole::take(volume, &path).unwrap();
-        // It was replaced: nobody has a lock on it.
+        // The file was replaced: the new one is not locked.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "").unwrap();
         let why = |path: &Path| Sole::take(volume, path).unwrap_err().to_string();

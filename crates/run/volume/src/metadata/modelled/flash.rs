@@ -1,9 +1,8 @@
-//! The flash of a modelled drive: its pools follow what is written, and the side region follows
-//! them.
+//! Flash of a modelled drive: its pools follow the writes, and the side region follows the pools.
 //!
-//! Invariants
+//! # Invariants
 //! - `owner` has, for each page of flash, the logical page that was programmed there last.
-//! - The side region says that the pools are saved only between a clean close and the next opening.
+//! - The side region marks the pools as saved only between a clean close and the next opening.
 
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
@@ -16,13 +15,13 @@ use hostftl_io::Model;
 
 use super::side::{Head, Side};
 
-/// See the module text.
+/// Model of a drive's flash, with its side region.
 #[derive(Debug)]
 pub(super) struct Flash {
     drive: String,
     unit: u64,
     pools: Vec<Pool>,
-    /// The first page of flash of each pool.
+    /// First page of flash of each pool.
     first: Vec<u64>,
     owner: Vec<u32>,
     seq: u64,
@@ -31,10 +30,10 @@ pub(super) struct Flash {
 }
 
 impl Flash {
-    /// The drive `drive`, made as `spec` says, whose side region is in the file `path`.
+    /// Opens the drive `drive` of model `spec`, whose side region is in the file `path`.
     ///
     /// # Errors
-    /// In words: another drive's region, a damaged one, or what the system says.
+    /// When the region is of another drive or damaged, or the system refuses.
     pub(super) fn open(spec: &DriveSpec, drive: &str, path: &Path) -> Result<Self, String> {
         let side = Side::open(spec, path).map_err(|why| why.to_string())?;
         let head = side.head().map_err(|why| why.to_string())?;
@@ -71,7 +70,7 @@ impl Flash {
         self.side.set_head(&Head { clean, seq: self.seq, drive: self.drive.clone() })
     }
 
-    /// Takes the pools that a clean close saved.
+    /// Loads the pools that a clean close saved.
     fn load(&mut self, spec: &DriveSpec, seq: u64) -> Result<(), String> {
         self.seq = seq;
         let mut saved = BufReader::new(self.side.saved().map_err(|why| why.to_string())?);
@@ -88,8 +87,8 @@ impl Flash {
         Ok(())
     }
 
-    /// Writes every logical page that the records know again, those written last coming last: the
-    /// map is whole then, and what is old is together as it was.
+    /// Rewrites every logical page in the records, in their original order. This restores the
+    /// complete map, and pages of similar age share blocks again.
     fn rebuild(&mut self) -> std::io::Result<()> {
         for index in 0..self.pools.len() {
             let spec = *self.pools[index].spec();
@@ -110,7 +109,7 @@ impl Flash {
         Ok(())
     }
 
-    /// Writes a logical page of a pool, and notes what the flash did for it.
+    /// Writes a logical page of a pool, and records the resulting flash operations.
     fn write(&mut self, pool: usize, logical: u32, placement: u8) -> std::io::Result<()> {
         let (ops, first) = (&mut self.ops, self.first[pool]);
         ops.clear();
@@ -201,8 +200,8 @@ impl Model for Flash {
 }
 
 impl Drop for Flash {
-    /// A clean close. When saving fails, the head still says that the pools are not saved, and the
-    /// next opening makes them from the records.
+    /// Saves the pools (a clean close). When saving fails, the head still marks them as not saved,
+    /// and the next opening rebuilds them from the records.
     fn drop(&mut self) {
         let _ = self.save();
     }
@@ -255,7 +254,7 @@ mod tests {
         let mut flash = open();
         assert_eq!(told(&mut flash), before, "saved as it was");
         let seq = flash.seq;
-        // Killed: nothing is saved, and the records are all there is.
+        // Simulate a kill: nothing is saved, and only the records remain.
         std::mem::forget(flash);
         let mut flash = open();
         assert_eq!(mapped(&flash), units, "every page is mapped again");

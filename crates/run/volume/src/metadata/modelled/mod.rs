@@ -1,7 +1,7 @@
-//! Devices that stand for a drive model: `drive:DRIVE@FILE`. For evaluation.
+//! Devices that behave like a drive model: `drive:DRIVE@FILE`. For evaluation.
 //!
-//! The file has the drive's content at its own addresses, and behind it a side region with what the
-//! model's map would need to come back. So what clients wrote never depends on the model.
+//! The file has the drive's content at its own addresses, followed by a side region from which the
+//! model's map is restored. The data of clients thus never depends on the model.
 
 mod flash;
 mod side;
@@ -18,12 +18,12 @@ use crate::util::private::{new_private, sync_folder};
 use flash::Flash;
 use side::Side;
 
-/// The drive and the file of a device's name, if it stands for a drive.
+/// Returns the drive and the file in the name of a modelled device.
 fn parts(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("drive:")?.split_once('@')
 }
 
-/// The file of a device that stands for a drive.
+/// Returns the file of a modelled device.
 pub(crate) fn backing(name: &str) -> Option<&str> {
     parts(name).map(|(_, path)| path)
 }
@@ -39,7 +39,7 @@ fn spec(name: &str, drive: &str) -> Result<DriveSpec, Error> {
     Ok(spec)
 }
 
-/// As [`Device::full_name`], also for drives.
+/// Returns the full name of a device like [`Device::full_name`], also for drive models.
 pub(crate) fn full_name(name: &str) -> Result<String, Error> {
     match parts(name) {
         Some((drive, path)) => Ok(format!("drive:{drive}@{}", Device::full_name(path)?)),
@@ -47,12 +47,12 @@ pub(crate) fn full_name(name: &str) -> Result<String, Error> {
     }
 }
 
-/// As [`Device::open`], also for drives.
+/// Opens a device like [`Device::open`], also a drive model.
 pub(crate) fn open(name: &str) -> Result<Device, Error> {
     open_as(name, Access::Full)
 }
 
-/// As [`Device::open_as`], also for drives.
+/// Opens a device like [`Device::open_as`], also a drive model.
 pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
     if access != Access::Full {
@@ -72,7 +72,7 @@ pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     Ok(opened)
 }
 
-/// Makes the file of a drive and returns it, unless it exists.
+/// Creates the file of a drive model and returns it, unless it exists.
 pub(crate) fn make(name: &str) -> Result<Option<File>, Error> {
     let Some((drive, path)) = parts(name) else { return Ok(None) };
     let spec = spec(name, drive)?;

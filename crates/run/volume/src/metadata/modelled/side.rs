@@ -1,5 +1,5 @@
-//! The side region behind a drive's content: a head page, a record for each page of flash, and,
-//! after a clean close, the saved pools.
+//! Side region behind a drive's content: a head page, a record for each page of flash, and, after a
+//! clean close, the saved pools.
 //!
 //! | head, bytes | field |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | 32.. | the name |
 //!
 //! A record has 16 bytes: 0..8 sequence number, 0 = nothing was programmed since the erase · 8..12
-//! logical page in its pool. It lies within a sector, so that it is whole after a power cut.
+//! logical page in its pool. It is within a sector, so that a power cut never tears it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -27,14 +27,14 @@ const MAGIC: [u8; 8] = *b"HFTLSIDE";
 const RECORD: u64 = 16;
 const NAME: usize = 32;
 
-/// What the head says.
+/// Content of the head page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Whether the pools are saved.
     pub clean: bool,
-    /// The next sequence number.
+    /// Next sequence number.
     pub seq: u64,
-    /// The drive.
+    /// Name of the drive.
     pub drive: String,
 }
 
@@ -51,25 +51,25 @@ fn pages(spec: &DriveSpec) -> u64 {
 }
 
 impl Side {
-    /// The least length of the file of a drive.
+    /// Returns the minimum length of a drive's file in bytes.
     pub(super) fn end(spec: &DriveSpec) -> u64 {
         let head = spec.exported * SECTOR as u64 + BLOCK as u64;
         (head + pages(spec) * RECORD).next_multiple_of(BLOCK as u64)
     }
 
-    /// The region in the file `path`.
+    /// Opens the region in the file `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the file can't be opened.
     pub(super) fn open(spec: &DriveSpec, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Side { file, at: spec.exported * SECTOR as u64, pages: pages(spec) })
     }
 
-    /// The head; nothing when there is none yet.
+    /// Reads the head; `None` for a new region.
     ///
     /// # Errors
-    /// What the system says, or that the head is damaged.
+    /// When it can't be read or is damaged.
     pub(super) fn head(&self) -> io::Result<Option<Head>> {
         let mut page = [0; BLOCK];
         self.file.read_exact_at(&mut page, self.at)?;
@@ -89,7 +89,7 @@ impl Side {
     /// Writes the head, durably.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the write fails.
     pub(super) fn set_head(&self, head: &Head) -> io::Result<()> {
         let mut page = [0; BLOCK];
         let name = head.drive.as_bytes();
@@ -112,10 +112,10 @@ impl Side {
         self.at + BLOCK as u64 + page * RECORD
     }
 
-    /// Notes what was programmed on a page of flash.
+    /// Records that a page of flash was programmed.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the write fails.
     pub(super) fn programmed(&self, page: u64, logical: u32, seq: u64) -> io::Result<()> {
         let mut record = [0; RECORD as usize];
         record[..8].copy_from_slice(&seq.to_le_bytes());
@@ -123,20 +123,20 @@ impl Side {
         self.file.write_all_at(&record, self.record_at(page))
     }
 
-    /// Notes that `count` pages of flash from `page` on are erased.
+    /// Records that `count` pages of flash starting at `page` were erased.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the write fails.
     pub(super) fn erased(&self, page: u64, count: u64) -> io::Result<()> {
         let zeros = vec![0; (count * RECORD) as usize];
         self.file.write_all_at(&zeros, self.record_at(page))
     }
 
-    /// The records of `count` pages of flash from `page` on: sequence number and logical page of
-    /// those that were programmed.
+    /// Returns the sequence number and logical page of the programmed ones among `count` pages of
+    /// flash starting at `page`.
     ///
     /// # Errors
-    /// What the system says.
+    /// When they can't be read.
     pub(super) fn records(&self, page: u64, count: u64) -> io::Result<Vec<(u64, u32)>> {
         let mut bytes = vec![0; (count * RECORD) as usize];
         self.file.read_exact_at(&mut bytes, self.record_at(page))?;
@@ -148,10 +148,10 @@ impl Side {
         Ok(records.filter(|(seq, _)| *seq > 0).collect())
     }
 
-    /// The file at the place of the saved pools.
+    /// Returns the file, positioned at the saved pools.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the position can't be set.
     pub(super) fn saved(&mut self) -> io::Result<&mut File> {
         let at = self.at + BLOCK as u64 + (self.pages * RECORD).next_multiple_of(BLOCK as u64);
         self.file.seek(SeekFrom::Start(at))?;

@@ -1,13 +1,13 @@
-//! The file beside the volume file that keeps events over restarts and crashes: one JSON object a
-//! line, behind a line that names the volume.
+//! Event file beside the volume file, which preserves events over restarts and crashes: a header
+//! line with the volume's UUID, then one JSON object a line.
 //!
-//! A thread writes, so that no event waits for a file system. Each start, and a file that has
-//! become too long, is written from the ring of events, under another name that then takes the
-//! place of the file. So the file is never written through a symbolic link, and has mode 0600.
+//! A thread writes the file, so that no event waits for a file system. At each start, and when the
+//! file becomes too long, it is rewritten from the ring of events under another name and renamed
+//! into place. The file is therefore never written through a symbolic link, and has mode 0600.
 //!
-//! Invariants
-//! - The file is shorter than [`LONGEST`], apart from the last line.
-//! - A damaged line costs that line alone.
+//! # Invariants
+//! - The file is shorter than [`LONGEST`], apart from its last line.
+//! - A damaged line affects no other line.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,19 +23,19 @@ use uuid::Uuid;
 use super::{Event, Events, Inner, KEPT, Level, sane};
 use crate::util::private::{beside, open_plain, replace_private};
 
-/// How the file's name ends.
+/// Suffix of the file's name.
 const ENDING: &str = ".events";
-/// The longest file, in bytes. All events that are kept are shorter.
+/// Maximum length of the file in bytes. All retained events together are shorter.
 const LONGEST: u64 = 4 << 20;
-/// Events that wait for the writer.
+/// Maximum number of events that wait for the writer.
 const QUEUE: usize = 2048;
-/// How often a file is tried again that can't be written.
+/// Interval of retries after a failed write.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The first line.
+/// First line of the file.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    /// The volume whose events follow.
+    /// Volume of the events.
     volume: Uuid,
 }
 
@@ -43,28 +43,28 @@ struct Header {
 #[derive(Debug)]
 enum Message {
     Event(Box<Event>),
-    /// Answers when all earlier events are durable, or with the reason why they are not.
+    /// Reply once all earlier events are durable, or with the reason why they are not.
     Sync(Sender<Result<(), String>>),
 }
 
-/// The way to the thread that writes.
+/// Handle of the writer thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     messages: SyncSender<Message>,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
-/// The file beside the volume file `volume`.
+/// Returns the path of the event file of the volume file `volume`.
 pub(crate) fn file_of(volume: &Path) -> PathBuf {
     beside(volume, ENDING)
 }
 
-/// Removes the file of a volume.
+/// Removes the event file of a volume.
 pub(crate) fn forget(volume: &Path) {
     fs::remove_file(file_of(volume)).ok();
 }
 
-/// Returns the events that are kept of a volume, oldest first; repeats are not joined yet.
+/// Returns the saved events of a volume, oldest first; repeats are not merged yet.
 ///
 /// # Errors
 /// When there is a file that can't be read.
@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
         Err(error) => return Err(error),
     };
     let bytes = file.metadata()?.len();
-    // Of a file that something made longer the end counts.
+    // Only the end of an overlong file is used.
     file.seek(SeekFrom::Start(bytes.saturating_sub(LONGEST)))?;
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text)?;
@@ -88,18 +88,18 @@ pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
     Ok(lines.filter_map(parse).map(plain).collect())
 }
 
-/// An event as it may be shown: anybody may have written the file.
+/// Sanitizes an event for display, because the file is untrusted input.
 fn plain(event: Event) -> Event {
-    // A clock or a number at the end of its range would leave no room for the next one.
+    // A number at the end of its range would leave no room for later numbers.
     let number = event.number.min(u64::MAX / 2);
     Event { number, kind: sane(&event.kind), text: sane(&event.text), ..event }
 }
 
 impl Writer {
-    /// Writes the events of `events`, and then those that come.
+    /// Starts the thread, which writes the events of `events` and then new ones.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When no thread can be started.
     pub(super) fn start(path: &Path, volume: Uuid, events: Weak<Inner>) -> io::Result<Self> {
         let (messages, queue) = sync_channel(QUEUE);
         let trouble = Arc::default();
@@ -116,15 +116,15 @@ impl Writer {
         Ok(Writer { messages, trouble })
     }
 
-    /// Gives an event to the thread; false when it does not keep up.
+    /// Passes an event to the thread; returns false when its queue is full.
     pub(super) fn write(&self, event: &Event) -> bool {
         self.messages.try_send(Message::Event(Box::new(event.clone()))).is_ok()
     }
 
-    /// Waits until all events before are durable, at most so long.
+    /// Waits until all earlier events are durable, for at most `most`.
     ///
     /// # Errors
-    /// Why they are not, in words.
+    /// When they are not durable in time, with the reason.
     pub(super) fn sync(&self, most: Duration) -> Result<(), String> {
         let late = || Err(format!("events could not be written within {} s", most.as_secs()));
         let (says, hears) = channel();
@@ -134,21 +134,21 @@ impl Writer {
         hears.recv_timeout(most).unwrap_or_else(|_| late())
     }
 
-    /// Why events can't be written, in words; none while they can.
+    /// Returns the reason why events can't be written; `None` while they can.
     pub(super) fn trouble(&self) -> Option<String> {
         lock(&self.trouble).clone()
     }
 }
 
-/// The state of the thread.
+/// State of the thread.
 struct Keeping {
     path: PathBuf,
     volume: Uuid,
     events: Weak<Inner>,
-    /// None until it is written from the ring, again after an error.
+    /// `None` until the file was rewritten from the ring, at the start and after an error.
     file: Option<File>,
     bytes: u64,
-    /// When it was tried last in vain.
+    /// Time of the last failed attempt.
     tried: Option<Instant>,
     trouble: Arc<Mutex<Option<String>>>,
 }
@@ -179,7 +179,7 @@ impl Keeping {
         }
     }
 
-    /// Appends events, durably; or writes all that the ring has, which has them too.
+    /// Durably appends events, or rewrites the file from the ring, which has them too.
     fn write(&mut self, events: &[Box<Event>]) -> io::Result<()> {
         let mut text = Vec::new();
         for event in events {
@@ -208,7 +208,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// Remembers whether that went well. The first failure in a row is an event.
+    /// Records the result of a write. The first of several failures in a row is an event.
     fn note(&mut self, written: io::Result<()>) {
         let trouble = written.err().map(|error| {
             let path = self.path.display();
@@ -262,7 +262,7 @@ mod tests {
         let file = file_of(&path);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         drop(events);
-        // A crash leaves half a line, and something else is damaged.
+        // A crash leaves a partial line, and another line is damaged.
         let mut text = fs::read(&file).unwrap();
         text.extend(b"{\"number\":3,\n\xff\xfe\n{\"number\":9,\"unix");
         fs::write(&file, &text).unwrap();

@@ -2,8 +2,8 @@
 
 use super::Level;
 
-/// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
-/// same table.
+/// Every kind of event, with its severity, its meaning, and the required action.
+/// `docs/OPERATING.md` has the same table.
 pub const KINDS: [(&str, Level, &str, &str); 36] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),

@@ -1,4 +1,4 @@
-//! The newest events, and which of them were acknowledged.
+//! The newest events and their acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,34 +14,34 @@ const NOTES: [&str; 7] = [
     "corrupt",
     "repaired",
 ];
-/// Notes of one kind that are shown.
+/// Maximum number of notes of one kind that are shown.
 const SHOWN: usize = 16;
 
-/// An event, and whether the file has it.
+/// An event, and whether it is in the file.
 #[derive(Debug)]
 struct Entry {
     event: Event,
     is_saved: bool,
 }
 
-/// See the module text.
+/// Ring of the newest events, with counts of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     entries: VecDeque<Entry>,
-    /// The number of the newest.
+    /// Number of the newest event.
     number: u64,
-    /// The number of the last of earlier runs.
+    /// Number of the last event of earlier runs.
     begun: u64,
-    /// Events up to these numbers were acknowledged: all, and those of each device.
+    /// Events up to these numbers were acknowledged: all events, and those of each device.
     cleared: u64,
     cleared_of: [u64; 16],
-    /// How often each kind happened in this run, and how often when all was acknowledged last.
+    /// Occurrences of each kind in this run, now and when all events were acknowledged last.
     totals: BTreeMap<&'static str, u64>,
     acknowledged: BTreeMap<&'static str, u64>,
 }
 
 impl Ring {
-    /// Takes in the events of earlier runs.
+    /// Adds the events of earlier runs.
     pub(super) fn take_in(&mut self, known: Vec<Event>) {
         for event in known {
             self.entries.retain(|it| !event.continues(&it.event));
@@ -52,7 +52,7 @@ impl Ring {
         self.begun = self.number;
     }
 
-    /// Adds an event of this run, or counts one on that repeats. The entry as it is now.
+    /// Adds an event of this run, or increments the count of its entry. Returns the current entry.
     pub(super) fn push(&mut self, event: Event, kind: &'static str) -> Event {
         *self.totals.entry(kind).or_default() += 1;
         self.number += 1;
@@ -102,29 +102,29 @@ impl Ring {
         event.number <= self.cleared.max(of_device.copied().unwrap_or(0))
     }
 
-    /// The number of the last event of earlier runs.
+    /// Returns the number of the last event of earlier runs.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// All, oldest first.
+    /// Returns all events, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Event> {
         self.entries.iter().map(|it| &it.event)
     }
 
-    /// The file has the entry with this number.
+    /// Records that the file has the entry with this number.
     pub(super) fn saved(&mut self, number: u64) {
         let entry = self.entries.iter_mut().rev().find(|it| it.event.number == number);
         entry.into_iter().for_each(|it| it.is_saved = true);
     }
 
-    /// Events that are not in the file.
+    /// Returns the events that are not in the file.
     pub(super) fn unsaved(&self) -> Vec<Event> {
         let unsaved = self.entries.iter().filter(|it| !it.is_saved);
         unsaved.map(|it| it.event.clone()).collect()
     }
 
-    /// As [`super::Events::notes`], of those that are `wanted`.
+    /// Returns the unacknowledged notes among the events that are `wanted`.
     pub(super) fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         let open = |it: &&Event| {
             let is_of_run = it.number > self.begun || it.kind == "repaired";
@@ -148,7 +148,7 @@ impl Ring {
         notes
     }
 
-    /// As [`super::Events::damage`].
+    /// Returns the event of the last scrub if it found unrepaired, unacknowledged damage.
     pub(super) fn damage(&self) -> Option<String> {
         let is_end = |it: &&Event| ["scrub-complete", "scrub-damage"].contains(&it.kind.as_str());
         let last = self.entries.iter().rev().map(|it| &it.event).find(is_end)?;
@@ -156,12 +156,12 @@ impl Ring {
         is_open.then(|| last.text.clone())
     }
 
-    /// How often each kind happened in this run.
+    /// Returns the number of occurrences of each kind in this run.
     pub(super) fn totals(&self) -> BTreeMap<String, u64> {
         self.totals.iter().map(|(kind, count)| ((*kind).into(), *count)).collect()
     }
 
-    /// The same, without acknowledged ones.
+    /// Returns the number of unacknowledged occurrences of each kind in this run.
     pub(super) fn open_totals(&self) -> BTreeMap<String, u64> {
         let open = |(kind, count): (&&'static str, &u64)| {
             let rest = count - self.acknowledged.get(kind).copied().unwrap_or(0);
