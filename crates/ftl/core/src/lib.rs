@@ -17,6 +17,7 @@ mod cause;
 mod command;
 mod counters;
 mod device;
+mod device_set;
 mod digest;
 pub mod field;
 #[cfg(feature = "std")]
@@ -39,6 +40,7 @@ pub use command::{
 };
 pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};
+pub use device_set::{DeviceSet, DeviceSetIter};
 pub use digest::StreamDigest;
 pub use field::Factors;
 pub use gauges::Gauges;
