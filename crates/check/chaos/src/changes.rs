@@ -5,7 +5,7 @@
 //! - A cut may come before the superblocks record the removal; the device is then present again,
 //!   unchanged.
 
-use hostftl_core::{Answer, Layer, Verb};
+use hostftl_core::{Answer, DeviceSet, Layer, Verb};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Disk;
@@ -33,19 +33,19 @@ impl World {
     pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
         let leaving = layer.members().leaving();
         let often = if self.swarm.busy { 250 } else { 60 };
-        if leaving == 0 || !self.swarm.changes || !self.dice.chance(often) {
+        let Some(device) = leaving.first().filter(|_| self.swarm.changes) else { return };
+        if !self.dice.chance(often) {
             return;
         }
-        let device = leaving.trailing_zeros() as u8;
         let done = layer.operate(Verb::Cancel(device));
         if done == Ok(Answer::Begun) {
-            self.stays |= 1 << device;
+            self.stays.insert(device);
         }
         // The power may be cut before the superblocks record the cancellation.
         if done == Ok(Answer::Begun) && self.dice.chance(800) {
-            self.config.members.leaving &= !(1 << device);
+            self.config.members.leaving.remove(device);
             self.tallies.note(Named::Stayed);
-            self.tell_change("stays", 1 << device);
+            self.tell_change("stays", DeviceSet::of(device));
         }
     }
 
@@ -56,8 +56,8 @@ impl World {
         // The superblocks would record all these changes together.
         let members = self.config.members;
         let untold =
-            layer.members().removed() & !members.gone | members.spare & !layer.members().spares();
-        if !may || untold != 0 || !self.dice.chance(150) {
+            (layer.members().removed() - members.gone) | (members.spare - layer.members().spares());
+        if !may || !untold.is_empty() || !self.dice.chance(150) {
             return;
         }
         let device = self.dice.below(self.swarm.devices.into()) as u8;
@@ -66,44 +66,45 @@ impl World {
         }
         self.config.members.leaving = layer.members().leaving();
         self.config.exported = self.plan.limits.exported;
-        self.stays &= !(1 << device);
+        self.stays.remove(device);
         self.tallies.note(Named::LeavesLive);
-        self.tell_change("is to leave while the volume is served", 1 << device);
+        self.tell_change("is to leave while the volume is served", DeviceSet::of(device));
     }
 
     /// After a durable root, checks that no device with a cancelled removal was removed.
     pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
         // A spare may replace a lost device, which is then removed.
-        if self.config.members.spare & !layer.members().spares() != 0 {
-            self.stays = 0;
+        if !self.config.members.spare.is_within(layer.members().spares()) {
+            self.stays = DeviceSet::EMPTY;
         }
         let left = layer.members().removed() & self.stays;
-        self.stays &= !layer.members().lost();
-        match left {
-            0 => Ok(()),
-            _ => Err(format!("devices {left:#b} have left, and were told to stay after all")),
+        self.stays -= layer.members().lost();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("devices {left:?} have left, and were told to stay after all"))
         }
     }
 
-    fn tell_change(&self, what: &str, devices: u16) {
+    fn tell_change(&self, what: &str, devices: DeviceSet) {
         if self.trace {
-            eprintln!("{} devices {devices:#b}: {what}", self.steps);
+            eprintln!("{} devices {devices:?}: {what}", self.steps);
         }
     }
 
     fn add_device(&mut self) {
         // New devices are added behind the journal's device too.
-        let count = self.infos.len() as u32;
-        let stack = (&self.infos[0], count);
+        let count = self.infos.len() as u8;
+        let stack = (&self.infos[0], count.into());
         let (has_parity, is_zoned) = (self.config.log.parity > 0, self.segments.is_some());
         let drawn = newcomer(&mut self.dice, &self.swarm, stack, has_parity, is_zoned);
         let Some(Newcomer { info, is_spare }) = drawn else { return };
         let mut config = self.config.clone();
         if config.members.born == 0 {
-            config.members.born = count as u8;
+            config.members.born = count;
         }
         if is_spare {
-            config.members.spare |= 1 << count;
+            config.members.spare.insert(count);
         }
         config.exported = 0;
         self.infos.push(info.clone());
@@ -113,77 +114,76 @@ impl World {
         };
         let mut disk = Disk::default();
         disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);
-        self.machine.disks.truncate(count as usize);
+        self.machine.disks.truncate(count.into());
         self.machine.disks.push(disk);
         let old = self.plan.limits.exported;
         config.exported = if is_spare { old } else { plan.limits.exported.max(old) };
-        config.members.fresh |= 1 << count;
+        config.members.fresh.insert(count);
         let Ok(plan) = AnyLayer::plan(&config, &self.infos) else {
             self.infos.pop();
             return;
         };
         (self.config, self.plan) = (config, plan);
-        self.swarm.devices = count + 1;
+        self.swarm.devices = u32::from(count) + 1;
         self.model.grow(plan.limits.exported);
         self.workload.grow(plan.limits.exported);
         self.tallies.note(Named::Added);
-        self.tell_change("comes", 1 << count);
+        self.tell_change("comes", DeviceSet::of(count));
     }
 
     /// Starts the removal of a device, if enough others are good.
     fn begin_to_leave(&mut self) {
         let members = self.config.members;
-        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !members.gone;
+        let all = self.devices() - members.gone;
         let lost = match self.swarm.victim {
-            Some(victim) if self.gone => self.buried | 1 << victim,
+            Some(victim) if self.gone => self.buried.with(victim),
             _ => self.buried,
         };
-        let all = all & !(members.spare | self.journal_bit());
+        let all = all - (members.spare | self.journal_device());
         let Some(leaves) = members::one_of(&mut self.dice, all) else { return };
-        let leaves = 1 << leaves;
-        let left = all & !(lost | members.fresh | members.leaving | leaves);
+        let left = (all - (lost | members.fresh | members.leaving)).without(leaves);
         let parity = u32::from(self.config.log.parity);
-        if left.count_ones() <= parity || members.fresh & leaves != 0 {
+        if left.len() <= parity || members.fresh.contains(leaves) {
             return;
         }
-        self.config.members.leaving |= leaves;
-        self.stays &= !leaves;
+        self.config.members.leaving.insert(leaves);
+        self.stays.remove(leaves);
         self.config.exported = self.plan.limits.exported;
         self.tallies.note(Named::Leaves);
-        self.tell_change("is to leave", leaves);
+        self.tell_change("is to leave", DeviceSet::of(leaves));
     }
 
     /// After a durable root, destroys the removed devices once the superblocks record the removal.
     pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        let left = layer.members().removed() & !self.config.members.gone;
-        let taken = self.config.members.spare & !layer.members().spares();
-        if left | taken == 0 || self.dice.chance(300) {
+        let left = layer.members().removed() - self.config.members.gone;
+        let taken = self.config.members.spare - layer.members().spares();
+        if (left | taken).is_empty() || self.dice.chance(300) {
             return;
         }
-        if taken != 0 {
-            self.config.members.spare &= !taken;
+        if !taken.is_empty() {
+            self.config.members.spare -= taken;
             self.config.members.leaving |= layer.members().leaving();
             self.config.exported = self.plan.limits.exported;
             self.tallies.note(Named::SpareTaken);
             self.tell_change("takes the place of a lost one", taken);
         }
-        if left == 0 {
+        if left.is_empty() {
             return;
         }
-        self.swarm.second = self.swarm.second.filter(|second| left >> second & 1 == 0);
+        self.swarm.second = self.swarm.second.filter(|second| !left.contains(*second));
         self.config.members.gone |= left;
-        self.config.members.leaving &= !left;
+        self.config.members.leaving -= left;
         self.config.exported = self.plan.limits.exported;
         self.buried |= left;
         self.tallies.note(Named::Removed);
         self.tell_change("has left", left);
-        for device in (0..16).filter(|device| left >> device & 1 == 1) {
+        for device in left.iter().map(usize::from) {
             let size = self.infos[device].sectors;
             let (volatile, destage) = (self.swarm.volatile, self.swarm.destage);
             self.machine.disks[device].reset(size, volatile, destage, self.segments);
             self.forget_copy(device);
         }
-        if self.swarm.victim.is_some_and(|victim| left >> victim & 1 == 1) {
+        if self.swarm.victim.is_some_and(|victim| left.contains(victim)) {
             self.choose_next_victim(left, fate);
         }
     }
@@ -191,10 +191,11 @@ impl World {
     /// Formats the volume anew with its present devices.
     pub(crate) fn begin_as_made(&mut self) {
         let it = &mut self.config.members;
-        if it.born == 0 && it.gone | it.leaving | it.spare == 0 {
+        if it.born == 0 && (it.gone | it.leaving | it.spare).is_empty() {
             return;
         }
-        (it.born, it.gone, it.leaving, it.spare) = (0, 0, 0, 0);
+        let none = DeviceSet::EMPTY;
+        (it.born, it.gone, it.leaving, it.spare) = (0, none, none, none);
         self.config.exported = 0;
         self.keep_journal_behind();
         self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");

@@ -4,20 +4,19 @@
 //! A copy replaces the device only when the two are equal, or when the layer must detect the
 //! difference. docs/SEMANTICS.md defines the differences that a layer must detect.
 
-use hostftl_core::Command;
+use hostftl_core::{Command, DeviceSet};
 use hostftl_layers::{LayerConfig, Mode};
 
 use crate::draw::copies::{Copied, Exchange, exchange};
 use crate::events::Named;
 use crate::world::World;
 
-/// Returns whether one of `devices` devices, other than `these`, has roots from which an older copy
-/// can be detected. All devices other than these may have been removed, and for a device in removal
-/// no superblock records its completion.
-fn others_tell(config: &LayerConfig, devices: u32, these: u16) -> bool {
-    let all = ((1_u32 << devices) - 1) as u16;
+/// Returns whether one of `devices` has roots from which an older copy of another device can be
+/// detected. All of them may have been removed, and for a device in removal no superblock records
+/// its completion.
+fn others_tell(config: &LayerConfig, devices: DeviceSet) -> bool {
     let it = &config.members;
-    all & !(it.gone | it.leaving | it.spare | it.fresh | these) != 0
+    !devices.is_within(it.gone | it.leaving | it.spare | it.fresh)
 }
 
 impl World {
@@ -53,8 +52,8 @@ impl World {
         if self.damaged && self.swarm.older.is_some() {
             return;
         }
-        let (devices, these) = (self.swarm.devices, self.journal_bit() | 1 << device);
-        let noticed = self.swarm.older.is_none() || others_tell(&self.config, devices, these);
+        let others = (self.devices() - self.journal_device()).without(device);
+        let noticed = self.swarm.older.is_none() || others_tell(&self.config, others);
         let disk = &mut self.machine.disks[usize::from(device)];
         let noticed = self.copied == Copied::Known && noticed && disk.differs();
         match exchange(&mut self.dice, self.copied, noticed) {
@@ -109,7 +108,7 @@ impl World {
     /// Returns whether a device is in removal. Once its data has moved, any copy of it is
     /// acceptable.
     fn leaves(&self, device: u8) -> bool {
-        self.config.members.leaving >> device & 1 == 1
+        self.config.members.leaving.contains(device)
     }
 
     /// Discards the copy of a device that was removed and destroyed.
@@ -152,14 +151,15 @@ mod tests {
     #[test]
     fn one_device_alone_can_not_tell() {
         let mut config = LayerConfig::new(LayerKind::Log);
-        assert!(others_tell(&config, 2, 0b1));
-        config.members.gone = 0b10;
-        assert!(!others_tell(&config, 2, 0b1), "the other one has left");
-        (config.members.gone, config.members.leaving) = (0, 0b10);
-        assert!(!others_tell(&config, 2, 0b1), "it has perhaps left");
-        config.members.fresh = 0b100;
-        assert!(!others_tell(&config, 3, 0b1), "no root lies on one that just came");
-        config.members.fresh = 0;
-        assert!(others_tell(&config, 3, 0b1));
+        let (one, two) = (DeviceSet::of(1), DeviceSet::from_iter([1, 2]));
+        assert!(others_tell(&config, one));
+        config.members.gone = one;
+        assert!(!others_tell(&config, one), "the other one has left");
+        (config.members.gone, config.members.leaving) = (DeviceSet::EMPTY, one);
+        assert!(!others_tell(&config, one), "it has perhaps left");
+        config.members.fresh = DeviceSet::of(2);
+        assert!(!others_tell(&config, two), "no root lies on one that just came");
+        config.members.fresh = DeviceSet::EMPTY;
+        assert!(others_tell(&config, two));
     }
 }

@@ -97,7 +97,7 @@ impl World {
         }
         // When the first root of a replaced device is durable, another victim is chosen; so that
         // root must arrive on it.
-        let is_fresh = self.config.members.fresh >> device & 1 == 1;
+        let is_fresh = self.config.members.fresh.contains(*device);
         let disk = &self.machine.disks[usize::from(*device)];
         let size = self.segments.is_none().then(|| disk.sectors());
         let sectors = tally.total().into();

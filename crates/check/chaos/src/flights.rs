@@ -4,7 +4,7 @@
 //! - Every submitted command is here, running or hung, until its `Done` is returned.
 //! - On a zoned device, commands that change a segment complete in the order of submission.
 
-use hostftl_core::{Command, Nanos, Token};
+use hostftl_core::{Command, DeviceSet, Nanos, Token};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -84,10 +84,10 @@ impl Flights {
 
     /// Returns whether commands of devices other than `may_be` would be late too, if the deadline
     /// passed now.
-    pub(crate) fn others_would_be_late(&self, may_be: u16) -> bool {
+    pub(crate) fn others_would_be_late(&self, may_be: DeviceSet) -> bool {
         let of_others =
-            |flight: &Flight| flight.command.device().is_some_and(|it| may_be >> it & 1 == 0);
-        may_be != 0 && self.going.iter().any(of_others)
+            |flight: &Flight| flight.command.device().is_some_and(|it| !may_be.contains(it));
+        !may_be.is_empty() && self.going.iter().any(of_others)
     }
 
     /// Checks that a command to a segment is submitted at a permitted time.

@@ -1,7 +1,7 @@
 //! Reports of a layer about damaged media: they must be true, and precede the error that they
 //! explain.
 
-use hostftl_core::{HostError, Layer};
+use hostftl_core::{DeviceSet, HostError, Layer};
 use hostftl_layers::AnyLayer;
 
 use crate::errors::Errors;
@@ -78,11 +78,11 @@ fn has_fault(errors: &Errors, w: &World) -> bool {
 
 /// Checks that the layer can lose fewer devices while it has damage on the devices `damaged`,
 /// reported in this step and therefore not repaired durably.
-pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
+pub(crate) fn exposed(damaged: DeviceSet, layer: &AnyLayer, w: &World) -> Result<(), String> {
     let may_lose = may_lose(layer);
-    let damaged = damaged & !(layer.members().lost() | layer.members().removed());
-    if damaged != 0 && may_lose >= w.swarm.parity.into() {
-        return Err(format!("devices {damaged:#b} have damage, and {may_lose} more may be lost"));
+    let damaged = damaged - (layer.members().lost() | layer.members().removed());
+    if !damaged.is_empty() && may_lose >= w.swarm.parity.into() {
+        return Err(format!("devices {damaged:?} have damage, and {may_lose} more may be lost"));
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), S
 /// Checks a report that a range of a device was repaired.
 pub(crate) fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
-    let harmed = w.victims >> device & 1 == 1;
+    let harmed = w.victims.contains(device);
     if !harmed || sectors == 0 || lba + u64::from(sectors) > size {
         return Err(format!("{sectors} sectors at {lba} of device {device} are said to be mended"));
     }

@@ -6,7 +6,7 @@
 //! them, later flushes succeed, but they are lost when the device is reopened or the power fails.
 //! The page caches of operating systems behave like this.
 
-use hostftl_core::{Command, DeviceError, HostError};
+use hostftl_core::{Command, DeviceError, DeviceSet, HostError};
 
 use crate::disk::Disk;
 use crate::draw::fate::Fate;
@@ -29,7 +29,7 @@ pub(crate) struct Hiccups {
     /// Whether any command failed.
     any: bool,
     /// Devices with a failed flush for which the host may receive an error.
-    unflushed: u16,
+    unflushed: DeviceSet,
 }
 
 impl Hiccups {
@@ -78,7 +78,7 @@ impl Hiccups {
         self.any = true;
         let flush = matches!(flight.command, Command::Flush { .. });
         let unflushed = flush && excused > 0 && w.swarm.journal.is_none();
-        self.unflushed |= u16::from(unflushed) << device;
+        self.unflushed |= DeviceSet::of_if(unflushed, device);
         self.errors += excused;
         self.fulls += excused * u64::from(error == DeviceError::NoSpace);
         Some(error)
@@ -134,7 +134,7 @@ impl Hiccups {
 
     /// Returns the devices with a failed flush. The layer must report its own failure or treat them
     /// as lost, because their data is not durable.
-    pub(crate) fn unflushed(&self) -> u16 {
+    pub(crate) fn unflushed(&self) -> DeviceSet {
         self.unflushed
     }
 

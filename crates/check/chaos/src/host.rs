@@ -140,8 +140,9 @@ impl Host {
         let Wish { kind, lba, sectors, fua } = wish;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
         // A page that is still moving off a dead device is lost until the move completes.
-        let after_death =
-            errors.any_death() && layer.members().lost() != 0 && !is_lost(wish, errors, layer, w);
+        let after_death = errors.any_death()
+            && !layer.members().lost().is_empty()
+            && !is_lost(wish, errors, layer, w);
         let span = Span { lba, sectors, version: 0 };
         let mut pending = Pending { wish, span, begin: 0, after_death };
         let model = &mut w.model;

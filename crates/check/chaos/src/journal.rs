@@ -1,5 +1,6 @@
 //! Journal device of a log, and lives without it.
 
+use hostftl_core::DeviceSet;
 use hostftl_layers::Mode;
 
 use crate::dice::Dice;
@@ -35,7 +36,7 @@ impl World {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
         let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
         if mortal && self.dice.chance(150) {
-            self.config.members.missing |= 1 << journal;
+            self.config.members.missing.insert(journal);
             self.tallies.note(Named::JournalAway);
         }
     }
@@ -43,14 +44,19 @@ impl World {
     /// Makes the journal present again.
     pub(crate) fn bring_journal(&mut self) {
         if let Some(journal) = self.swarm.journal {
-            self.config.members.missing &= !(1 << journal);
+            self.config.members.missing.remove(journal);
         }
         self.bring_true_device();
     }
 
-    /// Returns the journal's bit in a set of devices.
-    pub(crate) fn journal_bit(&self) -> u16 {
-        self.swarm.journal.map_or(0, |journal| 1 << journal)
+    /// Returns the set of the journal's device, which is empty without a journal.
+    pub(crate) fn journal_device(&self) -> DeviceSet {
+        self.swarm.journal.into_iter().collect()
+    }
+
+    /// Returns all devices.
+    pub(crate) fn devices(&self) -> DeviceSet {
+        DeviceSet::first_n(self.swarm.devices as usize)
     }
 
     /// Restores the order for formatting, with the journal behind all other devices; devices added

@@ -4,7 +4,7 @@
 //! Invariant: the victim fails only while the layer reports that it can lose it, or after it has
 //! failed already. Earlier victims never return.
 
-use hostftl_core::{BLOCK, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
+use hostftl_core::{BLOCK, DeviceSet, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Survival;
@@ -26,7 +26,7 @@ impl World {
         self.replace(mode);
         self.config.members.missing = self.buried;
         // A cancellation that the superblocks do not record is not expected to hold.
-        self.stays &= !self.config.members.leaving;
+        self.stays -= self.config.members.leaving;
         self.refused_for_now = false;
         self.renew_journal(mode);
         self.miss_journal(mode);
@@ -35,7 +35,7 @@ impl World {
         let drawn = members::presence(&mut self.dice, &self.swarm, is_gone, is_secure);
         let Presence { is_missing, is_stale } = drawn;
         if is_missing {
-            self.config.members.missing |= 1 << victim;
+            self.config.members.missing.insert(victim);
             self.gone = true;
             self.tallies.note(Named::Degraded);
         }
@@ -48,16 +48,16 @@ impl World {
     pub(crate) fn replace(&mut self, mode: Mode) {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
-        let lost = self.buried | if self.gone { 1 << victim } else { 0 };
-        let (lost, fresh) = (lost & !self.config.members.gone, self.config.members.fresh);
+        let lost = self.buried | DeviceSet::of_if(self.gone, victim);
+        let (lost, fresh) = (lost - self.config.members.gone, self.config.members.fresh);
         for (device, how) in members::replacements(&mut self.dice, lost, fresh, victim) {
             if how == Replacement::New {
                 self.put_new(device);
                 self.tallies.note(Named::Replaced);
                 continue;
             }
-            self.config.members.fresh |= 1 << device;
-            self.config.members.returning |= 1 << device;
+            self.config.members.fresh.insert(device);
+            self.config.members.returning.insert(device);
             self.gone = false;
             self.secure.victim = false;
             self.tallies.note(Named::CameBack);
@@ -66,13 +66,14 @@ impl World {
 
     /// Puts an empty device in the place of a lost one, recorded in the superblocks.
     fn put_new(&mut self, device: u8) {
-        let (bit, at) = (1 << device, usize::from(device));
+        let at = usize::from(device);
         let (size, swarm) = (self.infos[at].sectors, &self.swarm);
         self.machine.disks[at].reset(size, swarm.volatile, swarm.destage, self.segments);
         let members = &mut self.config.members;
-        (members.fresh, members.returning) = (members.fresh | bit, members.returning & !bit);
-        members.leaving &= !bit;
-        self.buried &= !bit;
+        members.fresh.insert(device);
+        members.returning.remove(device);
+        members.leaving.remove(device);
+        self.buried.remove(device);
         self.gone &= self.swarm.victim != Some(device);
         self.swarm.second = self.swarm.second.filter(|second| *second != device);
         self.secure.victim = false;
@@ -89,9 +90,9 @@ impl World {
         is_busy: impl Fn(u8) -> bool,
     ) -> Option<u8> {
         let may = self.swarm.live_changes;
-        let others = self.config.members.gone | self.journal_bit();
-        let lost = layer.members().lost() & !(others | layer.members().coming());
-        let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
+        let others = self.config.members.gone | self.journal_device();
+        let lost = layer.members().lost() - (others | layer.members().coming());
+        let lost = (lost & self.devices()).first()?;
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
     }
 
@@ -102,7 +103,7 @@ impl World {
         let back = self.segments.is_none() && self.swarm.victim == Some(device);
         let comes_back = back && self.dice.chance(400);
         let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
-        self.config.members.missing &= !(1 << device);
+        self.config.members.missing.remove(device);
         if self.swarm.victim == Some(device) {
             fate.draw_for_next_victim(&mut self.dice);
         }
@@ -122,11 +123,11 @@ impl World {
 
     /// Brings a lost device back. It may have lost power, and with it its cache.
     fn put_back(&mut self, device: u8) -> Verb {
-        let (bit, at) = (1 << device, usize::from(device));
+        let at = usize::from(device);
         let survival = if self.dice.chance(500) { Survival::Everything } else { Survival::Nothing };
         self.machine.disks[at].cut(survival, &mut self.dice);
-        self.config.members.fresh |= bit;
-        self.config.members.returning |= bit;
+        self.config.members.fresh.insert(device);
+        self.config.members.returning.insert(device);
         (self.gone, self.secure.victim) = (false, false);
         self.tallies.note(Named::CameBackLive);
         let disk = &self.machine.disks[at];
@@ -146,19 +147,19 @@ impl World {
     pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         // A device that is missing again has not joined: it is still joining, or was removed.
         let others = layer.members().coming() | layer.members().lost() | layer.members().removed();
-        let joined = self.config.members.fresh & !others;
-        self.config.members.fresh &= !joined;
+        let joined = self.config.members.fresh - others;
+        self.config.members.fresh -= joined;
         let returned = self.config.members.returning & joined;
-        self.config.members.returning &= !joined;
-        self.tallies.note_if(joined != 0, Named::Joined);
+        self.config.members.returning -= joined;
+        self.tallies.note_if(!joined.is_empty(), Named::Joined);
         // A device that returned may have undetected damage, so it stays the victim; a new one does
         // not.
         let faults = &self.swarm.faults;
         let rots = faults.read_error || faults.metadata_rot || faults.log_rot || faults.data_rot;
         let may_be_damaged = rots || faults.lost || faults.misdirected || faults.stale;
-        let new = if may_be_damaged { joined & !returned } else { joined };
-        let of_victim = self.swarm.victim.is_some_and(|it| new >> it & 1 == 1);
-        if of_victim && layer.members().lost() & !self.buried == 0 {
+        let new = if may_be_damaged { joined - returned } else { joined };
+        let of_victim = self.swarm.victim.is_some_and(|it| new.contains(it));
+        if of_victim && layer.members().lost().is_within(self.buried) {
             self.choose_next_victim(new, fate);
         }
     }
@@ -167,7 +168,7 @@ impl World {
     pub(crate) fn victim_is_gone(&mut self) {
         let new = self.swarm.victim.is_some() && !std::mem::replace(&mut self.gone, true);
         self.gone = self.swarm.victim.is_some();
-        self.tallies.note_if(new && self.buried != 0, Named::SecondLoss);
+        self.tallies.note_if(new && !self.buried.is_empty(), Named::SecondLoss);
     }
 
     /// Returns whether the remaining devices may be too small for the exported size. This is only
@@ -176,22 +177,22 @@ impl World {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
         // A device in removal takes its space with it.
         let leaves = self.config.members.leaving;
-        let shrinks = self.buried != 0 || leaves != 0;
+        let shrinks = !self.buried.is_empty() || !leaves.is_empty();
         changes && error == HostError::NoSpace && shrinks
     }
 
     /// After a durable root, lets another device fail from now on, if the layer can lose it.
     pub(crate) fn bury(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let Some(victim) = self.swarm.victim else { return };
-        let lost = layer.members().lost() >> victim & 1 == 1;
+        let lost = layer.members().lost().contains(victim);
         // A failed zone stays offline, even when the layer cannot lose its device any more.
         let stays = self.segments.is_some() && self.swarm.faults.bad_segment;
         if !lost || stays || may_lose(layer) == 0 {
             return;
         }
-        self.buried |= 1 << victim;
+        self.buried.insert(victim);
         self.tallies.note(Named::Protected);
-        self.choose_next_victim(1 << victim, fate);
+        self.choose_next_victim(DeviceSet::of(victim), fate);
     }
 
     /// Handles a scrub that verified all valid data without remaining faults. All earlier damage is
@@ -202,7 +203,7 @@ impl World {
         };
         if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose(layer) > 0 {
             self.tallies.note(Named::ScrubThenNext);
-            self.choose_next_victim(1 << victim, fate);
+            self.choose_next_victim(DeviceSet::of(victim), fate);
         }
     }
 
@@ -219,12 +220,12 @@ impl World {
     }
 
     /// Selects another device for faults, which is not in `spared`.
-    pub(crate) fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
-        let out = self.buried | spared | self.swarm.second.map_or(0, |second| 1 << second);
-        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !self.journal_bit();
-        let Some(next) = members::one_of(&mut self.dice, all & !out) else { return };
+    pub(crate) fn choose_next_victim(&mut self, spared: DeviceSet, fate: &mut Fate) {
+        let out = self.buried | spared | self.swarm.second.into_iter().collect();
+        let all = self.devices() - self.journal_device();
+        let Some(next) = members::one_of(&mut self.dice, all - out) else { return };
         (self.swarm.victim, self.gone, self.secure.victim) = (Some(next), false, false);
-        self.victims |= 1 << next;
+        self.victims.insert(next);
         if self.trace {
             eprintln!("{} the next victim is device {next}", self.steps);
         }
@@ -234,7 +235,7 @@ impl World {
     /// Updates whether the layer can lose the next victim. When the host leaves no space, stripes
     /// again include lost devices, with missing chunks.
     pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
-        let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure.victim;
+        let changed = !(self.buried | self.config.members.fresh).is_empty() || !self.secure.victim;
         if changed && !self.gone {
             self.secure.victim = may_lose(layer) > u32::from(self.swarm.second.is_some());
         }

@@ -5,7 +5,7 @@
 //!   second device after the loss of the victim.
 //! - When the second device is lost, it becomes an earlier victim.
 
-use hostftl_core::Layer;
+use hostftl_core::{DeviceSet, Layer};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::draw::fate::Dying;
@@ -28,10 +28,11 @@ impl World {
 
     /// Returns the devices whose commands may be late; while some hang, no other device may be
     /// late.
-    pub(crate) fn may_be_late(&self) -> u16 {
-        let victim = self.swarm.victim.map_or(0, |victim| 1 << victim);
+    pub(crate) fn may_be_late(&self) -> DeviceSet {
+        let victim = self.swarm.victim.into_iter().collect();
         match self.swarm.parity {
-            2 => self.buried | if self.gone { victim } else { 0 },
+            2 if self.gone => self.buried | victim,
+            2 => self.buried,
             _ => victim,
         }
     }
@@ -47,8 +48,8 @@ impl World {
 
     fn bury_second(&mut self) {
         let Some(second) = self.swarm.second.take() else { return };
-        self.tallies.note_if(self.gone || self.buried != 0, Named::TwoLost);
-        self.buried |= 1 << second;
+        self.tallies.note_if(self.gone || !self.buried.is_empty(), Named::TwoLost);
+        self.buried.insert(second);
         if self.trace {
             eprintln!("{} the second device, {second}, is lost", self.steps);
         }
@@ -62,14 +63,14 @@ impl World {
         };
         if self.dice.chance(if self.swarm.busy { 550 } else { 200 }) {
             self.bury_second();
-            self.config.members.missing |= 1 << second;
+            self.config.members.missing.insert(second);
         }
     }
 
     /// After a durable root, makes a lost second device an earlier victim, and may choose another
     /// one when the layer can lose two devices again.
     pub(crate) fn look_at_second(&mut self, layer: &AnyLayer) {
-        if self.swarm.second.is_some_and(|second| layer.members().lost() >> second & 1 == 1) {
+        if self.swarm.second.is_some_and(|second| layer.members().lost().contains(second)) {
             self.bury_second();
         }
         let whole = self.swarm.parity > 1 && !self.gone && may_lose(layer) > 1;
@@ -77,20 +78,20 @@ impl World {
             return;
         }
         let members = self.config.members;
-        let out = self.buried | self.journal_bit() | members.fresh | members.spare;
+        let out = self.buried | self.journal_device() | members.fresh | members.spare;
         let out = out | members.gone | members.leaving;
-        let out = out | self.swarm.victim.map_or(0, |victim| 1 << victim);
-        let all = ((1_u32 << self.swarm.devices) - 1) as u16;
-        if let Some(second) = members::one_of(&mut self.dice, all & !out) {
+        let out = out | self.swarm.victim.into_iter().collect();
+        let others = self.devices() - out;
+        if let Some(second) = members::one_of(&mut self.dice, others) {
             self.swarm.second = Some(second);
-            self.victims |= 1 << second;
+            self.victims.insert(second);
         }
     }
 
     /// Returns whether the layer can lose the second device, either after the loss of the victim or
     /// together with it.
     pub(crate) fn second_is_secure(&self, layer: &AnyLayer) -> bool {
-        let knows = self.swarm.victim.is_none_or(|it| layer.members().lost() >> it & 1 == 1);
+        let knows = self.swarm.victim.is_none_or(|it| layer.members().lost().contains(it));
         may_lose(layer) > u32::from(!knows)
     }
 }

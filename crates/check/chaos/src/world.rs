@@ -1,6 +1,6 @@
 //! State of one seed that survives power cuts.
 
-use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
+use hostftl_core::{DeviceInfo, DeviceSet, Nanos, Payload, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan, Promises};
 
 use crate::dice::Dice;
@@ -74,11 +74,11 @@ pub struct World {
     /// Whether the victim missed writes, so that it is no longer up to date.
     pub gone: bool,
     /// Earlier victims whose loss the layer has compensated.
-    pub buried: u16,
+    pub buried: DeviceSet,
     /// All victims so far.
-    pub victims: u16,
+    pub victims: DeviceSet,
     /// Devices whose removal was cancelled.
-    pub stays: u16,
+    pub stays: DeviceSet,
     /// Last report of the layer about the loss of the victim and of the second device.
     pub secure: Secure,
     /// Whether the last life stopped as requested, so that the journal is not needed.
@@ -143,9 +143,9 @@ impl World {
             sent: (0, 0),
             damaged: false,
             gone: false,
-            buried: 0,
-            victims: 0,
-            stays: 0,
+            buried: DeviceSet::EMPTY,
+            victims: DeviceSet::EMPTY,
+            stays: DeviceSet::EMPTY,
             secure: Secure::BOTH,
             clean: false,
             refused_for_now: false,
@@ -173,11 +173,12 @@ impl World {
 
     /// Resets to blank devices and a volume of zeros.
     pub fn blank(&mut self) {
-        (self.buried, self.secure, self.config.members.fresh) = (0, Secure::BOTH, 0);
-        (self.config.members.returning, self.stays) = (0, 0);
+        let none = DeviceSet::EMPTY;
+        (self.buried, self.secure, self.config.members.fresh) = (none, Secure::BOTH, none);
+        (self.config.members.returning, self.stays) = (none, none);
         self.begin_as_made();
         let now = self.swarm.victim.into_iter().chain(self.swarm.second);
-        self.victims = now.fold(0, |set, it| set | 1 << it);
+        self.victims = now.collect();
         self.damaged = false;
         self.gave_up = false;
         self.full = false;

@@ -68,6 +68,12 @@ impl DeviceSet {
         self.0 & other.0 != 0
     }
 
+    /// Whether the set holds the first devices of a stack, with none left out.
+    #[inline]
+    pub const fn are_first(self) -> bool {
+        self.0 & self.0.wrapping_add(1) == 0
+    }
+
     /// Whether no device is in the set.
     #[inline]
     pub const fn is_empty(self) -> bool {
@@ -251,6 +257,7 @@ mod tests {
             let all = (0..count as u8).collect::<DeviceSet>();
             assert_eq!(DeviceSet::first_n(count), all);
             assert_eq!(all.len() as usize, count.min(MAX_MEMBERS));
+            assert!(all.are_first() && (count < 2 || !all.without(0).are_first()));
         }
         assert_eq!(DeviceSet::first_n(usize::MAX), DeviceSet::ALL);
     }

@@ -1,6 +1,8 @@
 //! Current contents of a layer. Lengths are in bytes; `zeros`, `repaired` and `beyond_repair` are
 //! counts of blocks, reads and blocks.
 
+use crate::DeviceSet;
+
 /// Fill level of a layer, with its damage and compression; see `Layer::gauges`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
@@ -35,12 +37,12 @@ pub struct Gauges {
     pub most_live: u64,
     /// Number of further devices that the volume can lose now.
     pub may_lose: u32,
-    /// Devices with missing chunks because they were added later, as a bit set; the chunks are
-    /// rebuilt from the other devices.
-    pub lacking: u16,
-    /// Devices whose reads repeatedly fail or mismatch their checksums, as a bit set.
-    pub failing: u16,
-    /// Devices with known damage that is not durably repaired, and failing ones, as a bit set;
+    /// Devices with missing chunks because they were added later; the chunks are rebuilt from the
+    /// other devices.
+    pub lacking: DeviceSet,
+    /// Devices whose reads repeatedly fail or mismatch their checksums.
+    pub failing: DeviceSet,
+    /// Devices with known damage that is not durably repaired, and failing ones;
     /// [`Gauges::may_lose`] counts them as missing.
-    pub damaged: u16,
+    pub damaged: DeviceSet,
 }

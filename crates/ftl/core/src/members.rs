@@ -1,6 +1,8 @@
 //! Devices of a volume: each has one state and one role, and a table lists the legal transitions
 //! between states.
 
+use crate::DeviceSet;
+
 /// Maximum number of devices of a volume.
 pub const MAX_MEMBERS: usize = 16;
 
@@ -90,16 +92,18 @@ impl Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members {
     list: [Member; MAX_MEMBERS],
-    /// Bit sets that are read for every command: devices that are not active, that are leaving, and
-    /// that are not recorded.
-    inactive: u16,
-    leaving: u16,
-    unrecorded: u16,
+    /// Sets that are read for every command: devices that are not active, that leave, and that are
+    /// not recorded.
+    inactive: DeviceSet,
+    leaving: DeviceSet,
+    unrecorded: DeviceSet,
 }
 
 impl Default for Members {
     fn default() -> Self {
-        Members { list: [Member::ACTIVE; MAX_MEMBERS], inactive: 0, leaving: 0, unrecorded: 0 }
+        let none = DeviceSet::EMPTY;
+        let list = [Member::ACTIVE; MAX_MEMBERS];
+        Members { list, inactive: none, leaving: none, unrecorded: none }
     }
 }
 
@@ -121,11 +125,9 @@ impl Members {
     }
 
     fn put(&mut self, device: u8, member: Member) {
-        let bit = 1 << device;
-        let within = |is: bool, set: u16| if is { set | bit } else { set & !bit };
-        self.inactive = within(member.state != Active, self.inactive);
-        self.leaving = within(member.role == MemberRole::Leaving, self.leaving);
-        self.unrecorded = within(!member.recorded, self.unrecorded);
+        self.inactive.set(device, member.state != Active);
+        self.leaving.set(device, member.role == MemberRole::Leaving);
+        self.unrecorded.set(device, !member.recorded);
         self.list[usize::from(device)] = member;
     }
 
@@ -154,10 +156,10 @@ impl Members {
 
     /// Records that a durable root lists the devices `inactive` as not in use, and all others as in
     /// use.
-    pub fn record(&mut self, inactive: u16) {
-        for device in 0..MAX_MEMBERS as u8 {
-            let (says, is) = (inactive >> device & 1, self.inactive >> device & 1);
-            self.put(device, Member { recorded: says == is, ..self.get(device) });
+    pub fn record(&mut self, inactive: DeviceSet) {
+        for device in DeviceSet::ALL {
+            let recorded = inactive.contains(device) == self.inactive.contains(device);
+            self.put(device, Member { recorded, ..self.get(device) });
         }
     }
 
@@ -169,50 +171,53 @@ impl Members {
     /// Returns whether durable roots agree with the devices in use.
     #[inline]
     pub fn are_recorded(&self) -> bool {
-        self.unrecorded == 0
+        self.unrecorded.is_empty()
     }
 
-    /// Returns the devices for which `is` holds, as a bit set.
-    pub fn set(&self, is: impl Fn(Member) -> bool) -> u16 {
-        let all = self.list.iter().enumerate();
-        all.filter(|(_, member)| is(**member)).fold(0, |set, (device, _)| set | 1 << device)
+    /// Returns the devices for which `is` holds.
+    pub fn set(&self, is: impl Fn(Member) -> bool) -> DeviceSet {
+        DeviceSet::ALL.iter().filter(|device| is(self.get(*device))).collect()
     }
 
-    /// Returns the devices that are not in use for any reason, as a bit set. The following
-    /// functions return bit sets too.
+    /// Returns the inactive devices with a state for which `is` holds.
+    fn inactive_with(&self, is: impl Fn(MemberState) -> bool) -> DeviceSet {
+        self.inactive.iter().filter(|device| is(self.get(*device).state)).collect()
+    }
+
+    /// Returns the devices that are not in use for any reason.
     #[inline]
-    pub fn inactive(&self) -> u16 {
+    pub fn inactive(&self) -> DeviceSet {
         self.inactive
     }
 
     /// Returns the devices that are missing or lost and have no replacement yet.
-    pub fn lost(&self) -> u16 {
-        if self.inactive == 0 { 0 } else { self.set(|member| member.state.is_lost()) }
+    pub fn lost(&self) -> DeviceSet {
+        self.inactive_with(MemberState::is_lost)
     }
 
     /// Returns the lost devices whose data is stored redundantly and durably on the others.
-    pub fn rebuilt(&self) -> u16 {
-        if self.inactive == 0 { 0 } else { self.set(|member| member.state == Rebuilt) }
+    pub fn rebuilt(&self) -> DeviceSet {
+        self.inactive_with(|state| state == Rebuilt)
     }
 
     /// Returns the joining and returning devices, which a start may not trust yet.
-    pub fn coming(&self) -> u16 {
-        if self.inactive == 0 { 0 } else { self.set(|member| member.state.is_coming()) }
+    pub fn coming(&self) -> DeviceSet {
+        self.inactive_with(MemberState::is_coming)
     }
 
     /// Returns the devices that were removed.
-    pub fn removed(&self) -> u16 {
-        if self.inactive == 0 { 0 } else { self.set(|member| member.state == Removed) }
+    pub fn removed(&self) -> DeviceSet {
+        self.inactive_with(|state| state == Removed)
     }
 
     /// Returns the devices that are to be removed.
     #[inline]
-    pub fn leaving(&self) -> u16 {
+    pub fn leaving(&self) -> DeviceSet {
         self.leaving
     }
 
     /// Returns the hot spares.
-    pub fn spares(&self) -> u16 {
+    pub fn spares(&self) -> DeviceSet {
         self.set(|member| member.role == MemberRole::Spare)
     }
 }
@@ -248,7 +253,7 @@ mod tests {
     fn sets_follow_the_states_and_roles() {
         for state in MemberState::ALL {
             let it = at(state);
-            let is = |set: u16| set == 0b1000;
+            let is = |set: DeviceSet| set == DeviceSet::of(3);
             assert_eq!(is(it.inactive()), state != Active);
             assert_eq!(is(it.lost()), matches!(state, Missing | Lost | Rebuilt));
             assert_eq!(is(it.rebuilt()), state == Rebuilt);
@@ -257,11 +262,11 @@ mod tests {
         }
         let mut it = at(Active);
         it.assign(3, MemberRole::Spare);
-        assert_eq!((it.spares(), it.leaving()), (0b1000, 0));
+        assert_eq!((it.spares(), it.leaving()), (DeviceSet::of(3), DeviceSet::EMPTY));
         it.assign(3, MemberRole::Leaving);
-        assert_eq!((it.spares(), it.leaving()), (0, 0b1000));
+        assert_eq!((it.spares(), it.leaving()), (DeviceSet::EMPTY, DeviceSet::of(3)));
         it.change(3, Removed);
-        assert_eq!((it.removed(), it.inactive()), (0b1000, 0b1000));
+        assert_eq!((it.removed(), it.inactive()), (DeviceSet::of(3), DeviceSet::of(3)));
     }
 
     #[test]
@@ -270,14 +275,14 @@ mod tests {
         assert!(it.are_recorded());
         it.change(3, Lost);
         assert!(!it.are_recorded());
-        it.record(0b1000);
+        it.record(DeviceSet::of(3));
         assert!(it.are_recorded());
         it.change(3, Rebuilt);
         it.change(3, Joining);
         assert!(it.are_recorded(), "it is not used as before");
         it.change(3, Active);
         assert!(!it.are_recorded());
-        it.record(0);
+        it.record(DeviceSet::EMPTY);
         assert!(it.are_recorded());
     }
 

@@ -1,5 +1,7 @@
 //! Commands of an operator to a running layer, and the progress of its background tasks.
 
+use crate::DeviceSet;
+
 /// Command of an operator. Devices are indices in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -98,9 +100,9 @@ pub enum Refusal {
     Because(&'static str),
     /// This number of bytes of valid data has no space without the device.
     Full(u64),
-    /// These devices (a bit set) have known damage that is not repaired yet, and the device is
-    /// needed for the repair. Empty when the damaged device is not known.
-    Damaged(u16),
+    /// These devices have known damage that is not repaired yet, and the device is needed for the
+    /// repair. Empty when the damaged device is not known.
+    Damaged(DeviceSet),
 }
 
 /// Kind of background task, in order of execution.

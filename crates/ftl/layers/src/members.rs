@@ -1,39 +1,39 @@
-//! Members of a volume at a start, as bit sets by index in the stack.
+//! Members of a volume at a start.
 
-use hostftl_core::{MAX_MEMBERS, Member, MemberRole, MemberState};
+use hostftl_core::{DeviceSet, MAX_MEMBERS, Member, MemberRole, MemberState};
 
-/// Members of a volume at a start, as bit sets by index in the stack.
+/// Members of a volume at a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// Missing devices: every command to them fails. At most [`crate::LayerConfig::tolerates`].
-    pub missing: u16,
+    pub missing: DeviceSet,
     /// Blank devices that replace others, whose chunks are rebuilt on them. Only with layers whose
     /// members can change ([`crate::Promises::changes`]).
-    pub fresh: u16,
+    pub fresh: DeviceSet,
     /// Those of `fresh` that were members before, and lack only later writes.
-    pub returning: u16,
+    pub returning: DeviceSet,
     /// Number of devices when the volume was created, if others were added since; 0 = all of them.
     pub born: u8,
     /// Indices of removed devices; all of them are also `missing`.
-    pub gone: u16,
+    pub gone: DeviceSet,
     /// Devices to be removed; no new data is written to them.
-    pub leaving: u16,
+    pub leaving: DeviceSet,
     /// Hot spares, which replace a lost device automatically.
-    pub spare: u16,
+    pub spare: DeviceSet,
     /// Missing devices that an operator left out; no spare replaces them.
-    pub planned: u16,
+    pub planned: DeviceSet,
 }
 
 impl Members {
     /// Returns the state and role of each device before recovery. Missing devices in `rebuilt` hold
     /// no data.
-    pub fn states(&self, rebuilt: u16) -> hostftl_core::Members {
+    pub fn states(&self, rebuilt: DeviceSet) -> hostftl_core::Members {
         let states = (0..MAX_MEMBERS as u8).map(|device| (device, self.state(device, rebuilt)));
         states.fold(hostftl_core::Members::default(), |all, (device, it)| all.with(device, it))
     }
 
-    fn state(&self, device: u8, rebuilt: u16) -> Member {
-        let is = |set: u16| set >> device & 1 == 1;
+    fn state(&self, device: u8, rebuilt: DeviceSet) -> Member {
+        let is = |set: DeviceSet| set.contains(device);
         let state = if is(self.gone) {
             MemberState::Removed
         } else if is(self.missing) {
@@ -61,19 +61,23 @@ impl Members {
 mod tests {
     use super::*;
 
+    const fn set(bits: u16) -> DeviceSet {
+        DeviceSet::from_bits(bits)
+    }
+
     #[test]
     fn each_device_has_one_state_and_one_role() {
         let members = Members {
-            missing: 0b0_0111,
-            fresh: 0b1_1000,
-            returning: 0b1_0001,
-            gone: 0b0_0001,
-            leaving: 0b10_0001,
-            spare: 0b0_1000,
-            planned: 0b10_0010,
+            missing: set(0b0_0111),
+            fresh: set(0b1_1000),
+            returning: set(0b1_0001),
+            gone: set(0b0_0001),
+            leaving: set(0b10_0001),
+            spare: set(0b0_1000),
+            planned: set(0b10_0010),
             ..Members::default()
         };
-        let states = members.states(0b10_0100);
+        let states = members.states(set(0b10_0100));
         let state = |device| states.get(device).state;
         assert_eq!(
             [0, 1, 2, 3, 4, 5].map(state),
@@ -86,8 +90,12 @@ mod tests {
                 MemberState::Active
             ]
         );
-        assert_eq!((states.leaving(), states.spares()), (0b10_0000, 0b1000));
-        assert_eq!(states.set(|member| member.planned), 0b0010, "what is used was not left out");
-        assert_eq!(states.set(|member| !member.recorded), 0b1_1111);
+        assert_eq!((states.leaving(), states.spares()), (DeviceSet::of(5), DeviceSet::of(3)));
+        assert_eq!(
+            states.set(|member| member.planned),
+            DeviceSet::of(1),
+            "what is used was not left out"
+        );
+        assert_eq!(states.set(|member| !member.recorded), DeviceSet::first_n(5));
     }
 }

@@ -1,11 +1,13 @@
 //! Devices that are missing, return, or become the next victim.
 
+use hostftl_core::DeviceSet;
+
 use super::swarm::Swarm;
 use crate::dice::Dice;
 
 /// Draws a device of a set; `None` if the set is empty.
-pub(crate) fn one_of(dice: &mut Dice, set: u16) -> Option<u8> {
-    let all: Vec<u8> = (0..16).filter(|device| set >> device & 1 == 1).collect();
+pub(crate) fn one_of(dice: &mut Dice, set: DeviceSet) -> Option<u8> {
+    let all: Vec<u8> = set.iter().collect();
     (!all.is_empty()).then(|| dice.pick(&all))
 }
 
@@ -42,12 +44,12 @@ pub(crate) enum Replacement {
 /// replaced; only the victim returns itself.
 pub(crate) fn replacements(
     dice: &mut Dice,
-    lost: u16,
-    fresh: u16,
+    lost: DeviceSet,
+    fresh: DeviceSet,
     victim: u8,
 ) -> Vec<(u8, Replacement)> {
     let mut drawn = Vec::new();
-    for device in (0..16).filter(|device| lost & !fresh & 1 << device != 0) {
+    for device in lost - fresh {
         if device == victim && dice.chance(250) {
             drawn.push((device, Replacement::Same));
         } else if dice.chance(250) {
@@ -64,16 +66,18 @@ mod tests {
     #[test]
     fn a_device_is_drawn_from_its_set_only() {
         let mut dice = Dice::new(1, 1);
-        assert_eq!(one_of(&mut dice, 0), None);
-        let drawn = (0..100).filter_map(|_| one_of(&mut dice, 0b1001_0010));
-        assert_eq!(drawn.fold(0, |set, it| set | 1 << it), 0b1001_0010);
+        assert_eq!(one_of(&mut dice, DeviceSet::EMPTY), None);
+        let set = DeviceSet::from_iter([1, 4, 7]);
+        let drawn = (0..100).filter_map(|_| one_of(&mut dice, set));
+        assert_eq!(drawn.collect::<DeviceSet>(), set);
     }
 
     #[test]
     fn only_the_victim_comes_back_itself_and_no_device_comes_twice() {
         let mut dice = Dice::new(1, 1);
+        let (lost, fresh) = (DeviceSet::from_iter([0, 1, 3]), DeviceSet::of(3));
         let drawn: Vec<_> =
-            (0..200).flat_map(|_| replacements(&mut dice, 0b1011, 0b1000, 1)).collect();
+            (0..200).flat_map(|_| replacements(&mut dice, lost, fresh, 1)).collect();
         assert!(drawn.iter().all(|(device, _)| [0, 1].contains(device)), "3 came before");
         let same = drawn.iter().filter(|(_, how)| *how == Replacement::Same);
         assert!(same.clone().count() > 0 && same.clone().all(|(device, _)| *device == 1));

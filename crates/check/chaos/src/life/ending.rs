@@ -1,6 +1,6 @@
 //! Start and end of a life, and the checks of both.
 
-use hostftl_core::{Event, Layer};
+use hostftl_core::{DeviceSet, Event, Layer};
 use hostftl_layers::Mode;
 
 use super::{Life, Phase};
@@ -37,7 +37,7 @@ impl Life<'_> {
             Event::Lost { sectors } => self.heard.lost(sectors, errors, w),
             Event::Corrupt { lba, sectors } => self.heard.corrupt(lba, sectors, errors, w),
             Event::Mended { device, lba, sectors } => {
-                self.mended |= 1 << device;
+                self.mended.insert(device);
                 heard::mended(device, lba, sectors, w)
             }
             Event::Failing { device, is_lost, .. } => {
@@ -46,7 +46,7 @@ impl Life<'_> {
                     w.is_gone(device);
                 }
                 let any = w.swarm.victim.is_none() && (w.damaged || errors.any());
-                if w.victims >> device & 1 == 1 || any {
+                if w.victims.contains(device) || any {
                     Ok(())
                 } else {
                     Err(format!("device {device} is said to fail and was not harmed"))
@@ -95,14 +95,14 @@ impl Life<'_> {
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
-        let missing = self.w.config.members.missing & !self.w.config.members.gone;
+        let missing = self.w.config.members.missing - self.w.config.members.gone;
         // The superblocks may not record removals yet.
         let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
-        let second = self.w.swarm.second.map_or(0, |second| 1 << second);
+        let second = self.w.swarm.second.into_iter().collect::<DeviceSet>();
         let known = second | self.w.buried | self.w.config.members.fresh;
-        let others = |victim: u8| lost & !(1 << victim | known) != 0;
-        if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
-            return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
+        let others = |victim: u8| !lost.is_within(known.with(victim));
+        if !missing.is_within(lost) || self.w.swarm.victim.is_some_and(others) {
+            return Err(format!("missing are {missing:?}, the layer does without {lost:?}"));
         }
         if self.mode == Mode::Open && (self.audited || self.w.dice.chance(self.w.swarm.audit)) {
             self.audited = true;
@@ -117,7 +117,7 @@ impl Life<'_> {
         };
         self.phase = Phase::Over(End::Stopped);
         let out = self.layer.members().lost() | self.layer.members().removed();
-        if self.hiccups.unflushed() & !out != 0 && !self.layer.has_failed() {
+        if !self.hiccups.unflushed().is_within(out) && !self.layer.has_failed() {
             return Err("stopped after a flush that failed as if nothing had".into());
         }
         if !self.errors.any() && (!self.layer.idle() || !self.flights.are_given_up()) {

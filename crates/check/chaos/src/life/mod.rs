@@ -8,7 +8,9 @@
 mod ending;
 mod verbs;
 
-use hostftl_core::{Command, DeviceError, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token};
+use hostftl_core::{
+    Command, DeviceError, DeviceSet, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token,
+};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::draw::fate::Fate;
@@ -67,8 +69,8 @@ pub(crate) struct Life<'w> {
     /// Roots that became durable since the scrub started.
     roots_of_scrub: u32,
     steps: u64,
-    /// Devices whose damage the layer reported in this step, as a bit set.
-    mended: u16,
+    /// Devices whose damage the layer reported in this step.
+    mended: DeviceSet,
     wrong: Option<String>,
 }
 
@@ -103,7 +105,7 @@ impl<'w> Life<'w> {
             scrubs_all: false,
             roots_of_scrub: 0,
             steps: 0,
-            mended: 0,
+            mended: DeviceSet::EMPTY,
             wrong: None,
             w,
         })
@@ -365,7 +367,7 @@ impl<'w> Life<'w> {
     fn is_dead(&self, device: u8) -> bool {
         let died = self.fate.is_death_due().0 && self.w.is_dying(device, self.fate.dying());
         let away = self.w.config.members.missing | self.w.buried;
-        died && !self.is_made() || away >> device & 1 == 1
+        died && !self.is_made() || away.contains(device)
     }
 
     /// Returns whether this command, which is being submitted, hangs.

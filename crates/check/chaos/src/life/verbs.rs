@@ -64,7 +64,7 @@ impl Life<'_> {
         mended: u64,
     ) -> Result<(), String> {
         let w = &mut *self.w;
-        let harmed = w.victims != 0 || w.damaged || self.errors.excuses() > 0;
+        let harmed = !w.victims.is_empty() || w.damaged || self.errors.excuses() > 0;
         if mended + beyond > 0 && !harmed {
             return Err(format!("a scrub found {mended} and {beyond}, and nothing was harmed"));
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Nanos, Token};
+use hostftl_core::{DeviceSet, Nanos, Token};
 
 /// A command in flight.
 #[derive(Clone, Copy, Debug)]
@@ -104,10 +104,10 @@ impl<Op: Copy> Commands<Op> {
         earliest.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns the devices with commands past their deadline, as a bit set.
-    pub(crate) fn late_devices(&self, now: Nanos) -> u16 {
+    /// Returns the devices with commands past their deadline.
+    pub(crate) fn late_devices(&self, now: Nanos) -> DeviceSet {
         let late = self.slots.iter().flatten().filter(|flying| flying.deadline <= now);
-        late.filter_map(|flying| flying.device).fold(0, |set, device| set | 1 << device)
+        late.filter_map(|flying| flying.device).collect()
     }
 
     /// Abandons the commands past their deadline, and calls `each` with their purpose and device.
@@ -122,13 +122,13 @@ impl<Op: Copy> Commands<Op> {
         assert!(!self.any_late(now), "what is given up is late no more");
     }
 
-    /// Abandons all commands of a bit set of devices, and calls `each` with their token, purpose
+    /// Abandons all commands of some devices, and calls `each` with their token, purpose
     /// and device. They remain in flight.
-    pub(crate) fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
-        assert_ne!(devices, 0, "the commands of a device are given up");
+    pub(crate) fn give_up(&mut self, devices: DeviceSet, mut each: impl FnMut(Token, Op, u8)) {
+        assert!(!devices.is_empty(), "the commands of a device are given up");
         for (slot, index) in self.slots.iter_mut().zip(0..) {
             let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };
-            if let Some(device) = flying.device.filter(|device| devices >> device & 1 == 1) {
+            if let Some(device) = flying.device.filter(|device| devices.contains(*device)) {
                 (flying.deadline, flying.given_up) = (Nanos::MAX, true);
                 self.given_up += 1;
                 each(Token(index), flying.op, device);
@@ -155,9 +155,12 @@ mod tests {
         commands.begin(5, 3, None);
         assert_eq!((commands.room(), commands.wake()), (0, Some(105)));
         assert!(!commands.any_late(104) && commands.any_late(105));
-        assert_eq!((commands.late_devices(104), commands.late_devices(105)), (0, 2));
+        assert_eq!(
+            (commands.late_devices(104), commands.late_devices(105)),
+            (DeviceSet::EMPTY, DeviceSet::of(1))
+        );
         let mut given_up = Vec::new();
-        commands.give_up(2, |token, op, device| given_up.push((token, op, device)));
+        commands.give_up(DeviceSet::of(1), |token, op, device| given_up.push((token, op, device)));
         assert_eq!(given_up, [(slow, 1, 1)]);
         assert!(!commands.any_late(1000) && commands.wake().is_none());
         assert!(commands.is_given_up(slow) && !commands.is_given_up(fast));
@@ -170,8 +173,8 @@ mod tests {
         let mut commands = table();
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty());
-        commands.give_up(2, |_, _, _| ());
-        commands.give_up(2, |_, _, _| panic!("a command is given up once"));
+        commands.give_up(DeviceSet::of(1), |_, _, _| ());
+        commands.give_up(DeviceSet::of(1), |_, _, _| panic!("a command is given up once"));
         assert!(commands.is_empty());
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty(), "the next one is waited for");

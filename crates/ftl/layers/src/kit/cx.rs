@@ -1,7 +1,7 @@
 //! Context of a step: the services that a part of an engine may use besides its own state.
 
 use hostftl_core::{
-    Command, Counters, DeviceError, Event, HostError, Nanos, Out, Output, Request, Token,
+    Command, Counters, DeviceError, DeviceSet, Event, HostError, Nanos, Out, Output, Request, Token,
 };
 
 use super::commands::Commands;
@@ -299,8 +299,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.out.push_with(|| Output::Submit(token, make()));
     }
 
-    /// Returns the devices with late commands, as a bit set.
-    pub(crate) fn late_devices(&self) -> u16 {
+    /// Returns the devices with late commands.
+    pub(crate) fn late_devices(&self) -> DeviceSet {
         self.common.commands.late_devices(self.now)
     }
 
@@ -313,7 +313,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// and device. [`Core::late_done`] is called when one completes after all.
     ///
     /// [`Core::late_done`]: super::Core::late_done
-    pub(crate) fn give_up_commands(&mut self, devices: u16, each: impl FnMut(Token, Op, u8)) {
+    pub(crate) fn give_up_commands(&mut self, devices: DeviceSet, each: impl FnMut(Token, Op, u8)) {
         self.common.commands.give_up(devices, each);
         self.common.commands.any_late(self.now); // Sets the next wake-up for the rest.
     }

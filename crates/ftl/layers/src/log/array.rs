@@ -5,7 +5,7 @@
 //! methods of the array. A record that is published, for instance, changes its row, the map, the
 //! segments and the journal; `row/append.rs` does that.
 
-use hostftl_core::{BLOCK, Command, HostError, SECTOR};
+use hostftl_core::{BLOCK, Command, DeviceSet, HostError, SECTOR};
 
 use crate::log::background::Background;
 use crate::log::layout::{At, Layout};
@@ -109,19 +109,19 @@ impl Array {
 
     /// The devices whose room counts for what may be live.
     #[inline]
-    pub(super) fn data_members(&self) -> u16 {
+    pub(super) fn data_members(&self) -> DeviceSet {
         let all = self.layout().members | self.media.devices.membership().all();
-        all & !self.media.devices.gone() & !self.media.devices.beyond_parity()
+        all - self.media.devices.gone() - self.media.devices.beyond_parity()
     }
 
     /// What is live in segments that miss more chunks than parity makes up for, in bytes.
     pub(super) fn live_unreadable(&self) -> u64 {
         let (devices, parity) = (&self.media.devices, u32::from(self.layout().parity));
         // Of one that joins it is known what it lacks, though it counts as lost yet.
-        let away = devices.lost() & !devices.joining();
+        let away = devices.inactive() - devices.joining();
         let is_beyond = |segment| {
             let (members, lacking) = devices.membership().told(segment);
-            (members & away | lacking).count_ones() > parity
+            (members & away | lacking).len() > parity
         };
         if devices.exposed() == 0 { 0 } else { self.media.segments.live_in(is_beyond) }
     }

@@ -246,7 +246,7 @@ impl Array {
 
     /// Metadata was made from the other chunks of its row.
     fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
-        if !self.media.devices.has_lost(device) && !self.media.devices.lacks(device, lba) {
+        if !self.media.devices.is_inactive(device) && !self.media.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
             // During a start the missing chunks of a device are not known yet.
             if cx.life() != Life::Starting {
@@ -258,7 +258,7 @@ impl Array {
 
     /// A map page is nowhere to be had: nobody knows where its blocks are.
     fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
-        if self.media.devices.has_lost(device) || !works(cx) {
+        if self.media.devices.is_inactive(device) || !works(cx) {
             return;
         }
         let first = page.checked_sub(1).map_or(0, |before| self.mapping.pages.map().end_of(before));

@@ -16,7 +16,7 @@ mod stack;
 mod tree;
 mod widths;
 
-use hostftl_core::{DeviceInfo, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{GRAIN, MOST_BYTES, room};
 
 use crate::config::{LayerConfig, PlanError};
@@ -61,10 +61,10 @@ const OPEN_BESIDE: u32 = 2;
 pub struct Layout {
     /// Places of devices, some of which may be gone.
     pub devices: u8,
-    /// The devices that are neither gone nor spare, as a set of bits, and those of them that stay.
-    pub members: u16,
-    /// See `members`.
-    pub stay: u16,
+    /// The devices that are neither gone nor spare.
+    pub members: DeviceSet,
+    /// Those of `members` that stay.
+    pub stay: DeviceSet,
     /// Chunks of parity of each row.
     pub parity: u8,
     /// Sectors of a chunk.
@@ -145,12 +145,12 @@ impl Layout {
                  and give several of them to one volume",
             ));
         }
-        let all = ((1_u32 << devices.len()) - 1) as u16;
-        let hole = journal.map_or(0, |ring| 1 << ring.device()) & all;
+        let all = DeviceSet::first_n(devices.len());
+        let hole = journal.map_or(DeviceSet::EMPTY, |ring| ring.device_set()) & all;
         let gone = config.members.gone | hole;
-        let members = all & !(gone | config.members.spare);
-        let stay = members & !config.members.leaving;
-        if stay.count_ones() <= u32::from(parity) {
+        let members = all - (gone | config.members.spare);
+        let stay = members - config.members.leaving;
+        if stay.len() <= u32::from(parity) {
             return Err(PlanError("log needs a device more than it has of parity"));
         }
         let base = Layout {
@@ -174,7 +174,7 @@ impl Layout {
         let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
         // A spare may have to hold what others do.
-        if !fitted.lengths.are_of_use(all & !gone, fitted.segments) {
+        if !fitted.lengths.are_of_use(all - gone, fitted.segments) {
             return Err(PlanError(
                 "a device is less than a 16th as long as the others: it would hold next to nothing",
             ));
@@ -275,7 +275,7 @@ impl Layout {
     fn fit_images(
         mut self,
         room: &Room,
-        set: u16,
+        set: DeviceSet,
         is_least: bool,
         is_fixed: bool,
     ) -> Result<Self, PlanError> {
@@ -322,11 +322,11 @@ impl Layout {
         }
     }
 
-    /// The journal's bit in a set of devices, where others came behind it: nothing of the rows lies
+    /// The journal's device, where others came behind it: nothing of the rows lies
     /// in that place, as in that of one that is gone.
-    pub fn hole(&self) -> u16 {
-        let bit = self.journal.map_or(0, |ring| 1_u16 << ring.device());
-        if u32::from(self.devices) > bit.trailing_zeros() { bit } else { 0 }
+    pub fn hole(&self) -> DeviceSet {
+        let is_between = |ring: &Ring| ring.device() < self.devices;
+        self.journal.filter(is_between).map_or(DeviceSet::EMPTY, |ring| ring.device_set())
     }
 
     /// Pages of a root: one head, then places of the pages that it points at.
@@ -369,12 +369,12 @@ impl Layout {
 
     /// Data chunks of a full row on all devices that are neither gone nor spare.
     pub fn made_width(&self) -> u32 {
-        self.members.count_ones() - u32::from(self.parity)
+        self.members.len() - u32::from(self.parity)
     }
 
     /// Data chunks of a full row on all devices that stay.
     pub fn full_width(&self) -> u32 {
-        self.stay.count_ones() - u32::from(self.parity)
+        self.stay.len() - u32::from(self.parity)
     }
 
     /// The number of a chunk among all that a row may have: those of parity are behind the data.

@@ -52,9 +52,9 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, ArrayVec, BLOCK, Codec, Command, DeviceError, DeviceInfo, Gauges, MAX_TOUCH, Members,
-    Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb, Verdict, View,
-    ViewMut,
+    Answer, ArrayVec, BLOCK, Codec, Command, DeviceError, DeviceInfo, DeviceSet, Gauges, MAX_TOUCH,
+    Members, Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb,
+    Verdict, View, ViewMut,
 };
 
 use hostftl_format::log::GRAIN;
@@ -116,20 +116,20 @@ impl Log {
         let members = config.members;
         let journal = Journal::new(&layout, members.missing);
         let members = crate::Members {
-            missing: members.missing & !journal.bit() | layout.hole(),
-            fresh: members.fresh & !journal.bit(),
+            missing: (members.missing - journal.device_set()) | layout.hole(),
+            fresh: members.fresh - journal.device_set(),
             gone: members.gone | layout.hole(),
             // What is in zones can't be gone on with: what comes is erased.
-            returning: if layout.zoned { 0 } else { members.returning },
+            returning: if layout.zoned { DeviceSet::EMPTY } else { members.returning },
             ..members
         }
-        .states(0);
+        .states(DeviceSet::EMPTY);
         // How many lost devices parity need not make up for, only the root knows.
         let most = match mode {
             Mode::Format => config.tolerates(),
             Mode::Open => u32::from(layout.devices) - 1,
         };
-        if members.inactive().count_ones() > most {
+        if members.inactive().len() > most {
             buffers.into_iter().for_each(|buffer| {
                 buffer.void();
             });

@@ -1,7 +1,7 @@
 //! What an operator wants of a volume that is served: a device is to leave, or to stay, or another
 //! comes in its place.
 
-use hostftl_core::{Answer, Refusal, Setting, Verb};
+use hostftl_core::{Answer, DeviceSet, Refusal, Setting, Verb};
 
 use crate::log::array::Array;
 use crate::log::devices::Devices;
@@ -40,7 +40,7 @@ impl Array {
             }
             Verb::Doubt { device, is_failing } if device < 16 => {
                 // Another device may have come in its place.
-                if self.media.devices.has_lost(device) {
+                if self.media.devices.is_inactive(device) {
                     return Ok(Answer::WasSo);
                 }
                 self.media.devices.health_mut().doubt(device, is_failing);
@@ -58,27 +58,27 @@ impl Array {
 
     /// A device is to leave, if it may; with `begin` that begins.
     fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
-        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let it = DeviceSet::of(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
-        if !is_journal && (devices.gone() | devices.leaving()) & bit != 0 {
+        if !is_journal && (devices.gone() | devices.leaving()).contains(device) {
             return Ok(Answer::WasSo);
         }
-        let left = devices.membership().all() & !(devices.lost() | bit);
-        if devices.spare() & bit != 0 {
+        let left = devices.membership().all() - (devices.inactive() | it);
+        if devices.spare().contains(device) {
             return Err(Refusal::Because("it is a spare, on which nothing lies"));
         }
         let refused = if is_journal {
             "it is the journal's device, which can't be removed yet"
-        } else if devices.untrusted() != 0 {
+        } else if !devices.untrusted().is_empty() {
             "a device has just come: wait until it belongs"
-        } else if devices.membership().all() & bit == 0 {
+        } else if !devices.membership().all().contains(device) {
             "it does not belong to the volume"
-        } else if devices.leaving() != 0 {
+        } else if !devices.leaving().is_empty() {
             "another device is being removed: wait for that, or cancel it"
-        } else if left.count_ones() <= u32::from(devices.layout().parity) {
+        } else if left.len() <= u32::from(devices.layout().parity) {
             "too few devices would be left"
-        } else if devices.is_needed_for_repairs(bit) {
-            return Err(devices.damage_of_others(bit));
+        } else if devices.is_needed_for_repairs(it) {
+            return Err(devices.damage_of_others(it));
         } else {
             ""
         };
@@ -95,16 +95,16 @@ impl Array {
 
     /// A device is not used any more, as if it had failed.
     fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
-        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let it = DeviceSet::of(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
-        if !is_journal && devices.lost() & bit != 0 {
+        if !is_journal && devices.is_inactive(device) {
             return Ok(Answer::WasSo);
         }
-        let refused = if is_journal || devices.membership().all() & bit == 0 {
+        let refused = if is_journal || !devices.membership().all().contains(device) {
             "no data of the volume lies on it"
-        } else if devices.is_needed_for_repairs(bit) {
-            return Err(devices.damage_of_others(bit));
-        } else if devices.may_lose_beside(bit) == 0 {
+        } else if devices.is_needed_for_repairs(it) {
+            return Err(devices.damage_of_others(it));
+        } else if devices.may_lose_beside(it) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
             devices.leave_out(device);
@@ -115,24 +115,24 @@ impl Array {
 
     /// Whether another device may come in the place of this one, which is lost, or may be.
     fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
-        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let it = DeviceSet::of(device);
         let devices = &self.media.devices;
         let refused = if self.output.journal.is(device) {
             "the journal's device is copied, and the volume has to be stopped for that"
-        } else if devices.gone() & bit != 0 {
+        } else if devices.gone().contains(device) {
             "it was removed: add another device instead"
-        } else if devices.spare() & !devices.lost() & bit != 0 {
+        } else if (devices.spare() - devices.inactive()).contains(device) {
             "it is a spare, on which nothing lies"
-        } else if (devices.membership().all() | devices.spare()) & bit == 0 {
+        } else if !(devices.membership().all() | devices.spare()).contains(device) {
             "it does not belong to the volume"
-        } else if devices.untrusted() != 0 {
+        } else if !devices.untrusted().is_empty() {
             "a device has just come: wait until it belongs"
-        } else if devices.lost() & bit == 0 && devices.is_needed_for_repairs(bit) {
-            return Err(devices.damage_of_others(bit));
-        } else if devices.lost() & bit == 0 && devices.may_lose_beside(bit) == 0 {
+        } else if !devices.is_inactive(device) && devices.is_needed_for_repairs(it) {
+            return Err(devices.damage_of_others(it));
+        } else if !devices.is_inactive(device) && devices.may_lose_beside(it) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
-            let is_known = devices.lost() & bit != 0 && devices.is_told();
+            let is_known = devices.is_inactive(device) && devices.is_told();
             return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
         };
         Err(Refusal::Because(refused))
@@ -158,14 +158,14 @@ impl Array {
     /// A device stays after all.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
-        if is_one && self.media.devices.gone() >> device & 1 == 1 {
+        if is_one && self.media.devices.gone().contains(device) {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
         let stays = is_one && self.media.devices.set_leaving(device, false);
         if !stays {
             return Ok(Answer::WasSo);
         }
-        let stay = self.media.devices.membership().all() & !self.media.devices.leaving();
+        let stay = self.media.devices.membership().all() - self.media.devices.leaving();
         if let Some(kept) = self.layout().reserves_on(stay) {
             self.media.segments.keep(kept);
         }
@@ -175,7 +175,7 @@ impl Array {
 
 /// What is kept from the host where rows lie on the devices `left` only, if that leaves room for
 /// all that there is.
-fn room_on(left: u16, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
+fn room_on(left: DeviceSet, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
     let kept = layout.reserves_on(left);
     let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);
     let small = Refusal::Because("those that would be left are too small for any data");

@@ -1,27 +1,29 @@
 //! Which chunk of a row lies on which device: a segment has a set of devices, its members, which
 //! take turns from slot to slot.
 
+use hostftl_core::DeviceSet;
+
 /// The members of a segment, and how many chunks of parity its rows have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stripe {
-    members: u16,
+    members: DeviceSet,
     parity: u8,
 }
 
 impl Stripe {
-    /// On these devices, which are a set of bits and not empty.
-    pub fn new(members: u16, parity: u8) -> Self {
-        assert!(members.count_ones() > u32::from(parity), "rows have a chunk of data: {members:b}");
+    /// On these devices, of which there are some.
+    pub fn new(members: DeviceSet, parity: u8) -> Self {
+        assert!(members.len() > u32::from(parity), "rows have a chunk of data: {members:?}");
         Stripe { members, parity }
     }
 
-    /// The devices, as a set of bits.
-    pub fn members(self) -> u16 {
+    /// The devices.
+    pub fn members(self) -> DeviceSet {
         self.members
     }
 
     fn count(self) -> u32 {
-        self.members.count_ones()
+        self.members.len()
     }
 
     /// Data chunks of a full row.
@@ -30,10 +32,10 @@ impl Stripe {
         self.count() - u32::from(self.parity)
     }
 
-    /// Whether the members are the lowest bits, with none left out: all sixteen too.
+    /// Whether the members are the first devices, with none left out.
     #[inline]
     fn is_dense(self) -> bool {
-        self.members & self.members.wrapping_add(1) == 0
+        self.members.are_first()
     }
 
     /// Member number `index`, counted from the lowest.
@@ -42,8 +44,7 @@ impl Stripe {
         if self.is_dense() {
             return index as u8;
         }
-        let rest = (0..index).fold(self.members, |rest, _| rest & (rest - 1));
-        rest.trailing_zeros() as u8
+        self.members.iter().nth(index as usize).expect("a stripe has so many members")
     }
 
     /// Which member is the first of rows in a slot: rows with the same turn lie on the devices in
@@ -120,27 +121,23 @@ impl Turned {
     #[inline]
     pub fn chunk_on(self, device: u8) -> Option<u8> {
         let Stripe { members, parity } = self.stripe;
-        if members >> device & 1 == 0 {
+        if !members.contains(device) {
             return None;
         }
         let below = if self.stripe.is_dense() {
             device.into()
         } else {
-            (members & ((1_u16 << device) - 1)).count_ones()
+            (members & DeviceSet::first_n(device.into())).len()
         };
         let chunk = self.wrap(below + u32::from(self.count - self.first)) as u8;
         (chunk < self.count - parity).then_some(chunk)
     }
 }
 
-/// The numbers of the bits that are set.
-pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> {
-    let mut left = set;
-    core::iter::from_fn(move || {
-        let at = left.trailing_zeros() as usize;
-        left &= left.checked_sub(1)?;
-        Some(at)
-    })
+/// The set that these bits stand for.
+#[cfg(test)]
+pub(super) const fn set(bits: u16) -> DeviceSet {
+    DeviceSet::from_bits(bits)
 }
 
 #[cfg(test)]
@@ -151,21 +148,22 @@ mod tests {
     fn each_member_has_one_chunk_of_a_row_and_the_others_none() {
         let some = [(0b1, 0), (0b101, 1), (0b1111, 1), (0b1101_0010, 0), (0b1011, 2)];
         for (members, parity) in some.into_iter().chain([(u16::MAX, 1), (0xfffe, 2)]) {
-            let stripe = Stripe::new(members, parity);
+            let (members, stripe) = (set(members), Stripe::new(set(members), parity));
             for slot in 0..20 {
-                let mut seen = 0_u16;
+                let mut seen = DeviceSet::EMPTY;
                 for chunk in 0..stripe.width() {
                     let device = stripe.device(3, slot, chunk);
                     assert_eq!(stripe.chunk_on(3, slot, device), Some(chunk as u8));
-                    seen |= 1 << device;
+                    seen.insert(device);
                 }
                 for which in 0..parity {
                     let device = stripe.parity_device(3, slot, which);
-                    assert_eq!((stripe.chunk_on(3, slot, device), seen >> device & 1), (None, 0));
-                    seen |= 1 << device;
+                    assert_eq!(stripe.chunk_on(3, slot, device), None);
+                    assert!(!seen.contains(device));
+                    seen.insert(device);
                 }
                 assert_eq!(seen, members);
-                if members >> 15 == 0 {
+                if !members.contains(15) {
                     assert_eq!(stripe.chunk_on(3, slot, 15), None);
                 }
             }
@@ -175,6 +173,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a chunk of data")]
     fn parity_alone_is_no_row() {
-        Stripe::new(0b110, 2);
+        Stripe::new(set(0b110), 2);
     }
 }

@@ -7,13 +7,13 @@ use crate::common::World;
 use crate::common::cache::Cache;
 use crate::common::churn::{data, ready};
 use crate::log_scrub::{CHUNK, DEVICE, PART, PARTS, config};
-use hostftl_core::{Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
+use hostftl_core::{DeviceSet, Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
 use hostftl_layers::{LayerConfig, Mode};
 
 /// Returns a closed volume with data over `devices` devices.
 fn filled(devices: u64) -> Vec<u8> {
     let disk = vec![0; devices as usize * DEVICE * SECTOR];
-    let mut world = World::start_array(&config(0), disk, devices, Mode::Format, 1);
+    let mut world = World::start_array(&config(DeviceSet::EMPTY), disk, devices, Mode::Format, 1);
     for part in 0..PARTS {
         let id = world.write(part * PART, data(part * PART, PART, 1), false);
         world.wait(id).unwrap();
@@ -62,12 +62,12 @@ fn has_task(world: &World, kind: TaskKind) -> bool {
 fn a_power_cut_right_after_a_scrub_takes_no_repair_back() {
     let mut disk = filled(3);
     damage(&mut disk, 1);
-    let mut world = open(&config(0), disk, 3);
+    let mut world = open(&config(DeviceSet::EMPTY), disk, 3);
     world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
     assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
     let (_, repaired, unrepaired) = outcome(&world).expect("it is over");
     assert!(repaired > 5 && unrepaired == 0, "{repaired} rows, {unrepaired} not");
-    let mut world = open(&config(1 << 2), world.cut(), 3);
+    let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
     all_reads(&mut world);
     world.stop();
 }
@@ -78,16 +78,16 @@ fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
     damage(&mut damaged, 1);
     let mut places = 0;
     for steps in (0..4000).step_by(400) {
-        let mut world = open(&config(0), damaged.clone(), 3);
+        let mut world = open(&config(DeviceSet::EMPTY), damaged.clone(), 3);
         world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
         let end = world.steps + steps;
         world.run_until(|world| world.steps >= end);
         let Some(task) = world.layer.tasks().into_iter().next() else { break };
         places += u64::from(task.place > 0);
-        let mut world = open(&config(0), world.cut(), 3);
+        let mut world = open(&config(DeviceSet::EMPTY), world.cut(), 3);
         world.operate(Verb::Scrub(Scrub::Start(task.place))).unwrap();
         assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
-        let mut world = open(&config(1 << 2), world.cut(), 3);
+        let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
         all_reads(&mut world);
         world.cut();
     }
@@ -98,7 +98,7 @@ fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
 fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
     let mut disk = filled(3);
     damage(&mut disk, 1);
-    let mut world = open(&config(0), disk, 3);
+    let mut world = open(&config(DeviceSet::EMPTY), disk, 3);
     world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
     world.run_until(|world| world.layer.counters().gc_runs > 0);
     world.operate(Verb::Scrub(Scrub::Stop)).unwrap();
@@ -111,11 +111,11 @@ fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
 
 #[test]
 fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
-    let mut world = open(&config(0), filled(4), 4);
+    let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
     world.operate(Verb::Offline(3)).unwrap();
     assert!(world.run_until(|world| has_task(world, TaskKind::Rebuild)), "it begins");
     assert!(world.run_until(|world| !has_task(world, TaskKind::Rebuild)), "it ends");
-    let mut world = open(&config(0b1100), world.cut(), 4);
+    let mut world = open(&config(DeviceSet::from_iter([2, 3])), world.cut(), 4);
     all_reads(&mut world);
     world.cut();
 }
@@ -124,23 +124,23 @@ fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
 fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
     let mut disk = filled(3);
     disk[DEVICE * SECTOR..2 * DEVICE * SECTOR].fill(0);
-    let mut fresh = config(0);
-    fresh.members.fresh = 0b010;
+    let mut fresh = config(DeviceSet::EMPTY);
+    fresh.members.fresh = DeviceSet::of(1);
     let mut world = World::start_array_until_ready(&fresh, disk, 3, Mode::Open, 2);
     world.cache = Some(Cache::default());
     assert!(world.run_until(|world| !has_task(world, TaskKind::Resilver)), "it ends");
-    let mut world = open(&config(0b100), world.cut(), 3);
+    let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
     all_reads(&mut world);
     world.cut();
 }
 
 #[test]
 fn a_power_cut_right_after_an_evacuation_leaves_the_device_removed() {
-    let mut world = open(&config(0), filled(4), 4);
+    let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
     world.operate(Verb::Remove(3)).unwrap();
     assert!(world.run_until(|world| !has_task(world, TaskKind::Evacuate)), "it ends");
-    let mut without = config(0b1100);
-    without.members.gone = 0b1000;
+    let mut without = config(DeviceSet::from_iter([2, 3]));
+    without.members.gone = DeviceSet::of(3);
     let mut world = open(&without, world.cut(), 4);
     all_reads(&mut world);
     world.cut();

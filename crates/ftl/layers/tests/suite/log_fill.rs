@@ -3,7 +3,7 @@
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
-use hostftl_core::{Codec, Layer, SECTOR};
+use hostftl_core::{Codec, DeviceSet, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 const DEVICES: usize = 5;
@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 const PART: u64 = 64;
 const PARTS: u64 = 200;
 
-fn config(missing: u16, fresh: u16) -> LayerConfig {
+fn config(missing: DeviceSet, fresh: DeviceSet) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     (config.log.parity, config.log.compress) = (2, Codec::Raw);
@@ -23,7 +23,7 @@ fn config(missing: u16, fresh: u16) -> LayerConfig {
     config
 }
 
-fn open(disk: Vec<u8>, missing: u16, fresh: u16) -> World {
+fn open(disk: Vec<u8>, missing: DeviceSet, fresh: DeviceSet) -> World {
     let config = config(missing, fresh);
     let world = World::start_array_until_ready(&config, disk, DEVICES as u64, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
@@ -33,7 +33,13 @@ fn open(disk: Vec<u8>, missing: u16, fresh: u16) -> World {
 /// Returns a closed volume with data, in stripes of all lengths.
 fn filled() -> Vec<u8> {
     let disk = vec![0; DEVICES * DEVICE * SECTOR];
-    let mut world = World::start_array(&config(0, 0), disk, DEVICES as u64, Mode::Format, 1);
+    let mut world = World::start_array(
+        &config(DeviceSet::EMPTY, DeviceSet::EMPTY),
+        disk,
+        DEVICES as u64,
+        Mode::Format,
+        1,
+    );
     for part in 0..PARTS {
         let id = world.write(part * PART, data(part * PART, PART, 1), part % 7 == 0);
         world.wait(id).unwrap();
@@ -66,15 +72,15 @@ fn fill_beside(byte: usize) {
     disk[of_device(1)].fill(0);
     assert!(heads(&disk, 2) > 20);
     harm_heads(&mut disk, 2, byte);
-    let mut world = open(disk, 0, 0b10);
+    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::of(1));
     world.settle();
     world.layer.check().unwrap();
     let disk = world.stop();
     let got = heads(&disk, 1);
     assert!(got > 20, "it got {got} heads");
     for lost in [[2, 3], [0, 2], [3, 4]] {
-        let missing = 1 << lost[0] | 1 << lost[1];
-        let mut world = open(disk.clone(), missing, 0);
+        let missing = DeviceSet::from_iter(lost);
+        let mut world = open(disk.clone(), missing, DeviceSet::EMPTY);
         for part in 0..PARTS {
             let held = world.read(part * PART, PART);
             let right = held.is_ok_and(|held| held == data(part * PART, PART, 1));
@@ -101,7 +107,7 @@ fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
 fn nothing_moves_before_a_device_that_came_is_believed() {
     let mut disk = filled();
     disk[of_device(1)].fill(0);
-    let mut world = open(disk, 0, 0b10);
+    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::of(1));
     world.settle();
     let (runs, gauges) = (world.layer.counters().gc_runs, world.layer.gauges());
     assert_eq!((runs, gauges.map(|it| it.exposed)), (0, Some(0)));

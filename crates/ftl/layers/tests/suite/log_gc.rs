@@ -1,6 +1,6 @@
 //! Victims of GC in `log`, and the reads of a victim.
 
-use hostftl_core::{Cause, Codec, Command, HostOp, Layer, SECTOR, Target, Token};
+use hostftl_core::{Cause, Codec, Command, DeviceSet, HostOp, Layer, SECTOR, Target, Token};
 use hostftl_layers::policy::GcPolicy;
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -74,7 +74,7 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
     }
     let mut disk = world.stop();
     disk[400 * CHUNK * SECTOR..800 * CHUNK * SECTOR].fill(0xee);
-    config.members.missing = 0b10;
+    config.members.missing = DeviceSet::of(1);
     let mut world = World::start_array(&config, disk, 3, Mode::Open, 2);
     world.settle();
     assert_eq!(world.layer.gauges().map(|it| it.exposed), Some(0), "all has parity again");

@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{Codec, Command, Layer, SECTOR, TaskKind, Token, Verb};
+use hostftl_core::{Codec, Command, DeviceSet, Layer, SECTOR, TaskKind, Token, Verb};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 pub(crate) const CHUNK: usize = 64;
@@ -31,7 +31,8 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
     for seed in 0..SEEDS {
         let mut disk = full.clone();
         disk.resize(4 * DEVICE * SECTOR, 0);
-        let members = Members { born: 3, missing: 0b1000, fresh: 0b1000, ..Members::default() };
+        let more = DeviceSet::of(3);
+        let members = Members { born: 3, missing: more, fresh: more, ..Members::default() };
         let config = LayerConfig { members, ..config() };
         let mut world = World::start_array_until_ready(&config, disk, 4, Mode::Open, seed);
         let after = world.layer.limits().exported;

@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
-use hostftl_core::{Cause, Command, Event, HostError, HostOp, Layer, SECTOR, Token};
+use hostftl_core::{Cause, Command, DeviceSet, Event, HostError, HostOp, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 /// Sectors of a chunk, and of the blocks behind the head of a stripe.
@@ -11,7 +11,7 @@ const ROW: u64 = 15 * 8;
 /// Number of stripes that are written repeatedly.
 const ROWS: u64 = 200;
 
-fn config(missing: u16) -> LayerConfig {
+fn config(missing: DeviceSet) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, deadline: 1 << 40, ..new };
     config.members.missing = missing;
@@ -49,7 +49,7 @@ fn go_on(world: &mut World, version: u64) {
 #[test]
 fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
-    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     for row in 0..ROWS {
         let id = write(&mut world, row, 1);
         world.wait(id).unwrap();
@@ -71,7 +71,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     let lost =
         Event::DeviceFailed { device: 1, error: hostftl_core::DeviceError::Gone, abandoned: true };
     assert!(world.events.contains(&lost), "{:?}", world.events);
-    assert_eq!(world.layer.members().lost(), 2);
+    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
     for (id, row) in asked {
         let Some(Ok(held)) = world.answer(id) else { panic!("row {row} is not answered") };
         assert!(row % 3 > 0 || held == data(row * ROW, ROW, 1), "row {row}");
@@ -84,7 +84,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     world.settle();
     go_on(&mut world, 6);
     let disk = world.stop();
-    let mut world = World::start_pair(&config(2), disk, false, Mode::Open, 2);
+    let mut world = World::start_pair(&config(DeviceSet::of(1)), disk, false, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     (0..ROWS).for_each(|row| {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 6), "row {row}");
@@ -95,7 +95,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
 #[test]
 fn a_stop_does_not_wait_for_a_device_that_hangs() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
-    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     (0..8).for_each(|row| {
         write(&mut world, row, 1);
     });
@@ -106,7 +106,7 @@ fn a_stop_does_not_wait_for_a_device_that_hangs() {
     world.wait_for_timer();
     world.settle_but(hangs);
     assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
-    let mut world = World::start_pair(&config(2), world.cut(), false, Mode::Open, 2);
+    let mut world = World::start_pair(&config(DeviceSet::of(1)), world.cut(), false, Mode::Open, 2);
     assert!(world.read(0, 8 * ROW).unwrap() == data(0, 8 * ROW, 1));
     world.stop();
 }
@@ -118,7 +118,7 @@ fn forgets(_: Token, command: &Command) -> bool {
 /// Otherwise the discards on the hanging device would leave no room for commands of the others.
 #[test]
 fn a_device_that_hangs_holds_few_discards() {
-    let config = LayerConfig { superpage: 32, ..config(0) };
+    let config = LayerConfig { superpage: 32, ..config(DeviceSet::EMPTY) };
     let disk = vec![0; 2 * 192 * 4 * 32 * SECTOR];
     let mut world = World::start_pair(&config, disk, true, Mode::Format, 1);
     let rows = world.layer.limits().exported / ROW;
@@ -140,7 +140,7 @@ fn a_device_that_hangs_holds_few_discards() {
     assert_eq!(most, 32);
     world.wait_for_timer();
     world.settle_but(forgets);
-    assert_eq!(world.layer.members().lost(), 2);
+    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
     for (id, row) in asked {
         assert!(matches!(world.answer(id), Some(Ok(_))), "row {row} is not written");
         let id = read(&mut world, row);
@@ -154,11 +154,11 @@ fn a_device_that_hangs_holds_few_discards() {
 #[test]
 fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
-    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     let id = write(&mut world, 0, 1);
     world.wait(id).unwrap();
     world.send(0, 0, |_| HostOp::Flush);
-    while world.layer.members().lost() == 0 {
+    while world.layer.members().lost().is_empty() {
         world.settle_but(hangs);
         world.wait_for_timer();
     }
@@ -180,7 +180,7 @@ fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
     world.begin_stop();
     world.settle_but(on_device);
     assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
-    let mut world = World::start_pair(&config(2), world.cut(), false, Mode::Open, 2);
+    let mut world = World::start_pair(&config(DeviceSet::of(1)), world.cut(), false, Mode::Open, 2);
     for row in 1..ROWS {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 2), "row {row}");
     }
@@ -197,7 +197,7 @@ fn for_the_client(_: Token, command: &Command) -> bool {
 #[test]
 fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
-    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     for row in 0..ROWS {
         let id = write(&mut world, row, 1);
         world.wait(id).unwrap();
@@ -205,18 +205,18 @@ fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
     let mut disk = world.stop();
     let half = disk.len() / 2;
     disk[..half].fill(0);
-    let mut new = config(0);
-    new.members.fresh = 0b01;
+    let mut new = config(DeviceSet::EMPTY);
+    new.members.fresh = DeviceSet::of(0);
     let mut world = World::start_array_until_ready(&new, disk, 2, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     let asked = (0..8).map(|row| (read(&mut world, row), row)).collect::<Vec<_>>();
     world.settle_but(for_the_client);
     assert!(world.count(for_the_client) > 0, "the client waits for device 1");
-    while world.layer.members().lost() == 0 {
+    while world.layer.members().lost().is_empty() {
         world.wait_for_timer();
         world.settle_but(for_the_client);
     }
-    assert_eq!(world.layer.members().lost(), 2);
+    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
     for (id, row) in asked {
         assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 1))), "row {row}");
     }

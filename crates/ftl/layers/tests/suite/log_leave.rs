@@ -4,7 +4,7 @@ use crate::common::World;
 use crate::common::churn::data;
 use crate::log_grow::{CHUNK, DEVICE, PART, config};
 use hostftl_core::{
-    Command, DeviceInfo, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
+    Command, DeviceInfo, DeviceSet, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
 };
 use hostftl_layers::{AnyLayer, Mode};
 
@@ -72,14 +72,14 @@ fn a_lost_device_on_which_nothing_lies_leaves_without_further_writes() {
     let id = world.write(0, data(0, PART, 1), true);
     world.wait(id).unwrap();
     world.operate(Verb::Offline(2)).expect("the volume can lose a device");
-    while world.layer.members().rebuilt() == 0 {
+    while world.layer.members().rebuilt().is_empty() {
         world.settle();
         world.wait_for_timer();
     }
     world.settle();
     world.operate(Verb::Remove(2)).expect("nothing lies on it");
     world.settle();
-    assert_eq!(world.layer.members().removed(), 0b0100);
+    assert_eq!(world.layer.members().removed(), DeviceSet::of(2));
     assert_eq!(evacuation(&world), None);
     world.stop();
 }

@@ -3,7 +3,8 @@
 use crate::common::World;
 use crate::common::churn::{data, ready};
 use hostftl_core::{
-    Answer, Codec, Event, Layer, Refusal, SECTOR, Scrub, Setting, TaskEnd, TaskKind, Verb,
+    Answer, Codec, DeviceSet, Event, Layer, Refusal, SECTOR, Scrub, Setting, TaskEnd, TaskKind,
+    Verb,
 };
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -14,7 +15,7 @@ pub(crate) const DEVICE: usize = 600 * CHUNK;
 pub(crate) const PART: u64 = 64;
 pub(crate) const PARTS: u64 = 150;
 
-pub(crate) fn config(missing: u16) -> LayerConfig {
+pub(crate) fn config(missing: DeviceSet) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.members.missing = missing;
@@ -25,7 +26,7 @@ pub(crate) fn config(missing: u16) -> LayerConfig {
 /// Returns a closed volume with data.
 fn filled() -> Vec<u8> {
     let disk = vec![0; 3 * DEVICE * SECTOR];
-    let mut world = World::start_array(&config(0), disk, 3, Mode::Format, 1);
+    let mut world = World::start_array(&config(DeviceSet::EMPTY), disk, 3, Mode::Format, 1);
     for part in 0..PARTS {
         let id = world.write(part * PART, data(part * PART, PART, 1), false);
         world.wait(id).unwrap();
@@ -33,7 +34,7 @@ fn filled() -> Vec<u8> {
     world.stop()
 }
 
-fn open(disk: Vec<u8>, missing: u16) -> World {
+fn open(disk: Vec<u8>, missing: DeviceSet) -> World {
     let world = World::start_array(&config(missing), disk, 3, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     world
@@ -66,7 +67,7 @@ fn harm(disk: &mut [u8], device: usize) {
 fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
     let mut disk = filled();
     harm(&mut disk, 1);
-    let mut world = open(disk, 0);
+    let mut world = open(disk, DeviceSet::EMPTY);
     assert_eq!(world.operate(Verb::Scrub(Scrub::Start(0))), Ok(Answer::Begun));
     world.settle();
     let Some((TaskEnd::Done, 0, mended)) = over(&world) else { panic!("{:?}", world.events) };
@@ -76,7 +77,7 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
     all_reads(&mut world);
     // Damaged data has left the first device; otherwise the loss of the other device would reveal
     // it.
-    let mut world = open(world.stop(), 1 << 2);
+    let mut world = open(world.stop(), DeviceSet::of(2));
     all_reads(&mut world);
     world.stop();
 }
@@ -85,7 +86,7 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
 fn without_a_scrub_the_same_harm_and_the_same_loss_cost_data() {
     let mut disk = filled();
     harm(&mut disk, 1);
-    let mut world = open(disk, 1 << 2);
+    let mut world = open(disk, DeviceSet::of(2));
     let lost = (0..PARTS).filter(|part| world.read(part * PART, PART).is_err()).count();
     assert!(lost > 0, "the test above shows nothing");
     world.cut();
@@ -96,7 +97,7 @@ fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
     let mut disk = filled();
     harm(&mut disk, 0);
     harm(&mut disk, 1);
-    let mut world = open(disk, 0);
+    let mut world = open(disk, DeviceSet::EMPTY);
     world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
     world.settle();
     let Some((TaskEnd::Done, beyond, _)) = over(&world) else { panic!("{:?}", world.events) };
@@ -107,7 +108,7 @@ fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
 
 #[test]
 fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
-    let mut world = open(filled(), 0);
+    let mut world = open(filled(), DeviceSet::EMPTY);
     assert_eq!(world.operate(Verb::Scrub(Scrub::Stop)), Ok(Answer::WasSo));
     assert!(matches!(world.operate(Verb::Scrub(Scrub::Pause)), Err(Refusal::Because(_))));
     world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
@@ -122,7 +123,7 @@ fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
     let rests = task(&world).expect("it rests");
     assert!(rests.is_paused && rests.done > 0 && rests.done + rests.left == all, "{rests:?}");
     // After a restart the scrub continues at its position.
-    let mut world = open(world.stop(), 0);
+    let mut world = open(world.stop(), DeviceSet::EMPTY);
     world.operate(Verb::Scrub(Scrub::Start(rests.place))).unwrap();
     assert_eq!(task(&world).map(|task| task.place), Some(rests.place));
     world.settle();
@@ -133,7 +134,7 @@ fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
 
 #[test]
 fn a_share_and_a_policy_change_while_it_serves() {
-    let mut world = open(filled(), 0);
+    let mut world = open(filled(), DeviceSet::EMPTY);
     assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(30))), Ok(Answer::WasSo));
     assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(5))), Ok(Answer::Begun));
     assert!(world.operate(Verb::Set(Setting::RebuildShare(0))).is_err());

@@ -3,7 +3,7 @@
 use crate::common::World;
 use crate::common::churn::{Random, churn, ready, verify};
 use crate::common::zoned::Pointers;
-use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
+use hostftl_core::{BLOCK, DeviceInfo, DeviceSet, Event, Layer, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode};
 
 const SHAPE: Segments = Segments {
@@ -122,7 +122,7 @@ const DEVICE: usize = (SEVERAL.size * SEVERAL.count) as usize * SECTOR;
 /// Sectors of a write: almost the capacity of a stripe.
 const PART: u64 = 80;
 
-fn on_several(zoned: &Pointers, disk: &[u8], missing: u16, mode: Mode) -> World {
+fn on_several(zoned: &Pointers, disk: &[u8], missing: DeviceSet, mode: Mode) -> World {
     let mut config = config();
     config.log.parity = 2;
     config.members = Members { missing, ..Members::default() };
@@ -150,7 +150,7 @@ fn new_heads(disk: &[u8], before: &[u8]) -> Vec<(usize, usize)> {
 #[test]
 fn parity_that_a_zone_lacks_is_not_made_from_a_head_that_rotted() {
     let zoned = Pointers::of_several(SEVERAL, DEVICES);
-    let mut world = on_several(&zoned, &vec![0; DEVICES * DEVICE], 0, Mode::Format);
+    let mut world = on_several(&zoned, &vec![0; DEVICES * DEVICE], DeviceSet::EMPTY, Mode::Format);
     let id = world.write(0, noise(1), true);
     world.wait(id).unwrap();
     let (before, old) = (world.zoned.clone().unwrap(), world.disk.clone());
@@ -164,11 +164,16 @@ fn parity_that_a_zone_lacks_is_not_made_from_a_head_that_rotted() {
         lacked += u32::from(zoned.lose_on(device, &before));
         disk[head + BLOCK - 1] ^= 1;
         disk[head + 100] ^= 1;
-        let mut world = on_several(&zoned, &disk, 0, Mode::Open);
+        let mut world = on_several(&zoned, &disk, DeviceSet::EMPTY, Mode::Open);
         world.settle();
         let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
         for lost in (0..DEVICES).filter(|lost| *lost != home) {
-            let mut world = on_several(&zoned, &disk, 1 << home | 1 << lost, Mode::Open);
+            let mut world = on_several(
+                &zoned,
+                &disk,
+                DeviceSet::from_iter([home as u8, lost as u8]),
+                Mode::Open,
+            );
             for (at, version) in [(0, 1), (PART, 2)] {
                 let right = world.read(at, PART).is_ok_and(|held| held == noise(version));
                 assert!(right, "{device} lacked its chunk, then {home} and {lost} were lost");

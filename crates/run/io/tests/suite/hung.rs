@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Ask, Script, sparse, start};
-use hostftl_core::{Credits, DeviceError, Event, HostError, Layer, Payload, Reply};
+use hostftl_core::{Credits, DeviceError, DeviceSet, Event, HostError, Layer, Payload, Reply};
 use hostftl_io::{Device, EngineKind, Host, Pull};
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_test_skip::skipped;
@@ -125,7 +125,7 @@ fn an_array_goes_on(engine: EngineKind) {
     assert!(script.answers.values().all(Result::is_ok), "{:?}", script.events);
     let lost = Event::DeviceFailed { device: 2, error: DeviceError::Gone, abandoned: true };
     assert!(script.events.contains(&lost), "{:?}", script.events);
-    assert_eq!(driver.layer().members().lost(), 4);
+    assert_eq!(driver.layer().members().lost(), DeviceSet::of(2));
     script.asks.extend(all().map(|at| Ask::Read { at, len: 65_536 }));
     driver.serve(&mut script).unwrap();
     for (at, answer) in all().zip(65..) {

@@ -6,8 +6,8 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use hostftl_core::{
-    BLOCK, Cause, Command, DeviceInfo, Done, Event, HostOp, Input, Layer, Nanos, Out, Output,
-    Payload, Request, StreamDigest, Tally, Target, Ticket, Token,
+    BLOCK, Cause, Command, DeviceInfo, DeviceSet, Done, Event, HostOp, Input, Layer, Nanos, Out,
+    Output, Payload, Request, StreamDigest, Tally, Target, Ticket, Token,
 };
 use hostftl_format::page::crc32c;
 use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode};
@@ -157,6 +157,7 @@ impl Stage {
     fn new(head: &Head) -> Result<Self, String> {
         let layer = LayerConfig::parse(&head.layer)?;
         let Head { deadline, deadlines, uuid, missing, .. } = *head;
+        let missing = DeviceSet::from_bits(missing);
         let members = Members { missing, ..layer.members };
         let config = LayerConfig { deadline, deadlines, uuid, members, ..layer };
         let devices: Vec<DeviceInfo> = head.devices.iter().map(DeviceInfo::from).collect();

@@ -281,7 +281,7 @@ fn spawn(
         driver.stop(&mut jobs)?;
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
-            session.stopped(driver.devices(), driver.layer().members().lost())?;
+            session.stopped(driver.devices(), driver.layer().members().lost().to_bits())?;
             jobs.take_stash().into_iter().for_each(Stash::remove);
         }
         driver.close()

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use hostftl_core::{DeviceInfo, SECTOR};
+use hostftl_core::{DeviceInfo, DeviceSet, SECTOR};
 use hostftl_format::changes::{self, Coming};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
@@ -210,7 +210,8 @@ pub(crate) fn superblocks(
     let fresh = (before.count..count).fold(0, |set, index| set | 1 << index);
     let born = if before.born == 0 { before.count } else { before.born };
     let spare = if is_spare { before.spare | fresh } else { before.spare };
-    let members = Members { born, fresh: 0, spare, ..layer.members };
+    let spare = DeviceSet::from_bits(spare);
+    let members = Members { born, fresh: DeviceSet::EMPTY, spare, ..layer.members };
     let wider = LayerConfig { members, exported: 0, ..layer.clone() };
     let room = plan(&wider, &others)?.limits.exported;
     let exported = if is_spare { before.exported } else { room.max(before.exported) };

@@ -65,7 +65,7 @@ impl Recording {
             deadlines: layer.deadlines,
             uuid: layer.uuid,
             format: mode == Mode::Format,
-            missing: layer.members.missing,
+            missing: layer.members.missing.to_bits(),
             devices: devices.iter().map(HeadDevice::from).collect(),
         };
         let text = serde_json::to_vec(&head).expect("plain fields");

@@ -8,7 +8,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hostftl_core::{Layer, Page, SECTOR};
+use hostftl_core::{DeviceSet, Layer, Page, SECTOR};
 use hostftl_format::roster::{Record, Roster as Pure, Stamp, Standing, Write};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Device, IoError, cuts};
@@ -102,16 +102,16 @@ impl Roster {
 }
 
 /// Returns the member states of a layer; members of `fresh` have replaced others.
-pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
+pub(crate) fn standing(layer: &impl Layer, fresh: DeviceSet) -> Standing {
     let members = layer.members();
     let lost = members.lost();
     Standing {
-        lost,
-        out: Some(members.rebuilt()),
-        joined: fresh & !members.coming() & !lost,
-        gone: members.removed(),
-        leaving: Some(members.leaving()),
-        spare: Some(members.spares()),
+        lost: lost.to_bits(),
+        out: Some(members.rebuilt().to_bits()),
+        joined: (fresh - members.coming() - lost).to_bits(),
+        gone: members.removed().to_bits(),
+        leaving: Some(members.leaving().to_bits()),
+        spare: Some(members.spares().to_bits()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostftl_core::{BLOCK, DeviceInfo, Layer};
+use hostftl_core::{BLOCK, DeviceInfo, DeviceSet, Layer};
 use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{
@@ -19,14 +19,14 @@ use crate::util::error::Error;
 /// not there.
 pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
     let members = Members {
-        missing,
-        fresh: newest.fresh & !missing,
-        returning: newest.returning & !missing,
+        missing: DeviceSet::from_bits(missing),
+        fresh: DeviceSet::from_bits(newest.fresh & !missing),
+        returning: DeviceSet::from_bits(newest.returning & !missing),
         born: newest.born,
-        gone: newest.gone,
-        leaving: newest.leaving,
-        spare: newest.spare,
-        planned: 0,
+        gone: DeviceSet::from_bits(newest.gone),
+        leaving: DeviceSet::from_bits(newest.leaving),
+        spare: DeviceSet::from_bits(newest.spare),
+        planned: DeviceSet::EMPTY,
     };
     LayerConfig {
         members,
@@ -99,7 +99,7 @@ pub(crate) fn settle(
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
 ) -> Result<u16, Error> {
-    let lost = layer.members.missing | driver.layer().members().lost();
+    let lost = (layer.members.missing | driver.layer().members().lost()).to_bits();
     // A journal that comes back later is welcome: what it holds is known to be old.
     let lost = lost & !journal::bit(layer, driver.devices().len());
     if let Some(roster) = roster {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::data_window;
 use hostftl_io::{Access, Device, IoError, holder_of, zoned_path};
@@ -232,7 +232,7 @@ pub(crate) fn raise(
     let listed = std::mem::replace(&mut config.devices, names.list());
     let is_permuted = listed != config.devices;
     let mut layer = as_members(layer, found.missing(), &found.superblock);
-    layer.members.planned = config.planned(&found.superblock);
+    layer.members.planned = DeviceSet::from_bits(config.planned(&found.superblock));
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));

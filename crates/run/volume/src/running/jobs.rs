@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{
-    Cause, Credits, Event, HostError, HostOp, Layer, Payload, Reply, Request, SECTOR, Tally, Ticket,
+    Cause, Credits, DeviceSet, Event, HostError, HostOp, Layer, Payload, Reply, Request, SECTOR,
+    Tally, Ticket,
 };
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Host, IoError, Pull, Reserve};
@@ -148,13 +149,13 @@ impl Jobs {
     /// Sets the states of the devices before recovery; all that has changed since is reported.
     /// Nothing lies on those of `out`; a volume that only `reads` can't fail.
     pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
-        (self.devices, self.reads) = (Reported::new(members.states(out), members.fresh), reads);
+        (self.devices, self.reads) = (Reported::new(members, DeviceSet::from_bits(out)), reads);
         let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.gone = members.gone;
+        news.gone = members.gone.to_bits();
     }
 
     /// The layer was opened again, with devices that came, those of `fresh`.
-    pub(crate) fn reopened(&mut self, fresh: u16) {
+    pub(crate) fn reopened(&mut self, fresh: DeviceSet) {
         self.devices.reopened(fresh);
     }
 
@@ -221,10 +222,8 @@ impl Jobs {
 
     /// Devices that have left, as all superblocks say, and are open still.
     pub(crate) fn left(&self) -> u16 {
-        match self.devices.open_of_removed() {
-            0 => 0,
-            open => open & self.said().map_or(0, |said| said.gone),
-        }
+        let open = self.devices.open_of_removed().to_bits();
+        if open == 0 { 0 } else { open & self.said().map_or(0, |said| said.gone) }
     }
 
     /// Tells of a device that has left and can't be closed.

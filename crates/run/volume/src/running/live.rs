@@ -42,7 +42,7 @@ impl Live {
         let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut status = faces.still.with(&snapshot, &news, &latencies);
-        let unsaid = (news.unsaid, snapshot.members.removed() & !news.gone);
+        let unsaid = (news.unsaid, snapshot.members.removed().to_bits() & !news.gone);
         drop((news, latencies));
         let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         status.tasks = meters.tell(&snapshot.tasks);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostftl_core::{Answer, Credits, Event, Layer, Payload, Refusal, Reply, Scrub, TaskKind, Verb};
+use hostftl_core::{
+    Answer, Credits, DeviceSet, Event, Layer, Payload, Refusal, Reply, Scrub, TaskKind, Verb,
+};
 use hostftl_io::{Device, Driver, Host, Pull};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 
@@ -63,7 +65,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     if driver.layer().has_failed() {
         return Err(Error::Failed("nothing could be written any more".into()));
     }
-    let lost = driver.layer().members().lost() | driver.layer().members().removed();
+    let lost = (driver.layer().members().lost() | driver.layer().members().removed()).to_bits();
     let roster = jobs.finish(driver.layer())?;
     let late = || Error::Failed("a superblock could not be written in time".into());
     let roster = roster.ok_or_else(late)?;
@@ -90,7 +92,7 @@ pub(crate) fn open(
     let Rest { devices, mut roster, lost, scrub } = rest;
     let target = roster.target().ok_or_else(|| Error::Failed("no superblock is left".into()))?;
     let mut layer = as_members(layer, lost, &target);
-    layer.members.planned = config.planned(&target);
+    layer.members.planned = DeviceSet::from_bits(config.planned(&target));
     config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
     let (arena, waker) = port.means();

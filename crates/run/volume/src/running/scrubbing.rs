@@ -104,7 +104,8 @@ impl Scrubbing {
     /// Records how far the tasks are and which devices have damage, and begins a scrub that is due.
     pub(crate) fn look(&mut self, tasks: &[Task], gauges: Option<&Gauges>) {
         if let Some(gauges) = gauges {
-            (self.noted.damaged, self.noted.failing) = (gauges.damaged, gauges.failing);
+            self.noted.damaged = gauges.damaged.to_bits();
+            self.noted.failing = gauges.failing.to_bits();
         }
         let now = seconds();
         let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);

@@ -251,11 +251,11 @@ impl Status {
         let journals = self.devices.iter_mut().enumerate();
         let journals = journals.filter(|(index, _)| journal >> index & 1 == 1);
         journals.for_each(|(_, device)| device.role = JOURNAL.into());
-        let gone = |index: usize| layer.members.gone >> index & 1 == 1;
+        let gone = |index: usize| layer.members.gone.contains(index as u8);
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
         removed.for_each(|(_, device)| device.health = REMOVED.into());
         let spare = self.devices.iter_mut().enumerate();
-        let spare = spare.filter(|(index, _)| layer.members.spare >> index & 1 == 1);
+        let spare = spare.filter(|(index, _)| layer.members.spare.contains(*index as u8));
         spare.for_each(|(_, device)| device.role = SPARE.into());
         self.degraded = self.devices.iter().any(DeviceStatus::is_away);
     }
@@ -357,7 +357,7 @@ impl Status {
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.notes.extend(news.events.notes());
-        status.notes.extend(self.of_lost(snapshot.members.lost()));
+        status.notes.extend(self.of_lost(snapshot.members.lost().to_bits()));
         snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
@@ -367,7 +367,7 @@ impl Status {
             device.written_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
             let is_in = |set: u16| set >> index & 1 == 1;
-            let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing);
+            let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing.to_bits());
             let member = snapshot.members.get(index as u8);
             let word = match (member.state.is_lost(), errors) {
                 (true, _) if is_in(news.faulted) => FAULTED,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hostftl_core::DeviceSet;
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
@@ -149,7 +150,7 @@ impl Keeper {
         roster: Roster,
         layer: &LayerConfig,
         driver: &Driver<AnyLayer>,
-        fresh: u16,
+        fresh: DeviceSet,
         waker: Arc<Waker>,
         news: &Arc<Mutex<Quiet>>,
     ) -> Result<Option<Self>, IoError> {

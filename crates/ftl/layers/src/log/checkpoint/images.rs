@@ -44,8 +44,8 @@ impl Images {
     /// one that was to come can't be read, stays open until the next checkpoint.
     pub(crate) fn begins(&self, devices: &Devices) -> Option<Begin> {
         let At { segment, slot, sector } = self.at?;
-        let members = self.stripe.members();
-        let ahead = Some((self.ahead, devices.stripe(self.ahead).members()));
+        let members = self.stripe.members().to_bits();
+        let ahead = Some((self.ahead, devices.stripe(self.ahead).members().to_bits()));
         Some(Begin { segment, slot, sector, members, ahead })
     }
 
@@ -221,9 +221,9 @@ impl Checkpoint {
             last_sectors: sectors(chunks - 1),
             chunks: chunks as u8,
             stream: MAP,
-            members: self.images.stripe.members(),
-            next_members: media.devices.stripe(self.images.ahead).members(),
-            lacking: media.devices.membership().told(at.segment).1,
+            members: self.images.stripe.members().to_bits(),
+            next_members: media.devices.stripe(self.images.ahead).members().to_bits(),
+            lacking: media.devices.membership().told(at.segment).1.to_bits(),
         };
         self.images.seq = seq;
         self.images.segment = at.segment;

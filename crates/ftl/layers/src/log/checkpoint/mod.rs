@@ -16,7 +16,7 @@ pub(in crate::log) mod snapshot;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{BLOCK, Command, Event, MetaBuf};
+use hostftl_core::{BLOCK, Command, DeviceSet, Event, MetaBuf};
 use hostftl_format::log::{Place, Root, page_seed};
 
 use crate::planted::{Bug, planted};
@@ -86,7 +86,7 @@ pub(super) struct Checkpoint {
     roots: Roots,
     wanted: bool,
     /// Devices that lack chunks by what the images say that are taken.
-    lacking: Option<u16>,
+    lacking: Option<DeviceSet>,
     /// Changes since the images were taken, so that a root can be known to be the last.
     begun_at: u64,
 }
@@ -337,12 +337,14 @@ impl Checkpoint {
     fn send(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         // A root whose images were taken before a device joined does not say what that lacks.
         let joined = media.devices.listed();
-        let journal = output.journal.bit();
-        let lost = media.devices.lost() & !(joined | journal) | root.lost & journal;
+        let journal = output.journal.device_set();
+        let as_it_was = DeviceSet::from_bits(root.lost) & journal;
+        let lost = ((media.devices.inactive() - (joined | journal)) | as_it_was).to_bits();
         let of_this_life = root.epoch == output.volume.life;
         let journal = if of_this_life { output.journal.newest() } else { root.journal };
-        let (out, sets) = (media.devices.begin_to_tell(&root), media.devices.membership().sets());
-        let (known, directories) = (media.devices.known(), self.layout.tree.directories);
+        let out = media.devices.begin_to_tell(&root).to_bits();
+        let sets = media.devices.membership().sets().map(DeviceSet::to_bits);
+        let (known, directories) = (media.devices.known().to_bits(), self.layout.tree.directories);
         let root = Root { lost, out, sets, journal, known, directories, ..root };
         self.send_root(root, &mut media.devices, cx);
     }
@@ -381,10 +383,10 @@ impl Checkpoint {
         if let Some(lacking) = self.lacking.take() {
             media.devices.told_lacking(lacking);
         }
-        output.journal.told(self.root.lost);
-        let lost = media.devices.lost();
-        media.devices.told(&self.root, output.journal.bit());
-        if lost & !media.devices.lost() != 0 {
+        output.journal.told(DeviceSet::from_bits(self.root.lost));
+        let lost = media.devices.inactive();
+        media.devices.told(&self.root, output.journal.device_set());
+        if !lost.is_within(media.devices.inactive()) {
             media.segments.try_again();
         }
         if cx.life() != Life::Starting {

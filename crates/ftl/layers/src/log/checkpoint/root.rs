@@ -75,7 +75,7 @@ impl Checkpoint {
             let tops = self.top.iter().map(|&(place, crc)| {
                 let sound = layout.admits_image(place);
                 let segment = sound.then(|| layout.segment_of(place.byte()));
-                let of = |segment: u32| devices.membership().told(segment).0;
+                let of = |segment: u32| devices.membership().told(segment).0.to_bits();
                 (place, crc, segment.map_or(0, of))
             });
             log::emit_root(&mut buf, &self.uuid, at, &root, tops);

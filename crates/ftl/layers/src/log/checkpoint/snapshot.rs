@@ -3,7 +3,7 @@
 //!
 //! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
 
-use hostftl_core::{MAX_TOUCH, MetaBuf};
+use hostftl_core::{DeviceSet, MAX_TOUCH, MetaBuf};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place, Root, SETS, STREAMS};
 
 use crate::log::checkpoint::{Checkpoint, Phase};
@@ -113,7 +113,7 @@ impl Checkpoint {
             replay_from: output.durability.next(),
             durable: 0,
             generation: pages.generation(),
-            lost: output.journal.unneeded(),
+            lost: output.journal.unneeded().to_bits(),
             out: 0,
             known: 0,
             directories: self.layout.tree.directories,
@@ -160,7 +160,8 @@ impl Checkpoint {
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
             let (members, lacking) = media.devices.membership().told(segment);
-            let lacking = if planted(Bug::LackUntold) { 0 } else { lacking };
+            let lacking = if planted(Bug::LackUntold) { DeviceSet::EMPTY } else { lacking };
+            let (members, lacking) = (members.to_bits(), lacking.to_bits());
             let newest = media.devices.membership().newest(segment);
             Counted { grains: media.segments.count(segment), members, lacking, newest }
         });

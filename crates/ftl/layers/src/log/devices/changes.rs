@@ -6,16 +6,15 @@
 //! - A device has left when a durable root says that nothing lies on it and replay needs nothing of
 //!   it. From then on it is lost for good.
 
-use hostftl_core::{Member, MemberRole, MemberState};
+use hostftl_core::{DeviceSet, Member, MemberRole, MemberState};
 
 use super::Devices;
-use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
 impl Devices {
     /// Leaves a device out because an operator wants that.
     pub(crate) fn leave_out(&mut self, device: u8) {
-        self.lose(1 << device);
+        self.lose(DeviceSet::of(device));
         self.members.plan(device, true);
     }
 
@@ -34,16 +33,16 @@ impl Devices {
     /// that says what they lack. Whether there are any.
     pub(crate) fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
         let fresh = self.newcomers.join(self.untrusted());
-        let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
-        for device in bits(lacks) {
-            let is_back = self.members.get(device as u8).state == MemberState::Returning;
+        let lacks = if planted(Bug::NewcomerWhole) { DeviceSet::EMPTY } else { fresh };
+        for device in lacks {
+            let is_back = self.members.get(device).state == MemberState::Returning;
             match self.newcomers.last_row(device).filter(|_| is_back) {
                 Some(_) if planted(Bug::ReturnerWhole) => {}
-                Some(has) => self.membership.begin_again(device as u8, has, &may_get),
-                None => self.membership.begin_anew(device as u8),
+                Some(has) => self.membership.begin_again(device, has, &may_get),
+                None => self.membership.begin_anew(device),
             }
         }
-        fresh != 0
+        !fresh.is_empty()
     }
 
     /// Images are begun for a root that tells what those lack that get roots, or tells nothing.
@@ -52,7 +51,7 @@ impl Devices {
     }
 
     /// Those that came and that a root which is written now says are not lost.
-    pub(crate) fn listed(&self) -> u16 {
+    pub(crate) fn listed(&self) -> DeviceSet {
         self.newcomers.listed()
     }
 
@@ -101,13 +100,13 @@ impl Devices {
     }
 
     fn may_come(&self, device: u8) -> bool {
-        self.has_lost(device) && self.is_told() && self.membership.is_complete()
+        self.is_inactive(device) && self.is_told() && self.membership.is_complete()
     }
 
     /// A device failed again that had come.
     pub(crate) fn stop_joining(&mut self, device: u8) {
-        let came = self.untrusted() & 1 << device;
-        if came != 0 {
+        let came = self.untrusted() & DeviceSet::of(device);
+        if !came.is_empty() {
             self.members.change(device, MemberState::Lost);
             self.newcomers.end(came);
             self.note_rebuilt();
@@ -116,15 +115,15 @@ impl Devices {
     }
 
     /// From now on these belong, if they did not.
-    pub(super) fn enter(&mut self, devices: u16) {
+    pub(super) fn enter(&mut self, devices: DeviceSet) {
         let new = self.newcomers.enter(devices);
-        self.belong(new & !self.spare());
+        self.belong(new - self.spare());
     }
 
     /// Something may lie on these from now on, when roots say so.
-    fn belong(&mut self, devices: u16) {
+    fn belong(&mut self, devices: DeviceSet) {
         self.membership.enter(devices);
-        self.widens |= devices != 0;
+        self.widens |= !devices.is_empty();
     }
 
     /// Lets a spare take the place of a lost device that has none yet, which leaves. A device that
@@ -132,35 +131,35 @@ impl Devices {
     pub(crate) fn take_spare(&mut self) {
         let all = self.membership.all();
         let planned = self.members.set(|member| member.planned);
-        let lost = self.lost() & all & !(self.leaving() | self.untrusted() | planned);
-        let ready = self.spare() & !(self.lost() | self.newcomers.entering());
+        let lost = (self.inactive() & all) - (self.leaving() | self.untrusted() | planned);
+        let ready = self.spare() - (self.inactive() | self.newcomers.entering());
         let (lengths, parity) = (&self.layout.lengths, self.layout.parity);
-        let pairs = bits(lost).flat_map(|old| bits(ready).map(move |new| (old, new)));
-        let fits = |(old, new): &(usize, usize)| lengths.covers(*new, *old, all, parity);
+        let pairs = lost.iter().flat_map(|old| ready.iter().map(move |new| (old, new)));
+        let fits = |(old, new): &(u8, u8)| lengths.covers(*new, *old, all, parity);
         if self.membership.is_complete()
             && let Some((old, new)) = pairs.into_iter().find(fits)
         {
-            self.members.assign(old as u8, MemberRole::Leaving);
+            self.members.assign(old, MemberRole::Leaving);
             if !planted(Bug::SpareTwice) {
-                self.members.assign(new as u8, MemberRole::Data);
+                self.members.assign(new, MemberRole::Data);
             }
-            self.belong(1 << new);
+            self.belong(DeviceSet::of(new));
         }
     }
 
     /// Devices that are kept to take the place of a lost one.
-    pub(crate) fn spare(&self) -> u16 {
+    pub(crate) fn spare(&self) -> DeviceSet {
         self.members.spares()
     }
 
     /// Devices that were removed: nothing lies on them, and they are not used any more.
-    pub(crate) fn gone(&self) -> u16 {
+    pub(crate) fn gone(&self) -> DeviceSet {
         self.members.removed()
     }
 
     /// Devices that are to be removed.
     #[inline]
-    pub(crate) fn leaving(&self) -> u16 {
+    pub(crate) fn leaving(&self) -> DeviceSet {
         self.members.leaving()
     }
 
@@ -187,12 +186,13 @@ mod tests {
 
     use super::*;
     use crate::log::layout::Layout;
+    use crate::log::stripe::set;
 
-    fn four(fresh: u16, leaving: u16) -> Devices {
+    fn four(fresh: DeviceSet, leaving: DeviceSet) -> Devices {
         let layout = Layout { parity: 1, ..Layout::example(4) };
         let infos = core::array::from_fn::<_, 4, _>(|_| DeviceInfo::block(1 << 16, 8));
         let members = crate::Members { fresh, leaving, ..crate::Members::default() };
-        Devices::new(layout, members.states(0), 1, &infos)
+        Devices::new(layout, members.states(set(0)), 1, &infos)
     }
 
     fn root(lost: u16, out: u16, known: u16) -> Root {
@@ -201,91 +201,104 @@ mod tests {
 
     #[test]
     fn a_device_that_comes_belongs_when_a_root_says_so() {
-        let mut it = four(0b1000, 0);
+        let mut it = four(set(0b1000), set(0));
         it.found(&root(0, 0, 0b0111));
         it.found_all();
-        assert_eq!((it.membership().all(), it.known()), (0b0111, 0b0111));
-        assert!(it.may_lose() == 1 && it.join(|_| true) && it.joining() == 0b1000);
-        assert!(!it.choose(|_| true) && it.membership().current().members() == 0b0111);
+        assert_eq!((it.membership().all(), it.known()), (set(0b0111), set(0b0111)));
+        assert!(it.may_lose() == 1 && it.join(|_| true) && it.joining() == set(0b1000));
+        assert!(!it.choose(|_| true) && it.membership().current().members() == set(0b0111));
         assert!(it.is_entering() && it.is_widening(), "its room is on its way");
         it.list_joining(true);
-        it.told(&root(0, 0b1000, 0b0111), 0);
-        assert_eq!((it.membership().all(), it.known(), it.lost()), (0b1111, 0b1111, 0));
+        it.told(&root(0, 0b1000, 0b0111), set(0));
+        assert_eq!(
+            (it.membership().all(), it.known(), it.inactive()),
+            (set(0b1111), set(0b1111), set(0))
+        );
         assert!(!it.choose(|_| true), "a root says still that nothing lies there");
         assert!(!it.is_entering() && it.is_widening());
         let out = it.begin_to_tell(&root(0, 0, 0));
-        it.told(&root(0, out, 0b1111), 0);
+        it.told(&root(0, out.to_bits(), 0b1111), set(0));
         assert!(it.choose(|_| true) && it.membership().current().width() == 3 && it.is_as_made());
         assert!(!it.is_widening(), "segments are opened there");
     }
 
     #[test]
     fn a_spare_takes_the_place_of_a_lost_device_once() {
-        let layout = Layout { parity: 1, members: 0b0111, stay: 0b0111, ..Layout::example(4) };
-        let members = crate::Members { spare: 0b1000, ..crate::Members::default() };
-        let mut it = Devices::new(layout, members.states(0), 1, &[]);
+        let layout =
+            Layout { parity: 1, members: set(0b0111), stay: set(0b0111), ..Layout::example(4) };
+        let members = crate::Members { spare: set(0b1000), ..crate::Members::default() };
+        let mut it = Devices::new(layout, members.states(set(0)), 1, &[]);
         it.found(&root(0, 0b1000, 0b1111));
         it.found_all();
         it.take_spare();
-        assert!(it.is_out_told() && it.spare() == 0b1000 && it.may_lose() == 1, "none is lost");
-        it.lose(0b0001);
+        assert!(
+            it.is_out_told() && it.spare() == set(0b1000) && it.may_lose() == 1,
+            "none is lost"
+        );
+        it.lose(set(0b0001));
         it.take_spare();
-        assert_eq!((it.spare(), it.leaving(), it.membership().all()), (0, 0b0001, 0b1111));
-        it.lose(0b0001);
+        assert_eq!(
+            (it.spare(), it.leaving(), it.membership().all()),
+            (set(0), set(0b0001), set(0b1111))
+        );
+        it.lose(set(0b0001));
         it.take_spare();
-        assert_eq!(it.leaving(), 0b0001);
-        it.told(&root(0b0001, 0b1000, 0b1111), 0);
+        assert_eq!(it.leaving(), set(0b0001));
+        it.told(&root(0b0001, 0b1000, 0b1111), set(0));
         assert!(!it.choose(|_| true), "a root says still that nothing lies on the spare");
         let out = it.begin_to_tell(&root(0, 0, 0));
-        assert_eq!(out, 0b0001);
-        it.told(&root(0b0001, 0, 0b1111), 0);
-        assert!(it.choose(|_| true) && it.membership().current().members() == 0b1110);
-        it.told(&root(0b0001, 0b0001, 0b1111), 0);
-        assert_eq!((it.gone(), it.may_lose()), (0b0001, 1));
+        assert_eq!(out, set(0b0001));
+        it.told(&root(0b0001, 0, 0b1111), set(0));
+        assert!(it.choose(|_| true) && it.membership().current().members() == set(0b1110));
+        it.told(&root(0b0001, 0b0001, 0b1111), set(0));
+        assert_eq!((it.gone(), it.may_lose()), (set(0b0001), 1));
     }
 
     #[test]
     fn rows_lie_on_lost_devices_that_have_something_and_on_no_others() {
         let layout = Layout { parity: 2, ..Layout::example(4) };
-        let members = crate::Members { missing: 0b0111, ..crate::Members::default() };
-        let mut it = Devices::new(layout, members.states(0), 2, &[]);
+        let members = crate::Members { missing: set(0b0111), ..crate::Members::default() };
+        let mut it = Devices::new(layout, members.states(set(0)), 2, &[]);
         it.found(&root(0b0111, 0, 0b1111));
-        it.membership_mut().claim(3, 0b1110, 0);
+        it.membership_mut().claim(3, set(0b1110), set(0));
         it.found_all();
         for _ in 0..3 {
             it.choose(|_| true);
             let out = it.begin_to_tell(&root(0, 0, 0));
-            assert_eq!((it.membership().current().members(), out), (0b1110, 0b0001));
-            it.told(&root(0b0111, out, 0b1111), 0);
+            assert_eq!((it.membership().current().members(), out), (set(0b1110), set(0b0001)));
+            it.told(&root(0b0111, out.to_bits(), 0b1111), set(0));
         }
         assert_eq!(it.may_lose(), 0, "two are lost");
     }
 
     #[test]
     fn another_device_comes_while_the_volume_is_served() {
-        let mut it = four(0, 0);
+        let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
-        it.membership_mut().claim(3, 0b1111, 0);
+        it.membership_mut().claim(3, set(0b1111), set(0));
         it.found_all();
-        it.lose(0b0100);
-        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.lose(set(0b0100));
+        it.told(&root(0b0100, 0, 0b1111), set(0));
         it.replaced(2, true);
-        assert_eq!((it.untrusted(), it.joining(), it.lost()), (0b0100, 0b0100, 0b0100));
+        assert_eq!(
+            (it.untrusted(), it.joining(), it.inactive()),
+            (set(0b0100), set(0b0100), set(0b0100))
+        );
         assert!(it.takes_roots(2) && it.is_missing_on(3, 2) && it.may_lose() == 0);
-        it.told(&root(0b0100, 0, 0b1111), 0);
-        assert_eq!(it.lost(), 0b0100, "that root was begun before");
+        it.told(&root(0b0100, 0, 0b1111), set(0));
+        assert_eq!(it.inactive(), set(0b0100), "that root was begun before");
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), 0);
-        assert_eq!((it.untrusted(), it.lost(), it.exposed()), (0, 0, 1));
+        it.told(&root(0, 0, 0b1111), set(0));
+        assert_eq!((it.untrusted(), it.inactive(), it.exposed()), (set(0), set(0), 1));
         assert!(it.is_missing_on(3, 2), "it is made anew yet");
     }
 
     #[test]
     fn a_segment_is_filled_where_all_its_members_are_there_and_moves_where_one_is_lost() {
-        let mut it = four(0, 0);
+        let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         for (segment, members) in [(3, 0b1111), (4, 0b1110), (5, 0b1111)] {
-            assert!(it.membership_mut().claim(segment, members, 0b0100));
+            assert!(it.membership_mut().claim(segment, set(members), set(0b0100)));
         }
         it.found_all();
         it.membership_mut().has_row(5, 9);
@@ -301,46 +314,46 @@ mod tests {
 
     #[test]
     fn a_root_lets_no_device_join_that_came_since_its_images_were_begun() {
-        let mut it = four(0, 0);
+        let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
-        it.lose(0b0100);
-        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.lose(set(0b0100));
+        it.told(&root(0b0100, 0, 0b1111), set(0));
         it.replaced(2, true);
         it.list_joining(true);
         // It fails again while the root is written that lets it join, and another takes its place.
         it.stop_joining(2);
         it.replaced(2, true);
-        assert_eq!(it.listed(), 0);
-        it.told(&root(0, 0, 0b1111), 0);
-        assert_eq!((it.lost(), it.joining(), it.is_told()), (0b0100, 0b0100, false));
+        assert!(it.listed().is_empty());
+        it.told(&root(0, 0, 0b1111), set(0));
+        assert_eq!((it.inactive(), it.joining(), it.is_told()), (set(0b0100), set(0b0100), false));
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), 0);
-        assert_eq!((it.lost(), it.joining()), (0, 0));
+        it.told(&root(0, 0, 0b1111), set(0));
+        assert_eq!((it.inactive(), it.joining()), (set(0), set(0)));
     }
 
     #[test]
     fn a_device_that_is_back_while_the_volume_is_served_lacks_what_is_newer() {
-        let mut it = four(0, 0);
+        let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         for (segment, seq) in [(3, 10), (4, 20), (5, 10)] {
-            it.membership_mut().claim(segment, 0b1111, 0);
+            it.membership_mut().claim(segment, set(0b1111), set(0));
             it.membership_mut().has_row(segment, seq);
         }
         it.found_all();
-        it.lose(0b0100);
-        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.lose(set(0b0100));
+        it.told(&root(0b0100, 0, 0b1111), set(0));
         it.returned(2, 15, |segment| segment == 5);
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), 0);
+        it.told(&root(0, 0, 0b1111), set(0));
         let lacks = [3, 4, 5].map(|segment| it.is_missing_on(segment, 2));
-        assert_eq!((it.lost(), lacks), (0, [false, true, true]));
+        assert_eq!((it.inactive(), lacks), (set(0), [false, true, true]));
     }
 
     #[test]
     #[should_panic(expected = "known to be lost")]
     fn no_device_comes_in_the_place_of_one_that_works() {
-        let mut it = four(0, 0);
+        let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
         it.replaced(2, false);
@@ -348,43 +361,46 @@ mod tests {
 
     #[test]
     fn a_device_that_has_left_is_out_though_it_was_wanted_again() {
-        let mut it = four(0, 0b0010);
+        let mut it = four(set(0), set(0b0010));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
         assert!(it.choose(|_| true));
         let out = it.begin_to_tell(&root(0, 0, 0));
-        assert!(out == 0b0010 && !it.choose(|set| set.count_ones() == 4), "it is told already");
-        it.told(&root(0, out, 0b1111), 0);
-        assert_eq!((it.gone(), it.begin_to_tell(&root(0b0010, 0, 0))), (0b0010, 0b0010));
+        assert!(out == set(0b0010) && !it.choose(|set| set.len() == 4), "it is told already");
+        it.told(&root(0, out.to_bits(), 0b1111), set(0));
+        assert_eq!((it.gone(), it.begin_to_tell(&root(0b0010, 0, 0))), (set(0b0010), set(0b0010)));
     }
 
     #[test]
     fn a_device_leaves_when_nothing_lies_on_it() {
-        let mut it = four(0, 0b0010);
+        let mut it = four(set(0), set(0b0010));
         it.found(&root(0, 0, 0b1111));
-        it.membership_mut().claim(3, 0b1111, 0);
+        it.membership_mut().claim(3, set(0b1111), set(0));
         it.found_all();
         assert!(!it.choose(|_| false), "there is no room");
-        assert!(it.choose(|_| true) && it.membership().current().members() == 0b1101);
+        assert!(it.choose(|_| true) && it.membership().current().members() == set(0b1101));
         assert_eq!((it.next_exposed(|_| true, |_| false), it.to_move()), (Some(3), 1));
         let out = it.begin_to_tell(&root(0, 0, 0));
-        it.told(&root(0, out, 0b1111), 0);
-        assert_eq!((it.gone(), it.is_out_told()), (0, true));
+        it.told(&root(0, out.to_bits(), 0b1111), set(0));
+        assert_eq!((it.gone(), it.is_out_told()), (set(0), true));
         it.membership_mut().release(3);
         assert!(!it.is_out_told());
         let begin = Begin { segment: 3, slot: 0, sector: 0, members: 0b0010, ahead: None };
         let mut replays = root(0, 0, 0b1111);
         replays.streams[0] = Some(begin);
-        assert_eq!(it.begin_to_tell(&replays), 0, "replay would look there");
-        it.told(&replays, 0);
+        assert_eq!(it.begin_to_tell(&replays), set(0), "replay would look there");
+        it.told(&replays, set(0));
         assert!(it.is_out_told() && it.is_replay_outdated());
-        it.told(&root(0, 0, 0b1111), 0);
+        it.told(&root(0, 0, 0b1111), set(0));
         let out = it.begin_to_tell(&root(0, 0, 0));
-        assert_eq!(out, 0b0010);
-        it.told(&root(0, out, 0b1111), 0);
-        assert_eq!((it.gone(), it.lost(), it.membership().all()), (0b0010, 0b0010, 0b1101));
+        assert_eq!(out, set(0b0010));
+        it.told(&root(0, out.to_bits(), 0b1111), set(0));
+        assert_eq!(
+            (it.gone(), it.inactive(), it.membership().all()),
+            (set(0b0010), set(0b0010), set(0b1101))
+        );
         assert!(!it.is_told(), "a root has to say that it is lost");
-        it.told(&root(0b0010, out, 0b1111), 0);
+        it.told(&root(0b0010, out.to_bits(), 0b1111), set(0));
         assert!(it.is_told() && it.is_as_made() && it.may_lose() == 1);
     }
 }

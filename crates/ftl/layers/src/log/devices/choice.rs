@@ -1,7 +1,8 @@
 //! On which devices segments are opened, and what has to move because of that.
 
+use hostftl_core::DeviceSet;
+
 use super::Devices;
-use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
 impl Devices {
@@ -9,43 +10,48 @@ impl Devices {
     /// `fits` on them; else on those that leave too; else on as few as possible that are lost as
     /// well, for which parity makes up. They are, when no root says that nothing lies there.
     /// Whether that is new.
-    pub(crate) fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
+    pub(crate) fn choose(&mut self, fits: impl Fn(DeviceSet) -> bool) -> bool {
         let all = self.membership.all();
-        let good = all & !self.lost();
-        let may = |set: u16| {
-            let enough = set.count_ones() > u32::from(self.layout.parity);
+        let good = all - self.inactive();
+        let may = |set: DeviceSet| {
+            let enough = set.len() > u32::from(self.layout.parity);
             enough && (set == all || fits(set))
         };
         let stays = self.staying();
-        self.wanted = match self.lost() & all {
+        self.wanted = match self.inactive() & all {
             _ if may(stays) => stays,
-            0 => good,
+            DeviceSet::EMPTY => good,
             lost => self.with_lost(good, lost, may),
         };
         let told =
-            self.wanted & (self.told.out | self.told.telling) == 0 || planted(Bug::OpenedUntold);
+            !self.wanted.overlaps(self.told.out | self.told.telling) || planted(Bug::OpenedUntold);
         self.widens &= !told;
         told && self.membership.choose(self.wanted)
     }
 
     /// The devices that are good and are not to leave.
-    pub(crate) fn staying(&self) -> u16 {
-        self.membership.all() & !self.lost() & !self.leaving()
+    pub(crate) fn staying(&self) -> DeviceSet {
+        self.membership.all() - self.inactive() - self.leaving()
     }
 
     /// Where segments are to be opened, as far as was chosen last.
-    pub(crate) fn wanted(&self) -> u16 {
+    pub(crate) fn wanted(&self) -> DeviceSet {
         self.wanted
     }
 
     /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
     /// more than parity makes up for.
-    fn with_lost(&self, good: u16, lost: u16, may: impl Fn(u16) -> bool) -> u16 {
+    fn with_lost(
+        &self,
+        good: DeviceSet,
+        lost: DeviceSet,
+        may: impl Fn(DeviceSet) -> bool,
+    ) -> DeviceSet {
         // Those on which something lies come first: parity makes up for them as it is.
-        let lies = |device: &usize| !self.membership.is_out(*device as u8);
-        let needed = bits(lost).filter(lies).fold(0, |set, device| set | 1 << device);
-        let lost = bits(needed).chain(bits(lost & !needed)).take(self.layout.parity.into());
-        lost.fold(good, |set, device| if may(set) { set } else { set | 1 << device })
+        let lies = |device: &u8| !self.membership.is_out(*device);
+        let needed = lost.iter().filter(lies).collect::<DeviceSet>();
+        let lost = needed.iter().chain(lost - needed).take(self.layout.parity.into());
+        lost.fold(good, |set, device| if may(set) { set } else { set.with(device) })
     }
 
     /// Whether devices are on their way into the volume: their room is counted already, and nothing
@@ -56,18 +62,18 @@ impl Devices {
 
     /// Whether a root has yet to say so of one.
     pub(crate) fn is_entering(&self) -> bool {
-        self.newcomers.entering() & self.joining() & !self.spare() != 0
+        !(self.newcomers.entering() & self.joining()).is_within(self.spare())
     }
 
     /// Devices on which nothing is to lie when it can be elsewhere.
-    fn unwelcome(&self) -> u16 {
-        self.lost() | self.leaving()
+    fn unwelcome(&self) -> DeviceSet {
+        self.inactive() | self.leaving()
     }
 
     /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
     pub(crate) fn to_move(&self) -> u32 {
-        self.exposed()
-            + bits(self.leaving()).map(|device| self.membership.named(device)).sum::<u32>()
+        let leaving = self.leaving().iter();
+        self.exposed() + leaving.map(|device| self.membership.named(device)).sum::<u32>()
     }
 
     /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
@@ -75,9 +81,9 @@ impl Devices {
     pub(crate) fn is_exposed(&self, segment: u32) -> bool {
         let current = self.membership.current().members();
         let (members, lacking) = self.membership.told(segment);
-        let misses = members & self.lost() | lacking;
-        misses != 0 && current & self.lost() == 0
-            || members & self.leaving() != 0 && current & self.unwelcome() == 0
+        let misses = members & self.inactive() | lacking;
+        !misses.is_empty() && !current.overlaps(self.inactive())
+            || members.overlaps(self.leaving()) && !current.overlaps(self.unwelcome())
     }
 
     /// Whether chunks are made where they belong. In a zone nothing is written before the pointer.
@@ -100,7 +106,7 @@ impl Devices {
         let segment = self.membership.next_lacking(|it, segment| {
             is_filled(it.told(segment), unwelcome) && fits(segment, it.newest(segment))
         })?;
-        Some((segment, self.membership.told(segment).1.trailing_zeros() as u8))
+        Some((segment, self.membership.told(segment).1.first()?))
     }
 
     /// The next segment that is exposed, and that `fits`, but for those that are to be filled and
@@ -110,9 +116,9 @@ impl Devices {
         fits: impl Fn(u32) -> bool,
         can_be: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let (lost, leaving) = (self.lost(), self.leaving());
+        let (lost, leaving) = (self.inactive(), self.leaving());
         let current = self.membership.current().members();
-        if current & lost != 0 {
+        if current.overlaps(lost) {
             return None;
         }
         let (unwelcome, can_fill) = (self.unwelcome(), self.can_fill());
@@ -120,14 +126,15 @@ impl Devices {
         let missing = self.membership.next_missing(lost, |it, segment| {
             fits(segment) && !(is_filled(it.told(segment), unwelcome) && may_be(segment))
         });
-        match current & leaving {
-            0 => missing.or_else(|| self.membership.next_on(leaving, fits)),
-            _ => missing,
+        if current.overlaps(leaving) {
+            missing
+        } else {
+            missing.or_else(|| self.membership.next_on(leaving, fits))
         }
     }
 }
 
 /// Whether of such members, some of which lack their chunks, all are there and stay.
-fn is_filled((members, lacking): (u16, u16), unwelcome: u16) -> bool {
-    lacking != 0 && members & unwelcome == 0
+fn is_filled((members, lacking): (DeviceSet, DeviceSet), unwelcome: DeviceSet) -> bool {
+    !lacking.is_empty() && !members.overlaps(unwelcome)
 }

@@ -14,17 +14,14 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Event, Nanos, Refusal};
+use hostftl_core::{DeviceSet, Event, Nanos, Refusal};
 
 use super::Devices;
 use crate::kit::Life;
 use crate::log::ops::Cx;
 use crate::log::segments::Segments;
-use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
-/// The place of a bit for damage of which the device is not known: data and parity do not fit.
-const SOMEWHERE: u32 = 1 << 16;
 /// The count of faults restarts after this time.
 const WINDOW: Nanos = 600_000_000_000;
 /// With this many faults a device is failing.
@@ -43,25 +40,39 @@ struct Faults {
     place: Option<u64>,
 }
 
-/// See the module text. Devices are sets of bits.
+/// Where damage is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Damage {
+    devices: DeviceSet,
+    /// Whether there is some of which the device is not known: data and parity do not fit.
+    is_somewhere: bool,
+}
+
+impl Damage {
+    fn is_none(self) -> bool {
+        self.devices.is_empty() && !self.is_somewhere
+    }
+}
+
+/// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// After this many faults a device is given up; 0 for never.
     limit: u32,
     faults: [Faults; 16],
-    /// Devices with damage that may not be moved yet, and [`SOMEWHERE`].
-    found: u32,
-    /// Devices whose damaged data was moved, and the roots that were begun by then.
-    moved: Option<(u32, u64)>,
+    /// Damage that may not be moved yet.
+    found: Damage,
+    /// Damage that was moved, and the roots that were begun by then.
+    moved: Option<(Damage, u64)>,
     /// Flaws that could not be moved, as [`Segments::unrepaired`] counts them.
     unrepaired: u64,
-    failing: u16,
+    failing: DeviceSet,
     /// Devices that had damage before a restart.
-    doubted: u16,
+    doubted: DeviceSet,
     /// Failing devices for which an event was sent.
-    reported: u16,
+    reported: DeviceSet,
     /// Failing devices that are to be given up.
-    due: u16,
+    due: DeviceSet,
     /// Segments with damage that was found before their valid data was known.
     at_start: Vec<u32>,
 }
@@ -70,7 +81,7 @@ impl Health {
     /// Sets the number of faults after which a device is given up; 0 for never.
     pub(crate) fn set_limit(&mut self, limit: u16) {
         self.limit = limit.into();
-        self.due = 0;
+        self.due = DeviceSet::EMPTY;
     }
 
     /// The same.
@@ -79,44 +90,48 @@ impl Health {
     }
 
     /// Devices that failed repeatedly.
-    pub(crate) fn failing(&self) -> u16 {
+    pub(crate) fn failing(&self) -> DeviceSet {
         self.failing
     }
 
     /// Devices with data that is, or may be, damaged.
-    pub(crate) fn damaged(&self) -> u16 {
-        self.failing | self.doubted | self.unrepaired_sets() as u16
+    pub(crate) fn damaged(&self) -> DeviceSet {
+        self.failing | self.doubted | self.unrepaired().devices
     }
 
     /// Whether damage is not repaired durably yet.
     pub(crate) fn is_unrepaired(&self) -> bool {
-        self.unrepaired_sets() != 0
+        !self.unrepaired().is_none()
     }
 
-    fn unrepaired_sets(&self) -> u32 {
-        self.found | self.moved.map_or(0, |(devices, _)| devices)
+    fn unrepaired(&self) -> Damage {
+        let moved = self.moved.map_or(Damage::default(), |(damage, _)| damage);
+        Damage {
+            devices: self.found.devices | moved.devices,
+            is_somewhere: self.found.is_somewhere || moved.is_somewhere,
+        }
     }
 
     /// A device had damage before a restart, or had failed repeatedly.
     pub(crate) fn doubt(&mut self, device: u8, is_failing: bool) {
-        self.doubted |= 1 << device;
-        self.failing |= u16::from(is_failing) << device;
+        self.doubted.insert(device);
+        self.failing |= DeviceSet::of_if(is_failing, device);
         self.reported |= self.failing;
     }
 
     /// A stripe has damage, and it is not known on which device.
     pub(crate) fn note_somewhere(&mut self) {
-        self.found |= SOMEWHERE;
+        self.found.is_somewhere = true;
     }
 
     /// Whether nothing is to be repaired, and no device to be given up.
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.is_unrepaired() && self.due | self.failing & !self.reported == 0
+        !self.is_unrepaired() && (self.due | (self.failing - self.reported)).is_empty()
     }
 
     /// Records a fault.
     fn note(&mut self, device: u8, place: u64, now: Nanos) {
-        self.found |= 1 << device;
+        self.found.devices.insert(device);
         let faults = &mut self.faults[usize::from(device)];
         if faults.place == Some(place) {
             return;
@@ -130,8 +145,8 @@ impl Health {
         (faults.count, faults.place) = (faults.count + 1, Some(place));
         let count = faults.count;
         let is_due = self.limit > 0 && count >= self.limit;
-        self.due |= u16::from(is_due) << device;
-        self.failing |= u16::from(count >= FAILING || is_due) << device;
+        self.due |= DeviceSet::of_if(is_due, device);
+        self.failing |= DeviceSet::of_if(count >= FAILING || is_due, device);
     }
 
     /// A segment has damage on a device, and its valid data is not known yet.
@@ -139,7 +154,7 @@ impl Health {
         if self.at_start.len() < AT_START {
             self.at_start.push(segment)
         } else {
-            self.failing |= 1 << device
+            self.failing.insert(device)
         }
     }
 
@@ -150,12 +165,12 @@ impl Health {
         }
         if segments.unrepaired() > self.unrepaired {
             // The damage stays where it is.
-            self.failing |= self.found as u16;
+            self.failing |= self.found.devices;
             self.unrepaired = segments.unrepaired();
         }
         let reuse = segments.reuse();
         self.moved = self.moved.filter(|(_, roots)| !reuse.is_behind_root(*roots));
-        if segments.flawed() == 0 && self.moved.is_none() && self.found != 0 {
+        if segments.flawed() == 0 && self.moved.is_none() && !self.found.is_none() {
             self.moved = Some((core::mem::take(&mut self.found), reuse.roots()));
         }
         self.moved.is_some()
@@ -164,10 +179,10 @@ impl Health {
     /// Forgets the faults of a device: an operator has acknowledged them, or it is another one.
     pub(crate) fn clear(&mut self, device: u8) {
         self.faults[usize::from(device)] = Faults::default();
-        self.failing &= !(1 << device);
-        self.doubted &= !(1 << device);
+        self.failing.remove(device);
+        self.doubted.remove(device);
         self.reported &= self.failing;
-        self.due &= !(1 << device);
+        self.due.remove(device);
     }
 
     /// A scrub has verified all data, and its repairs are durable.
@@ -177,11 +192,12 @@ impl Health {
 
     /// These devices are lost. One that comes back is still failing, but its count of faults
     /// restarts.
-    pub(super) fn lose(&mut self, devices: u16) {
-        for device in bits(devices) {
-            self.faults[device] = Faults::default();
+    pub(super) fn lose(&mut self, devices: DeviceSet) {
+        for device in devices {
+            self.faults[usize::from(device)] = Faults::default();
         }
-        (self.found, self.due) = (self.found & !u32::from(devices), self.due & !devices);
+        self.found.devices -= devices;
+        self.due -= devices;
     }
 }
 
@@ -204,7 +220,7 @@ impl Devices {
 
     /// Records that data at sector `lba` of a device cannot be read, or is wrong.
     pub(crate) fn note_fault(&mut self, device: u8, lba: u64, cx: &mut Cx) {
-        if self.has_lost(device) {
+        if self.is_inactive(device) {
             return;
         }
         let place = lba / u64::from(self.layout.chunk);
@@ -215,17 +231,16 @@ impl Devices {
 
     /// Devices that are counted as missing because of known damage, and how many more that are not
     /// known.
-    pub(super) fn damaged(&self) -> (u16, u32) {
+    pub(super) fn damaged(&self) -> (DeviceSet, u32) {
         if planted(Bug::FailedReadsIgnored) {
-            return (0, 0);
+            return (DeviceSet::EMPTY, 0);
         }
-        let somewhere = self.health.unrepaired_sets() & SOMEWHERE != 0;
-        (self.health.damaged(), u32::from(somewhere))
+        (self.health.damaged(), self.health.unrepaired().is_somewhere.into())
     }
 
     /// Why the devices `set` may not go: the others have known damage.
-    pub(crate) fn damage_of_others(&self, set: u16) -> Refusal {
-        Refusal::Damaged(self.damaged().0 & !(set | self.lost()))
+    pub(crate) fn damage_of_others(&self, set: DeviceSet) -> Refusal {
+        Refusal::Damaged(self.damaged().0 - (set | self.inactive()))
     }
 
     /// Records which repairs are durable, and gives up a device with too many faults if all data
@@ -236,22 +251,22 @@ impl Devices {
             cx.wake();
             return waits;
         }
-        for device in bits(self.health.failing & !self.health.reported) {
-            let faults = self.health.faults[device].count;
-            cx.tell(Event::Failing { device: device as u8, faults, is_lost: false });
+        for device in self.health.failing - self.health.reported {
+            let faults = self.health.faults[usize::from(device)].count;
+            cx.tell(Event::Failing { device, faults, is_lost: false });
         }
         self.health.reported = self.health.failing;
-        let mut due = bits(self.health.due & self.membership.all() & !self.lost());
-        let spared = |device: &usize| {
-            let bit = 1 << device;
-            self.may_lose_beside(bit) > 0 && self.can_do_without(bit)
+        let due = (self.health.due & self.membership.all()) - self.inactive();
+        let spared = |device: &u8| {
+            let it = DeviceSet::of(*device);
+            self.may_lose_beside(it) > 0 && self.can_do_without(it)
         };
         if cx.life() == Life::Running
-            && let Some(device) = due.find(spared)
+            && let Some(device) = due.iter().find(spared)
         {
-            let faults = self.health.faults[device].count;
-            self.lose(1 << device);
-            cx.tell(Event::Failing { device: device as u8, faults, is_lost: true });
+            let faults = self.health.faults[usize::from(device)].count;
+            self.lose(DeviceSet::of(device));
+            cx.tell(Event::Failing { device, faults, is_lost: true });
             cx.disturb();
             cx.wake();
         }

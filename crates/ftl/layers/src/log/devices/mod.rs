@@ -19,7 +19,9 @@ mod roots;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, DeviceInfo, Event, MemberState, Members, SECTOR};
+use hostftl_core::{
+    Command, DeviceError, DeviceInfo, DeviceSet, Event, MemberState, Members, SECTOR,
+};
 #[cfg(test)]
 use hostftl_format::log::Root;
 
@@ -27,7 +29,7 @@ use crate::kit::Life;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OPS, Op, fail};
 use crate::log::segments::Segments;
-use crate::log::stripe::{Stripe, bits};
+use crate::log::stripe::Stripe;
 use crate::log::zoned::write_pointers::Pointers;
 use crate::planted::{Bug, planted};
 use health::Health;
@@ -35,18 +37,18 @@ use membership::Membership;
 use newcomers::Newcomers;
 use reclaim::Reclaim;
 
-/// What the durable root says of devices, as sets of bits.
+/// What the durable root says of devices.
 #[derive(Debug, Default)]
 struct Told {
     /// Those on which nothing lies: no parity makes up for them. All, until recovery has found that
     /// root.
-    out: u16,
+    out: DeviceSet,
     /// The same, of the root that is being written.
-    telling: u16,
+    telling: DeviceSet,
     /// Those that lack chunks by what its images say.
-    lacking: u16,
+    lacking: DeviceSet,
     /// Those on which rows that are replayed may lie.
-    replayed: u16,
+    replayed: DeviceSet,
 }
 
 /// Commands that need more than to be sent.
@@ -70,7 +72,7 @@ pub(super) struct Devices {
     /// What the durable root says.
     told: Told,
     /// Those on which segments are to be opened.
-    wanted: u16,
+    wanted: DeviceSet,
     /// What roots say of those that came.
     newcomers: Newcomers,
     /// Whether some belong for which it was not chosen yet where segments are opened.
@@ -91,13 +93,14 @@ impl Devices {
         let unsent = VecDeque::with_capacity(OPS.into());
         let reclaim = Reclaim::new(&layout, devices);
         let membership = Membership::new(&layout);
+        let out = if layout.parity > 0 { DeviceSet::ALL } else { DeviceSet::EMPTY };
         Devices {
             layout,
             membership,
             zones,
             members,
-            told: Told { out: if layout.parity > 0 { u16::MAX } else { 0 }, ..Told::default() },
-            wanted: 0,
+            told: Told { out, ..Told::default() },
+            wanted: DeviceSet::EMPTY,
             newcomers: Newcomers::default(),
             widens: false,
             most,
@@ -133,8 +136,8 @@ impl Devices {
     /// Takes a free segment for a stream.
     pub(super) fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
         let segment = segments.open(stream);
-        let members = self.membership.assign(segment, self.lost()).members();
-        let told = members & self.told.out == 0;
+        let members = self.membership.assign(segment, self.inactive()).members();
+        let told = !members.overlaps(self.told.out);
         assert!(told || planted(Bug::ProtectedEarly), "a root says that nothing lies there");
         segment
     }
@@ -156,34 +159,34 @@ impl Devices {
         &self.members
     }
 
-    /// The devices that can't be used, for whatever reason, as a set of bits.
+    /// The devices that are not used, for whatever reason.
     #[inline]
-    pub(super) fn lost(&self) -> u16 {
+    pub(super) fn inactive(&self) -> DeviceSet {
         self.members.inactive()
     }
 
-    /// Whether `device` is lost.
+    /// Whether `device` is not used.
     #[inline]
-    pub(super) fn has_lost(&self, device: u8) -> bool {
-        self.lost() >> device & 1 == 1
+    pub(super) fn is_inactive(&self, device: u8) -> bool {
+        self.inactive().contains(device)
     }
 
     /// Lost devices in whose place nothing comes, but as many of them as there is parity: nothing
     /// more can lie on them.
     #[inline]
-    pub(super) fn beyond_parity(&self) -> u16 {
-        let lost = self.lost() & self.membership.all() & !self.untrusted();
+    pub(super) fn beyond_parity(&self) -> DeviceSet {
+        let lost = (self.inactive() & self.membership.all()) - self.untrusted();
         match self.layout.parity {
-            0 => 0,
-            parity => (0..parity).fold(lost, |left, _| left & left.wrapping_sub(1)),
+            0 => DeviceSet::EMPTY,
+            parity => lost.iter().skip(parity.into()).collect(),
         }
     }
 
     /// Whether all of `set` may be lost.
-    pub(super) fn can_do_without(&self, set: u16) -> bool {
-        let needed = (self.lost() | set) & !self.told.out | self.membership.lacking();
-        needed.count_ones() <= self.most
-            && (self.lost() | set).count_ones() < self.layout.devices.into()
+    pub(super) fn can_do_without(&self, set: DeviceSet) -> bool {
+        let away = self.inactive() | set;
+        let needed = (away - self.told.out) | self.membership.lacking();
+        needed.len() <= self.most && away.len() < self.layout.devices.into()
     }
 
     /// Whether parity makes up for the zones of a segment that failed, beside what it misses. Until
@@ -191,16 +194,16 @@ impl Devices {
     pub(super) fn can_go_on_in(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
         if self.membership.is_complete() {
-            (failed | self.missing_of(segment)).count_ones() <= self.most
+            (failed | self.missing_of(segment)).len() <= self.most
         } else {
-            self.can_do_without(failed | self.lost())
+            self.can_do_without(failed | self.inactive())
         }
     }
 
     /// These devices are lost.
-    pub(super) fn lose(&mut self, set: u16) {
+    pub(super) fn lose(&mut self, set: DeviceSet) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
-        for device in bits(set).map(|device| device as u8) {
+        for device in set {
             match self.members.get(device).state {
                 MemberState::Active => self.members.change(device, MemberState::Lost),
                 state if state.is_coming() && self.newcomers.gets_roots(device) => {
@@ -215,19 +218,19 @@ impl Devices {
     }
 
     /// Devices that get roots although they are lost.
-    pub(super) fn joining(&self) -> u16 {
+    pub(super) fn joining(&self) -> DeviceSet {
         self.newcomers.joining()
     }
 
     /// Devices that came in the place of lost ones, until a root says what they lack.
     #[inline]
-    pub(super) fn untrusted(&self) -> u16 {
+    pub(super) fn untrusted(&self) -> DeviceSet {
         self.members.coming()
     }
 
     /// Whether a device gets roots.
     pub(super) fn takes_roots(&self, device: u8) -> bool {
-        !self.has_lost(device) || self.joining() >> device & 1 == 1
+        !self.is_inactive(device) || self.joining().contains(device)
     }
 
     /// Whether a durable root says who is lost.
@@ -236,13 +239,13 @@ impl Devices {
     }
 
     /// The images of the durable root say that these lack chunks.
-    pub(super) fn told_lacking(&mut self, lacking: u16) {
+    pub(super) fn told_lacking(&mut self, lacking: DeviceSet) {
         self.told.lacking = lacking;
     }
 
     /// Whether they say so of a device that has all its chunks by now.
     pub(super) fn is_lack_outdated(&self) -> bool {
-        self.told.lacking & !self.membership.lacking() != 0
+        !self.told.lacking.is_within(self.membership.lacking())
     }
 
     /// Whether no device is lost or leaves, nothing misses a chunk, and segments are opened on all
@@ -250,41 +253,44 @@ impl Devices {
     pub(super) fn is_as_made(&self) -> bool {
         let all = self.membership.all();
         let on_all = self.membership.current().members() == all;
-        let rests = self.lost() & all == 0 && self.members.leaving() == 0 && self.untrusted() == 0;
-        rests && on_all && self.exposed() == 0 && self.told.lacking == 0
+        let is_changing = self.inactive().overlaps(all)
+            || !self.members.leaving().is_empty()
+            || !self.untrusted().is_empty();
+        !is_changing && on_all && self.exposed() == 0 && self.told.lacking.is_empty()
     }
 
     /// Whether what a segment has on a device is not there.
     pub(super) fn is_missing_on(&self, segment: u32, device: u8) -> bool {
-        self.membership.missing(segment, self.lost()) >> device & 1 == 1
+        self.missing_of(segment).contains(device)
     }
 
     /// The devices of which the chunks of a segment are not there.
-    pub(super) fn missing_of(&self, segment: u32) -> u16 {
-        self.membership.missing(segment, self.lost())
+    pub(super) fn missing_of(&self, segment: u32) -> DeviceSet {
+        self.membership.missing(segment, self.inactive())
     }
 
     /// Whether a chunk of a segment is not there.
     pub(super) fn is_missing_a_chunk(&self, segment: u32) -> bool {
-        self.membership.missing(segment, self.lost()) != 0
+        !self.missing_of(segment).is_empty()
     }
 
     /// How many more devices may be lost, whichever they are; none while recovery finds that out.
     /// A device with known damage counts as missing.
     pub(super) fn may_lose(&self) -> u32 {
-        self.may_lose_beside(0)
+        self.may_lose_beside(DeviceSet::EMPTY)
     }
 
     /// The same, where the damage of the devices `set` does not count.
-    pub(super) fn may_lose_beside(&self, set: u16) -> u32 {
+    pub(super) fn may_lose_beside(&self, set: DeviceSet) -> u32 {
         if !self.membership.is_complete() {
             return 0;
         }
-        let out = self.told.out & !self.wanted;
-        let lacking = if planted(Bug::ExposedForgotten) { 0 } else { self.lacking() };
+        let out = self.told.out - self.wanted;
+        let is_forgotten = planted(Bug::ExposedForgotten);
+        let lacking = if is_forgotten { DeviceSet::EMPTY } else { self.lacking() };
         let (damaged, more) = self.damaged();
-        let missing = (self.lost() | damaged & !set) & !out | lacking;
-        let count = missing.count_ones() + more;
+        let missing = ((self.inactive() | (damaged - set)) - out) | lacking;
+        let count = missing.len() + more;
         self.most.saturating_sub(if planted(Bug::SecondLossUncounted) {
             count.min(1)
         } else {
@@ -293,20 +299,20 @@ impl Devices {
     }
 
     /// Whether the volume could do without the devices `set` but for the known damage of others.
-    pub(super) fn is_needed_for_repairs(&self, set: u16) -> bool {
+    pub(super) fn is_needed_for_repairs(&self, set: DeviceSet) -> bool {
         let all = self.membership.all();
         self.may_lose_beside(set) == 0 && self.may_lose_beside(all | set) > 0
     }
 
     /// The devices that lack chunks because they came later, by what is known now or by the durable
     /// images.
-    pub(super) fn lacking(&self) -> u16 {
+    pub(super) fn lacking(&self) -> DeviceSet {
         self.membership.lacking() | self.told.lacking
     }
 
     /// How often segments miss a chunk.
     pub(super) fn exposed(&self) -> u32 {
-        self.membership.exposed(self.lost())
+        self.membership.exposed(self.inactive())
     }
 
     /// Whether no command waits to fail.
@@ -381,7 +387,7 @@ impl Devices {
     /// # Panics
     /// When the device is none of these.
     pub(super) fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
-        assert!(self.untrusted() >> device & 1 == 1, "it belongs, or is not there");
+        assert!(self.untrusted().contains(device), "it belongs, or is not there");
         cx.submit(op, command);
     }
 
@@ -406,7 +412,7 @@ impl Devices {
             lba < self.layout.first()
         } else {
             // What it has is known from its roots.
-            !self.has_lost(device) && !self.lacks(device, lba)
+            !self.is_inactive(device) && !self.lacks(device, lba)
         }
     }
 
@@ -415,7 +421,7 @@ impl Devices {
     fn is_missing(&self, device: u8, command: &Command) -> bool {
         match command {
             Command::Read { lba, .. } => !self.has_chunk(device, *lba),
-            _ => self.has_lost(device),
+            _ => self.is_inactive(device),
         }
     }
 
@@ -426,8 +432,8 @@ impl Devices {
 
     /// A device can't be used any more: it is lost, or the volume with it.
     pub(super) fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
-        if self.can_do_without(1 << device) {
-            self.lose(1 << device);
+        if self.can_do_without(DeviceSet::of(device)) {
+            self.lose(DeviceSet::of(device));
             cx.tell(Event::DeviceFailed { device, error, abandoned: false });
         } else {
             fail(device, error, cx);
@@ -443,26 +449,31 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::stripe::set;
 
     #[test]
     fn no_more_are_lost_than_parity_makes_up_for() {
         let mut devices = Devices::new(Layout::example(3), Members::default(), 1, &[]);
-        assert!(devices.can_do_without(0b011), "no root says what is needed");
+        assert!(devices.can_do_without(set(0b011)), "no root says what is needed");
         devices.format();
-        assert!(devices.can_do_without(0b100) && !devices.can_do_without(0b101));
-        devices.lose(0b100);
-        assert!(devices.has_lost(2) && !devices.has_lost(0) && !devices.can_do_without(0b001));
+        assert!(devices.can_do_without(set(0b100)) && !devices.can_do_without(set(0b101)));
+        devices.lose(set(0b100));
+        assert!(
+            devices.is_inactive(2)
+                && !devices.is_inactive(0)
+                && !devices.can_do_without(set(0b001))
+        );
         assert!(!devices.is_told(), "no root says so");
-        devices.told(&Root { lost: 0b100, ..Root::default() }, 0);
+        devices.told(&Root { lost: 0b100, ..Root::default() }, set(0));
         assert!(devices.is_told());
     }
 
     #[test]
     #[should_panic(expected = "no more are lost")]
     fn one_too_many_is_not_lost() {
-        let missing = crate::Members { missing: 0b01, ..crate::Members::default() };
-        let mut devices = Devices::new(Layout::example(2), missing.states(0), 1, &[]);
+        let missing = crate::Members { missing: set(0b01), ..crate::Members::default() };
+        let mut devices = Devices::new(Layout::example(2), missing.states(set(0)), 1, &[]);
         devices.format();
-        devices.lose(0b10);
+        devices.lose(set(0b10));
     }
 }

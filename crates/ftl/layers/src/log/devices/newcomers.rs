@@ -5,7 +5,8 @@
 //! - A root lets those join of which its images tell what they lack: not one that came since these
 //!   images were begun, in whatever place.
 
-use crate::log::stripe::bits;
+use hostftl_core::DeviceSet;
+
 use crate::planted::{Bug, planted};
 
 /// A device that came.
@@ -21,14 +22,14 @@ struct Newcomer {
     has: u64,
 }
 
-/// See the module text. Sets of devices are sets of bits.
+/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Newcomers([Newcomer; 16]);
 
 impl Newcomers {
-    fn set(&self, is: impl Fn(&Newcomer) -> bool) -> u16 {
-        let all = self.0.iter().enumerate();
-        all.filter(|(_, it)| is(it)).fold(0, |set, (device, _)| set | 1 << device)
+    fn set(&self, is: impl Fn(&Newcomer) -> bool) -> DeviceSet {
+        let all = (0..).zip(&self.0);
+        all.filter(|(_, it)| is(it)).map(|(device, _)| device).collect()
     }
 
     /// Whether a device came that gets roots.
@@ -42,8 +43,8 @@ impl Newcomers {
     }
 
     /// The last row that one has for sure; none when that is nothing.
-    pub(super) fn last_row(&self, device: usize) -> Option<u64> {
-        Some(self.0[device].has).filter(|has| *has > 0)
+    pub(super) fn last_row(&self, device: u8) -> Option<u64> {
+        Some(self.0[usize::from(device)].has).filter(|has| *has > 0)
     }
 
     /// A device comes that has all rows up to this one.
@@ -53,26 +54,26 @@ impl Newcomers {
     }
 
     /// Those that get roots.
-    pub(super) fn joining(&self) -> u16 {
+    pub(super) fn joining(&self) -> DeviceSet {
         self.set(|it| it.gets_roots)
     }
 
     /// Those of which no root knows.
-    pub(super) fn entering(&self) -> u16 {
+    pub(super) fn entering(&self) -> DeviceSet {
         self.set(|it| it.is_entering)
     }
 
     /// Of the devices that `come`, the root that recovery found does not know these.
-    pub(super) fn found(&mut self, entering: u16) {
-        for (device, it) in self.0.iter_mut().enumerate() {
-            it.is_entering = entering >> device & 1 == 1;
+    pub(super) fn found(&mut self, entering: DeviceSet) {
+        for (device, it) in (0..).zip(&mut self.0) {
+            it.is_entering = entering.contains(device);
         }
     }
 
     /// All that `come` get roots from now on. Those that did not.
-    pub(super) fn join(&mut self, come: u16) -> u16 {
-        let new = come & !self.joining();
-        bits(new).for_each(|device| self.0[device].gets_roots = true);
+    pub(super) fn join(&mut self, come: DeviceSet) -> DeviceSet {
+        let new = come - self.joining();
+        new.iter().for_each(|device| self.0[usize::from(device)].gets_roots = true);
         new
     }
 
@@ -82,7 +83,7 @@ impl Newcomers {
     }
 
     /// Those that the next root lets join.
-    pub(super) fn listed(&self) -> u16 {
+    pub(super) fn listed(&self) -> DeviceSet {
         self.set(|it| it.is_listed)
     }
 
@@ -93,23 +94,24 @@ impl Newcomers {
     }
 
     /// None of these gets roots any more: they belong, or failed again.
-    pub(super) fn end(&mut self, set: u16) {
-        for device in bits(set) {
-            (self.0[device].gets_roots, self.0[device].is_listed) = (false, false);
+    pub(super) fn end(&mut self, set: DeviceSet) {
+        for device in set {
+            let it = &mut self.0[usize::from(device)];
+            (it.gets_roots, it.is_listed) = (false, false);
         }
     }
 
     /// A durable root says which are still lost; those that have joined.
-    pub(super) fn joined(&mut self, lost: u16) -> u16 {
-        let joined = if planted(Bug::JoinedEarly) { self.joining() } else { self.listed() & !lost };
+    pub(super) fn joined(&mut self, lost: DeviceSet) -> DeviceSet {
+        let joined = if planted(Bug::JoinedEarly) { self.joining() } else { self.listed() - lost };
         self.end(joined);
         joined
     }
 
     /// These are known from now on; those that were not.
-    pub(super) fn enter(&mut self, devices: u16) -> u16 {
+    pub(super) fn enter(&mut self, devices: DeviceSet) -> DeviceSet {
         let new = self.entering() & devices;
-        bits(new).for_each(|device| self.0[device].is_entering = false);
+        new.iter().for_each(|device| self.0[usize::from(device)].is_entering = false);
         new
     }
 }

@@ -78,7 +78,7 @@ impl Devices {
         for device in have {
             let wants = if layout.zoned {
                 let usable = !self.zones.has_failed(segment, device);
-                usable && !self.has_lost(device) && self.zones.sent(segment, device) > 0
+                usable && !self.is_inactive(device) && self.zones.sent(segment, device) > 0
             } else {
                 self.reclaim.gains[usize::from(device)]
             };

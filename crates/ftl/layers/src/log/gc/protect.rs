@@ -9,7 +9,7 @@
 //!
 //! Invariant: what the volume has to keep free is kept free, or segments are wide.
 
-use hostftl_core::{Task, TaskKind};
+use hostftl_core::{DeviceSet, Task, TaskKind};
 
 use crate::log::devices::Devices;
 use crate::log::gc::Collection;
@@ -36,22 +36,22 @@ pub(crate) fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
 /// What is live where a device is that is to leave, in bytes.
 fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
     let leaving = devices.leaving();
-    let is_on = |segment| devices.membership().told(segment).0 & leaving != 0;
-    if leaving == 0 { 0 } else { segments.live_in(is_on) }
+    let is_on = |segment| devices.membership().told(segment).0.overlaps(leaving);
+    if leaving.is_empty() { 0 } else { segments.live_in(is_on) }
 }
 
 /// Whether nothing that misses a chunk moves for now: too few devices are left, or too little room
 /// on them, and rows lie on lost ones as well. Before a root says who is lost that is not known.
 fn is_stuck(devices: &Devices) -> bool {
     let lies = devices.membership().current().members();
-    devices.is_told() && devices.untrusted() == 0 && lies & devices.lost() != 0
+    devices.is_told() && devices.untrusted().is_empty() && lies.overlaps(devices.inactive())
 }
 
 /// The live bytes that are too many for the devices that are left, where nothing moves for that
 /// reason. Needs more devices than parity takes.
 pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
     let stays = devices.staying();
-    let is_possible = stays.count_ones() > u32::from(layout.parity) && devices.exposed() != 0;
+    let is_possible = stays.len() > u32::from(layout.parity) && devices.exposed() != 0;
     if is_possible && is_stuck(devices) {
         segments.excess(stays, segments.reserves(), layout, false)
     } else {
@@ -62,7 +62,13 @@ pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) ->
 /// Whether all that there is fits into rows on these devices: as [`Segments::fits`], with the
 /// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
 /// has; no fewer are enough because some were to leave when it was opened, and stay after all.
-fn fits_on(set: u16, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
+fn fits_on(
+    set: DeviceSet,
+    stay: bool,
+    already: bool,
+    segments: &Segments,
+    layout: &Layout,
+) -> bool {
     stay && layout.blocks_on(set, 0) >= layout.blocks_on(layout.members, 0)
         || layout.usable(set) > 0
             && segments.can_go_on(set, layout, already)
@@ -116,7 +122,7 @@ impl Collection {
         let (layout, segments) = (&self.layout, &media.segments);
         let leaving = media.devices.leaving();
         let current = media.devices.membership().current().members();
-        let fits = |set: u16| fits_on(set, leaving == 0, set == current, segments, layout);
+        let fits = |set| fits_on(set, leaving.is_empty(), set == current, segments, layout);
         if media.devices.choose(fits) {
             let set = media.devices.membership().current().members();
             media.segments.set_widths(|segment| layout.width_on(set, segment));
@@ -179,7 +185,7 @@ impl Collection {
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
-        if media.devices.untrusted() != 0 && mapping.checkpoint.is_due() {
+        if !media.devices.untrusted().is_empty() && mapping.checkpoint.is_due() {
             return None; // What a device that comes lacks is made there, soon.
         }
         let segments = &media.segments;
@@ -214,8 +220,15 @@ impl Collection {
         let left = live_leaving(segments, devices);
         let done = self.protection.leaving.saturating_sub(left);
         let (kind, leaving) = (TaskKind::Evacuate, devices.leaving());
-        let lacks_room = devices.wanted() & leaving != 0;
-        (leaving != 0).then_some(Task { kind, is_paused: false, lacks_room, done, left, place: 0 })
+        let lacks_room = devices.wanted().overlaps(leaving);
+        (!leaving.is_empty()).then_some(Task {
+            kind,
+            is_paused: false,
+            lacks_room,
+            done,
+            left,
+            place: 0,
+        })
     }
 
     /// How far it is with what misses a chunk; none when nothing does, or nothing helps. One that
@@ -225,9 +238,12 @@ impl Collection {
     pub(crate) fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
-        let comes = devices.untrusted() != 0;
+        let comes = !devices.untrusted().is_empty();
         let is_open = match devices.exposed() {
-            0 => devices.is_lack_outdated() || devices.lost() != 0 && !devices.is_out_told(),
+            0 => {
+                devices.is_lack_outdated()
+                    || !devices.inactive().is_empty() && !devices.is_out_told()
+            }
             _ => goes_on,
         };
         if !comes && !is_open {
@@ -274,16 +290,17 @@ impl Collection {
 mod tests {
     use super::*;
     use crate::log::params::Params;
+    use crate::log::stripe::set;
 
     #[test]
     fn a_device_that_stays_after_all_is_needed_where_the_others_are_too_small() {
-        let layout = Layout { stay: 0b011, ..Layout::example(3) };
+        let layout = Layout { stay: set(0b011), ..Layout::example(3) };
         let mut segments = Segments::new(&layout, &Params::default());
         let grains = layout.segment_grains(2);
         (0..layout.segments * 3 / 4).for_each(|it| assert!(segments.set_count(it, grains)));
         assert_eq!(layout.full_width(), 1, "one was to leave");
-        assert!(!fits_on(0b011, true, false, &segments, &layout));
-        assert!(fits_on(0b111, true, false, &segments, &layout));
+        assert!(!fits_on(set(0b011), true, false, &segments, &layout));
+        assert!(fits_on(set(0b111), true, false, &segments, &layout));
     }
 
     #[test]

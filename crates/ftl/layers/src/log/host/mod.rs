@@ -374,7 +374,7 @@ impl Blocks {
 
     /// A record that was rescued moves to where all of its row is whole.
     fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
-        if array.media.devices.has_lost(it.place.device()) || !works(cx) {
+        if array.media.devices.is_inactive(it.place.device()) || !works(cx) {
             return self.free.push(index);
         }
         let (page, spare) =
@@ -402,7 +402,7 @@ impl Blocks {
         // Mostly enough are free whichever devices are lost, and these need not be counted.
         let is_enough = |may_hang: u32| self.free.len() > KEPT * may_hang as usize;
         is_enough(parity.into())
-            || is_enough(u32::from(parity).saturating_sub(array.media.devices.lost().count_ones()))
+            || is_enough(u32::from(parity).saturating_sub(array.media.devices.inactive().len()))
     }
 
     /// An operation whose device timed out goes on in another scratch. False when there is none.

@@ -30,7 +30,9 @@ pub(in crate::log) mod ring;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{ArrayVec, DeviceError, Event, Member, MemberRole, MemberState, MetaBuf};
+use hostftl_core::{
+    ArrayVec, DeviceError, DeviceSet, Event, Member, MemberRole, MemberState, MetaBuf,
+};
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
@@ -72,8 +74,8 @@ struct Kept {
 pub(super) struct Journal {
     ring: Ring,
     state: State,
-    /// Whether the durable root says that the journal is not needed, as a bit of `Root::lost`.
-    told: u16,
+    /// Whether the durable root says that the journal is not needed, as its place in `Root::lost`.
+    told: DeviceSet,
     /// The order of the host's last publication.
     clock: u64,
     /// Everything up to this is durable.
@@ -98,11 +100,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(layout: &Layout, missing: u16) -> Self {
+    pub(super) fn new(layout: &Layout, missing: DeviceSet) -> Self {
         let device = layout.journal.map_or(0, |ring| ring.device());
         let state = match layout.journal {
             None => State::None,
-            Some(_) if missing >> device & 1 == 1 => State::Dead,
+            Some(_) if missing.contains(device) => State::Dead,
             Some(_) => State::Starting,
         };
         let ring = layout.journal.unwrap_or_default();
@@ -110,7 +112,7 @@ impl Journal {
         Journal {
             ring,
             state,
-            told: 0,
+            told: DeviceSet::EMPTY,
             clock: 0,
             logged: 0,
             recorded: 0,
@@ -157,14 +159,14 @@ impl Journal {
         self.is(place.device()) && !place.is_nowhere()
     }
 
-    /// The journal's bit in a set of devices.
-    pub(super) fn bit(&self) -> u16 {
-        if self.state == State::None { 0 } else { 1 << self.ring.device() }
+    /// The set of its device; empty without a journal.
+    pub(super) fn device_set(&self) -> DeviceSet {
+        if self.state == State::None { DeviceSet::EMPTY } else { self.ring.device_set() }
     }
 
-    /// Its bit if it is lost.
-    pub(super) fn lost(&self) -> u16 {
-        if self.state == State::Dead { self.bit() } else { 0 }
+    /// The same if it is lost, else the empty set.
+    pub(super) fn lost(&self) -> DeviceSet {
+        if self.state == State::Dead { self.device_set() } else { DeviceSet::EMPTY }
     }
 
     /// The journal's device as a member of the volume, if there is one.
@@ -178,14 +180,18 @@ impl Journal {
         Some((self.ring.device(), Member { state, role, recorded, planned: false }))
     }
 
-    /// Its bit if a volume can be recovered without it once what is open now is durable.
-    pub(super) fn unneeded(&self) -> u16 {
-        if matches!(self.state, State::Starting | State::Ready) { 0 } else { self.bit() }
+    /// The set of its device if a volume can be recovered without it once what is open now is
+    /// durable, else the empty set.
+    pub(super) fn unneeded(&self) -> DeviceSet {
+        match self.state {
+            State::Starting | State::Ready => DeviceSet::EMPTY,
+            _ => self.device_set(),
+        }
     }
 
     /// A durable root says `lost`.
-    pub(super) fn told(&mut self, lost: u16) {
-        self.told = lost & self.bit();
+    pub(super) fn told(&mut self, lost: DeviceSet) {
+        self.told = lost & self.device_set();
     }
 
     /// Whether a durable root says whether the journal is needed.

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, MetaBuf, Piece, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, DeviceSet, MetaBuf, Piece, SECTORS_PER_BLOCK, Target};
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
@@ -110,7 +110,7 @@ impl Journal {
     /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
     pub(crate) fn begin_replay(&mut self, root: &Root) -> Result<(), &'static str> {
         self.next = root.journal + 1;
-        let is_needed = root.lost & self.bit() != self.bit();
+        let is_needed = !self.device_set().is_within(DeviceSet::from_bits(root.lost));
         if !is_needed {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 
-use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceKind, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::journal::MOST_PAGES;
 
 use crate::config::{LayerConfig, PlanError};
@@ -49,6 +49,11 @@ impl Ring {
     /// The number of its device.
     pub fn device(&self) -> u8 {
         self.device
+    }
+
+    /// The set of its device.
+    pub fn device_set(&self) -> DeviceSet {
+        DeviceSet::of(self.device)
     }
 
     /// The slot of a record.

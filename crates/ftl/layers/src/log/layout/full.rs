@@ -1,7 +1,7 @@
 //! How much may be live on devices that hold less than the host sees: the volume was made so, or
 //! devices left it.
 
-use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::GRAIN;
 
 use super::{Layout, Reserves};
@@ -11,7 +11,7 @@ impl Layout {
     /// devices have left, nothing is spare that collection can do without. There is no bound where
     /// nothing would be left of a volume that is very small: none is removed from such a one, and
     /// what an earlier build made of it is refused only what collection finds no room for.
-    pub fn most_live(&self, members: u16, reserves: &Reserves) -> Option<u64> {
+    pub fn most_live(&self, members: DeviceSet, reserves: &Reserves) -> Option<u64> {
         let held = if members == self.members { reserves.held } else { reserves.kept() };
         let most = self.most_live_on(members, held);
         (0 < most && most < u64::MAX).then_some(most)
@@ -19,7 +19,7 @@ impl Layout {
 
     /// Grains that may be live in rows on these devices when so many segments are kept free. What
     /// packs leaves less than a block of each chunk unused; `u64::MAX` where nothing has to pack.
-    pub fn most_live_on(&self, members: u16, kept: u32) -> u64 {
+    pub fn most_live_on(&self, members: DeviceSet, kept: u32) -> u64 {
         let fits = self.blocks_on(members, kept);
         if fits == 0 {
             return 0;
@@ -39,6 +39,7 @@ mod tests {
     use super::*;
     use crate::config::LayerConfig;
     use crate::kind::LayerKind;
+    use crate::log::stripe::set;
 
     #[test]
     fn fewer_devices_hold_less_and_thin_volumes_hold_what_a_plain_one_exports() {
@@ -46,13 +47,13 @@ mod tests {
         let mut config = LayerConfig::new(LayerKind::Log);
         let plain = Layout::new(&config, &devices).unwrap();
         let most_live = |it: &Layout, members| it.most_live(members, &it.reserves);
-        assert_eq!(most_live(&plain, 0b1111), None);
-        let three = most_live(&plain, 0b1011).expect("a quarter is gone");
-        assert!(three < plain.most_live_on(0b1011, 0).min(plain.blocks * 256));
-        assert!(most_live(&plain, 0b0011).expect("half is gone") < three);
+        assert_eq!(most_live(&plain, set(0b1111)), None);
+        let three = most_live(&plain, set(0b1011)).expect("a quarter is gone");
+        assert!(three < plain.most_live_on(set(0b1011), 0).min(plain.blocks * 256));
+        assert!(most_live(&plain, set(0b0011)).expect("half is gone") < three);
         config.log.logical_size = Some(1 << 30);
         let thin = Layout::new(&config, &devices).unwrap();
-        let most = most_live(&thin, 0b1111).expect("it exports more than fits");
+        let most = most_live(&thin, set(0b1111)).expect("it exports more than fits");
         assert!(0 < most && most <= plain.blocks * 256, "it keeps more free for its map");
     }
 }

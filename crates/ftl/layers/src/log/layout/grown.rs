@@ -4,7 +4,7 @@
 //! was made, and each device has room for the roots of a volume of sixteen. What changes is how
 //! wide rows are, and so what is exported.
 
-use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, PAIRS, root_pages};
 
 use super::{Layout, MOST_SEGMENT, Room, Tree};
@@ -19,7 +19,7 @@ impl Layout {
     /// Of a volume that has only the first `born` of these devices, or all when that is 0.
     pub(super) fn of_first(&self, born: u8) -> Self {
         let devices = if born == 0 { self.devices } else { born.min(self.devices) };
-        let all = ((1_u32 << devices) - 1) as u16;
+        let all = DeviceSet::first_n(devices.into());
         Layout { devices, members: all, stay: all, ..*self }
     }
 
@@ -87,8 +87,8 @@ mod tests {
             let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
             config.members.born = 4;
             let (mut leaves, mut spare, wider) = (config.clone(), config.clone(), config);
-            (leaves.members.leaving, leaves.exported) = (1, exported);
-            (spare.members.spare, spare.exported) = (1 << 4, exported);
+            (leaves.members.leaving, leaves.exported) = (DeviceSet::of(0), exported);
+            (spare.members.spare, spare.exported) = (DeviceSet::of(4), exported);
             for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
                 let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
                 let places =

@@ -4,23 +4,22 @@
 //! last segments lie on fewer devices and have fewer chunks of data. No segment lies on so few that
 //! nothing would be left beside parity: what the longest devices have beyond that is not used.
 
-use hostftl_core::DeviceInfo;
+use hostftl_core::{DeviceInfo, DeviceSet};
 
 use super::places::Places;
-use crate::log::stripe::bits;
 
 /// More devices than this has no volume.
 pub(super) const MOST_DEVICES: usize = 16;
 /// Each device has one in so many segments at least.
 const LEAST_SHARE: u64 = 16;
 
-/// See the module text. Places of devices have numbers; sets of them are sets of bits.
+/// See the module text. Places of devices have numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     /// Segments that each device has.
     counts: [u32; MOST_DEVICES],
     /// The devices that lack some of the volume's segments.
-    short: u16,
+    short: DeviceSet,
     /// Where segments lie.
     places: Places,
 }
@@ -32,7 +31,7 @@ impl Lengths {
         for (at, device) in devices.iter().enumerate() {
             let count = device.sectors.saturating_sub(first) / u64::from(column);
             it.counts[at] = count.min(segments.into()) as u32;
-            it.short |= u16::from(it.counts[at] < segments) << at;
+            it.short.set(at as u8, it.counts[at] < segments);
         }
         it
     }
@@ -46,33 +45,38 @@ impl Lengths {
     /// Whether all devices have all segments.
     #[inline]
     pub fn are_equal(&self) -> bool {
-        self.short == 0
+        self.short.is_empty()
     }
 
     /// Whether a device has a segment.
     #[inline]
     pub fn has(&self, device: u8, segment: u32) -> bool {
-        self.short >> device & 1 == 0 || segment < self.counts[usize::from(device)]
+        !self.short.contains(device) || segment < self.count(device)
     }
 
     /// The devices of a set that have a segment.
     #[inline]
-    pub fn on(&self, set: u16, segment: u32) -> u16 {
-        let lack = bits(set & self.short).filter(|device| segment >= self.counts[*device]);
-        lack.fold(set, |set, device| set & !(1 << device))
+    pub fn on(&self, set: DeviceSet, segment: u32) -> DeviceSet {
+        let lack = (set & self.short).iter().filter(|device| segment >= self.count(*device));
+        lack.fold(set, DeviceSet::without)
+    }
+
+    #[inline]
+    fn count(&self, device: u8) -> u32 {
+        self.counts[usize::from(device)]
     }
 
     /// The segments at which devices of a set end that lack some, in no order.
-    pub(super) fn ends(&self, set: u16) -> impl Iterator<Item = u32> {
-        bits(set & self.short).map(|device| self.counts[device])
+    pub(super) fn ends(&self, set: DeviceSet) -> impl Iterator<Item = u32> {
+        (set & self.short).iter().map(|device| self.count(device))
     }
 
     /// Whether a device has all segments that lie on another one of a set, with so many chunks of
     /// parity.
-    pub fn covers(&self, new: usize, old: usize, set: u16, parity: u8) -> bool {
-        let has_more = |count: u32| bits(set).filter(|it| self.counts[*it] > count).count();
+    pub fn covers(&self, new: u8, old: u8, set: DeviceSet, parity: u8) -> bool {
+        let has_more = |count: u32| set.iter().filter(|it| self.count(*it) > count).count();
         // Segments that only as many devices have as there is parity do not exist.
-        let (new, old) = (self.counts[new], self.counts[old]);
+        let (new, old) = (self.count(new), self.count(old));
         new >= old || has_more(new) <= usize::from(parity)
     }
 
@@ -82,8 +86,8 @@ impl Lengths {
     }
 
     /// Whether no device of a set has so few of so many segments that it is of no use.
-    pub fn are_of_use(&self, set: u16, segments: u32) -> bool {
+    pub fn are_of_use(&self, set: DeviceSet, segments: u32) -> bool {
         let is_of_use = |count: u32| u64::from(count) * LEAST_SHARE >= segments.into();
-        bits(set & self.short).all(|device| is_of_use(self.counts[device]))
+        (set & self.short).iter().all(|device| is_of_use(self.count(device)))
     }
 }

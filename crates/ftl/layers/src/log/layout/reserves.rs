@@ -1,5 +1,7 @@
 //! Segments that are kept from the host: for collection, for checkpoints, for what fails.
 
+use hostftl_core::DeviceSet;
+
 use super::{Layout, OPEN_BESIDE, ROWS};
 use crate::log::journal::ring::segments_for;
 use crate::policy::CLASSES;
@@ -152,7 +154,7 @@ impl Layout {
 
     /// Those where rows lie on these devices, with as many classes as there are; `None` where they
     /// would leave nothing for data.
-    pub fn reserves_on(&self, devices: u16) -> Option<Reserves> {
+    pub fn reserves_on(&self, devices: DeviceSet) -> Option<Reserves> {
         let width = self.narrowest(devices);
         let Reserves { classes, spare, .. } = self.reserves;
         let of = |width| self.reserves_of(self.image_segments(width), classes, spare);
@@ -188,7 +190,7 @@ mod tests {
 
     /// A volume on six devices of so many MiB, and the same when it is opened while those of
     /// `leaving` are to leave.
-    fn volumes(mib: u64, parity: u8, leaving: u16) -> (Layout, Layout) {
+    fn volumes(mib: u64, parity: u8, leaving: DeviceSet) -> (Layout, Layout) {
         let devices = alloc::vec![DeviceInfo::block(mib << 11, 8); 6];
         let mut config = LayerConfig::new(LayerKind::Log);
         (config.log.parity, config.log.few_pairs) = (parity, true);
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn as_much_is_kept_whether_a_device_is_told_to_leave_before_the_start_or_after_it() {
         for (mib, parity) in [(16, 1), (48, 1), (48, 2), (48, 0), (400, 0)] {
-            let (made, opened) = volumes(mib, parity, 0b1);
+            let (made, opened) = volumes(mib, parity, DeviceSet::of(0));
             assert_eq!(made.reserves_on(opened.stay), Some(opened.reserves), "{mib} {parity}");
             assert_eq!(opened.reserves_on(opened.members), Some(made.reserves), "it stays");
             assert!(
@@ -223,8 +225,8 @@ mod tests {
 
     #[test]
     fn where_too_few_devices_would_stay_as_much_is_kept_as_for_all() {
-        let (made, opened) = volumes(16, 0, 0b1_1111);
-        assert_eq!((made.reserves_on(0b10_0000), opened.full_width()), (None, 1));
+        let (made, opened) = volumes(16, 0, DeviceSet::first_n(5));
+        assert_eq!((made.reserves_on(DeviceSet::of(5)), opened.full_width()), (None, 1));
         let (Reserves { images, host, .. }, all) = (opened.reserves, made.reserves);
         assert_eq!((images, host), (all.images, all.host));
     }

@@ -1,6 +1,6 @@
 //! What the devices of a volume have in common.
 
-use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceKind, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::config::{LayerConfig, PlanError};
 
@@ -43,9 +43,12 @@ pub(super) struct Zones {
 }
 
 /// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
-pub(super) fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
+pub(super) fn zones(
+    missing: DeviceSet,
+    devices: &[DeviceInfo],
+) -> Result<Option<Zones>, PlanError> {
     let mut found: Option<Option<Zones>> = None;
-    for (_, device) in devices.iter().enumerate().filter(|(at, _)| missing >> at & 1 == 0) {
+    for (_, device) in (0..).zip(devices).filter(|(at, _)| !missing.contains(*at)) {
         let zones = match device.kind {
             DeviceKind::Block => None,
             DeviceKind::Zoned(it) if it.unreadable > 0 => {

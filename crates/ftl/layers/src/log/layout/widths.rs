@@ -1,10 +1,9 @@
 //! How wide the rows of segments are on a set of devices, and how much fits there.
 
-use hostftl_core::DeviceInfo;
+use hostftl_core::{DeviceInfo, DeviceSet};
 
 use super::Layout;
 use super::lengths::MOST_DEVICES;
-use crate::log::stripe::bits;
 
 impl Layout {
     /// The lengths up to which the devices may be used, the greatest first: up to each of them
@@ -14,7 +13,7 @@ impl Layout {
         devices: &[DeviceInfo],
     ) -> impl Iterator<Item = u64> + use<> {
         let mut lengths = [0; MOST_DEVICES];
-        let those = bits(self.members).filter_map(|device| devices.get(device));
+        let those = self.members.iter().filter_map(|device| devices.get(usize::from(device)));
         lengths.iter_mut().zip(those).for_each(|(to, device)| *to = device.sectors);
         lengths.sort_unstable_by_key(|length| core::cmp::Reverse(*length));
         let first = usize::from(if self.zoned { self.devices - 1 } else { self.parity });
@@ -25,13 +24,13 @@ impl Layout {
 
     /// Data chunks of the rows of a segment on a set of devices; 0 where no data can lie.
     #[inline]
-    pub fn width_on(&self, set: u16, segment: u32) -> u32 {
-        self.lengths.on(set, segment).count_ones().saturating_sub(self.parity.into())
+    pub fn width_on(&self, set: DeviceSet, segment: u32) -> u32 {
+        self.lengths.on(set, segment).len().saturating_sub(self.parity.into())
     }
 
     /// How many segments there are whose rows have the same number of data chunks on a set of
     /// devices, and that number: the widest first, none without data.
-    fn widths(&self, set: u16) -> impl Iterator<Item = (u32, u32)> {
+    fn widths(&self, set: DeviceSet) -> impl Iterator<Item = (u32, u32)> {
         let mut first = 0;
         core::iter::from_fn(move || {
             let width = self.width_on(set, first);
@@ -43,20 +42,20 @@ impl Layout {
     }
 
     /// Segments on which data can lie where rows lie on a set of devices.
-    pub fn usable(&self, set: u16) -> u32 {
+    pub fn usable(&self, set: DeviceSet) -> u32 {
         self.widths(set).map(|(count, _)| count).sum()
     }
 
     /// Data chunks of the narrowest rows on a set of devices; 0 where no data can lie.
-    pub fn narrowest(&self, set: u16) -> u32 {
+    pub fn narrowest(&self, set: DeviceSet) -> u32 {
         self.widths(set).last().map_or(0, |(_, width)| width)
     }
 
     /// Incompressible blocks that fit on a set of devices when `kept` segments are left free,
     /// whichever they are.
-    pub fn blocks_on(&self, set: u16, kept: u32) -> u64 {
+    pub fn blocks_on(&self, set: DeviceSet, kept: u32) -> u64 {
         if self.lengths.are_equal() {
-            let width = set.count_ones().saturating_sub(self.parity.into());
+            let width = set.len().saturating_sub(self.parity.into());
             return self.blocks_in(self.segments.saturating_sub(kept), width);
         }
         let mut kept = kept;
@@ -69,7 +68,7 @@ impl Layout {
     }
 
     /// How many of the widest segments on a set of devices hold so many blocks at the most.
-    pub(super) fn segments_within(&self, set: u16, blocks: u64) -> u32 {
+    pub(super) fn segments_within(&self, set: DeviceSet, blocks: u64) -> u32 {
         let mut left = blocks;
         let within = self.widths(set).map_while(|(count, width)| {
             let each = self.blocks_in(1, width);
@@ -94,6 +93,7 @@ mod tests {
     use super::*;
     use crate::config::LayerConfig;
     use crate::kind::LayerKind;
+    use crate::log::stripe::set;
 
     /// A volume on devices of so many MiB each.
     fn volume(mib: &[u64], parity: u8) -> Layout {
@@ -107,35 +107,38 @@ mod tests {
     #[test]
     fn segments_lie_on_the_devices_that_have_them() {
         let it = volume(&[256, 512, 1024, 1024], 1);
-        let widths = it.widths(0b1111).collect::<alloc::vec::Vec<_>>();
+        let widths = it.widths(set(0b1111)).collect::<alloc::vec::Vec<_>>();
         assert_eq!(widths.iter().map(|it| it.1).collect::<alloc::vec::Vec<_>>(), [3, 2, 1]);
-        assert_eq!(it.usable(0b1111), it.segments);
+        assert_eq!(it.usable(set(0b1111)), it.segments);
         for (count, end) in widths.iter().zip([256, 512, 1024]) {
             let share = f64::from(end as u16) / 1024.0 * f64::from(it.segments);
             let (first, width) = (f64::from(count.0), count.1);
             assert!(first <= share && width > 0, "{widths:?}");
         }
         let last = it.segments - 1;
-        assert_eq!((it.lengths.on(0b1111, 0), it.lengths.on(0b1111, last)), (0b1111, 0b1100));
-        assert_eq!((it.width_on(0b1111, last), it.width_on(0b0111, last)), (1, 0));
+        assert_eq!(
+            (it.lengths.on(set(0b1111), 0), it.lengths.on(set(0b1111), last)),
+            (set(0b1111), set(0b1100))
+        );
+        assert_eq!((it.width_on(set(0b1111), last), it.width_on(set(0b0111), last)), (1, 0));
         assert!(it.lengths.has(2, last) && !it.lengths.has(1, last) && it.lengths.has(0, 0));
-        assert!(it.usable(0b0111) < it.segments && it.narrowest(0b0011) == 1);
+        assert!(it.usable(set(0b0111)) < it.segments && it.narrowest(set(0b0011)) == 1);
         assert_eq!(it.lengths.owners(4, last), 2);
     }
 
     #[test]
     fn what_is_kept_free_is_taken_from_the_widest() {
         let it = volume(&[256, 512, 512], 1);
-        let (wide, narrow) = (it.widths(0b111).next().unwrap().0, it.narrowest(0b111));
-        assert_eq!((it.width_on(0b111, 0), narrow), (2, 1));
+        let (wide, narrow) = (it.widths(set(0b111)).next().unwrap().0, it.narrowest(set(0b111)));
+        assert_eq!((it.width_on(set(0b111), 0), narrow), (2, 1));
         let one = |width| u64::from(it.segment_grains(width)) / 256;
-        let all = it.blocks_on(0b111, 0);
+        let all = it.blocks_on(set(0b111), 0);
         assert_eq!(all, u64::from(wide) * one(2) + u64::from(it.segments - wide) * one(1));
-        assert_eq!(all - it.blocks_on(0b111, 1), one(2));
-        assert_eq!(it.blocks_on(0b111, it.segments - 1), one(1));
-        assert_eq!(it.segments_within(0b111, one(2)), 1);
-        assert_eq!(it.segments_within(0b111, one(2) - 1), 0);
-        assert_eq!(it.segments_within(0b111, all), it.segments);
+        assert_eq!(all - it.blocks_on(set(0b111), 1), one(2));
+        assert_eq!(it.blocks_on(set(0b111), it.segments - 1), one(1));
+        assert_eq!(it.segments_within(set(0b111), one(2)), 1);
+        assert_eq!(it.segments_within(set(0b111), one(2) - 1), 0);
+        assert_eq!(it.segments_within(set(0b111), all), it.segments);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, MetaBuf, Page, SECTOR, Target};
+use hostftl_core::{Cause, Command, DeviceSet, MetaBuf, Page, SECTOR, Target};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place};
 
 use crate::log::devices::Devices;
@@ -274,7 +274,8 @@ impl Pages {
             let told = log::count(image, (segment - first) as usize);
             let Counted { grains, members, lacking, newest } = told;
             devices.membership_mut().has_row(segment, newest);
-            if members != 0 && !devices.membership_mut().claim(segment, members, lacking) {
+            let (members, lacking) = (DeviceSet::from_bits(members), DeviceSet::from_bits(lacking));
+            if !members.is_empty() && !devices.membership_mut().claim(segment, members, lacking) {
                 return Image::Damaged("a segment lies on devices that are not there");
             }
             if grains > 0 && !segments.set_count(segment, grains) {

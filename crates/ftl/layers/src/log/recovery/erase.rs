@@ -23,7 +23,7 @@ impl Recovery {
         if device == array.layout().devices {
             return self.go(Step::Tops(0));
         }
-        if array.media.devices.untrusted() >> device & 1 == 0 {
+        if !array.media.devices.untrusted().contains(device) {
             return self.go(Step::Erase(device + 1, 0));
         }
         let Some(zone) = next_written(device, from, array) else {

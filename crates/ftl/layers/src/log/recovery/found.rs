@@ -1,6 +1,6 @@
 //! A row that replay has found, and where its chunks are.
 
-use hostftl_core::MetaBuf;
+use hostftl_core::{DeviceSet, MetaBuf};
 use hostftl_format::log::Head;
 
 use crate::log::layout::{At, Layout};
@@ -32,7 +32,7 @@ impl Found {
     pub(super) fn rebuild(&self, wanted: Chunk, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, .. } = self.at;
         let (stripe, chunks) = (media.devices.stripe(segment), self.head.chunks);
-        Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), 0)
+        Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), DeviceSet::EMPTY)
     }
 
     /// Returns the sectors of a chunk.
@@ -49,7 +49,7 @@ impl Found {
         let end = first + u64::from(self.sectors_of(chunk));
         let begin = layout.lba(At { slot: 0, sector: 0, ..at });
         let usable = layout.zoned
-            && !devices.has_lost(device)
+            && !devices.is_inactive(device)
             && !devices.lacks(device, first)
             && !devices.zones().has_failed(at.segment, device);
         let sent = usable.then(|| begin + u64::from(devices.zones().sent(at.segment, device)))?;
@@ -64,7 +64,7 @@ impl Found {
         let zones = media.devices.zones();
         let may = zones.sent(segment, device) > 0 || zones.has_room(device);
         if !may {
-            media.devices.membership_mut().claim_lack(segment, 1 << device);
+            media.devices.membership_mut().claim_lack(segment, DeviceSet::of(device));
         }
         may
     }

@@ -1,7 +1,7 @@
 //! Roots, read by who does not serve the volume: where they lie, and what a device has for sure
 //! that was done without and is back, as its newest root says.
 
-use hostftl_core::{DeviceInfo, MetaBuf};
+use hostftl_core::{DeviceInfo, DeviceSet, MetaBuf};
 use hostftl_format::log::{self, Root};
 
 use crate::config::LayerConfig;
@@ -12,7 +12,7 @@ use crate::roots::RootPlaces;
 /// The number of the last row that a device has with all before, by the newest root on it: none
 /// when the device was lost then already.
 pub(crate) fn has_up_to(root: &Root, device: u8) -> u64 {
-    if root.lost >> device & 1 == 0 { root.durable } else { 0 }
+    if DeviceSet::from_bits(root.lost).contains(device) { 0 } else { root.durable }
 }
 
 /// See [`RootPlaces`].

@@ -22,7 +22,7 @@ pub(in crate::log) mod sane;
 mod under_way;
 mod verify;
 
-use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, Target, Verdict};
+use hostftl_core::{Cause, Command, DeviceError, DeviceSet, Event, MetaBuf, Target, Verdict};
 use hostftl_format::log::{self, Kind, Place, Root};
 
 use crate::config::Mode;
@@ -250,11 +250,12 @@ impl Recovery {
             give_up("both copies of a root are damaged on every device", cx);
             return false;
         };
+        let lost = DeviceSet::from_bits(root.lost);
         let stale =
-            root.lost & !array.output.journal.bit() | self.stale_devices(root.everywhere, array);
+            self.stale_devices(root.everywhere, array) | (lost - array.output.journal.device_set());
         array.media.devices.found(&root);
         if !array.media.devices.can_do_without(stale) {
-            self.refuse_stale(stale, root.lost, array, cx);
+            self.refuse_stale(stale, lost, array, cx);
             return false;
         }
         array.media.devices.lose(stale);
@@ -274,10 +275,14 @@ impl Recovery {
             array.mapping.checkpoint.set_top(at, place, crc);
             if array.layout().admits_image(place) {
                 let segment = array.layout().segment_of(place.byte());
-                array.media.devices.membership_mut().claim(segment, members, 0);
+                array.media.devices.membership_mut().claim(
+                    segment,
+                    DeviceSet::from_bits(members),
+                    DeviceSet::EMPTY,
+                );
             }
         }
-        array.media.devices.membership_mut().restore(root.sets);
+        array.media.devices.membership_mut().restore(root.sets.map(DeviceSet::from_bits));
         array.mapping.pages.map_mut().set_mapped(root.mapped);
         array.output.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         array.mapping.checkpoint.is_everywhere(root.everywhere);
@@ -291,10 +296,8 @@ impl Recovery {
 
     /// Says which devices are older copies, when the volume can't do without them; those that are
     /// `known` to be lost are none.
-    fn refuse_stale(&mut self, stale: u16, known: u16, array: &mut Array, cx: &mut Cx) {
-        let (lost, devices) = (array.media.devices.lost(), 0..array.layout().devices);
-        let known = lost | known;
-        for device in devices.filter(|device| (stale & !known) >> device & 1 == 1) {
+    fn refuse_stale(&mut self, stale: DeviceSet, known: DeviceSet, array: &mut Array, cx: &mut Cx) {
+        for device in stale - (array.media.devices.inactive() | known) {
             let has_root = self.newest[usize::from(device)] > 0;
             if has_root && cx.room() > 4 {
                 cx.tell(Event::Older { device });
@@ -310,14 +313,12 @@ impl Recovery {
 
     /// Devices that have not seen root `number`, which was on all of them. Each life has such a
     /// root before the volume is ready: the claim, of which the first root of the life tells.
-    fn stale_devices(&mut self, number: u64, array: &mut Array) -> u16 {
+    fn stale_devices(&mut self, number: u64, array: &mut Array) -> DeviceSet {
         if planted(Bug::OlderBelieved) {
-            return 0;
+            return DeviceSet::EMPTY;
         }
-        let devices = usize::from(array.layout().devices);
-        let newest = &self.newest[..devices];
-        let stale = newest.iter().enumerate().filter(|(_, newest)| **newest < number);
-        stale.fold(0, |set, (device, _)| set | 1 << device)
+        let is_stale = |device: &u8| self.newest[usize::from(*device)] < number;
+        (0..array.layout().devices).filter(is_stale).collect()
     }
 
     fn end_of_claim(&mut self, array: &mut Array) -> bool {
@@ -366,7 +367,7 @@ impl Recovery {
         match (self.step, command) {
             (Step::Flush, Command::Flush { device }) => {
                 if let Err(error) = result
-                    && !array.media.devices.has_lost(device)
+                    && !array.media.devices.is_inactive(device)
                     && !array.output.journal.is(device)
                 {
                     fail(device, error, cx);
@@ -404,7 +405,7 @@ impl Recovery {
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub(super) fn clean(&mut self, array: &mut Array) -> bool {
         let (zones, zoned) = (array.media.devices.zones(), array.layout().zoned);
-        let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
+        let dirty = |at| zoned && (zones.is_dirty(at) || !zones.failed(at).is_empty());
         let membership = array.media.devices.membership();
         let lacking = membership.lacking();
         let (layout, set) = (array.media.devices.layout(), membership.current().members());

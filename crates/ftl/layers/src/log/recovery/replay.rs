@@ -8,7 +8,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{Cause, Command, DeviceError, DeviceSet, MetaBuf, SECTORS_PER_BLOCK, Target};
 use hostftl_format::log::{self, Begin, Head, Root, STREAMS};
 
 use crate::planted::{Bug, planted};
@@ -115,7 +115,7 @@ impl Replay {
         self.expected = root.replay_from;
         self.durable = root.durable;
         for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
-            let on = |members: u16| Stripe::new(members, self.layout.parity);
+            let on = |members| Stripe::new(DeviceSet::from_bits(members), self.layout.parity);
             chain.at = begin.map(|Begin { segment, slot, sector, members, .. }| {
                 (At { segment, slot, sector }, on(members))
             });
@@ -251,7 +251,7 @@ impl Replay {
             .media
             .devices
             .membership_mut()
-            .claim_lack(at.segment, head.map_or(0, |head| head.lacking));
+            .claim_lack(at.segment, DeviceSet::from_bits(head.map_or(0, |head| head.lacking)));
         let chain = &mut self.chains[stream as usize];
         match head {
             Some(head) => chain.next = Some(Found { head, at, buf, was_made }),
@@ -319,7 +319,8 @@ impl Replay {
         self.durable = self.durable.max(found.head.durable);
         let (after, ahead) =
             (array.layout().after(found.at, found.head.first_sectors), found.head.next);
-        let on = Stripe::new(found.head.next_members, array.layout().parity);
+        let next = DeviceSet::from_bits(found.head.next_members);
+        let on = Stripe::new(next, array.layout().parity);
         let stripe = array.media.devices.stripe(found.at.segment);
         let chain = &mut self.chains[stream];
         chain.at = after.map(|at| (at, stripe));
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_chain_goes_on_where_its_last_row_says() {
-        let stripe = Stripe::new(0b11, 0);
+        let stripe = Stripe::new(DeviceSet::first_n(2), 0);
         let at = At { segment: 3, slot: 7, sector: 0 };
         let mut chain = Chain { at: Some((at, stripe)), ahead: Some((5, stripe)), next: None };
         chain.end();

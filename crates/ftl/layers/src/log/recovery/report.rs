@@ -22,8 +22,8 @@ impl Recovery {
         if device == array.layout().devices {
             return self.all_told(array);
         }
-        let came = array.media.devices.untrusted() >> device & 1 == 1;
-        let is_there = !array.media.devices.has_lost(device) || came;
+        let came = array.media.devices.untrusted().contains(device);
+        let is_there = !array.media.devices.is_inactive(device) || came;
         if from >= ROOT_ZONES + array.layout().segments || !is_there {
             return self.go(Step::Report(device + 1, 0));
         }
@@ -65,7 +65,7 @@ impl Recovery {
         self.report = Some(buf);
         if told > 0 {
             self.go(Step::Report(device, from + told));
-        } else if array.media.devices.has_lost(device) {
+        } else if array.media.devices.is_inactive(device) {
             self.go(Step::Report(device + 1, 0));
         } else if works(cx) {
             give_up("a device's report ends too early", cx);
@@ -75,7 +75,7 @@ impl Recovery {
 
     /// All devices have told: a new volume forgets what was there.
     fn all_told(&mut self, array: &mut Array) -> bool {
-        let lost = array.media.devices.lost();
+        let lost = array.media.devices.inactive();
         array.media.devices.zones_mut().find_open(lost);
         match self.mode() {
             Mode::Open => self.go(Step::Roots(0)),

@@ -1,6 +1,6 @@
 //! Finds the newest root of a zoned volume: each zone of roots is read from its end.
 
-use hostftl_core::{BLOCK, Command, MetaBuf};
+use hostftl_core::{BLOCK, Command, DeviceSet, MetaBuf};
 
 use crate::config::Mode;
 use crate::log::array::Array;
@@ -16,7 +16,7 @@ pub(super) struct Search {
     /// Whether the copy behind it is damaged.
     damaged_behind: bool,
     /// Devices with a damaged root behind the newest sound one of a zone.
-    doubtful: u16,
+    doubtful: DeviceSet,
     /// Devices of a new volume whose zones are erased.
     erased: u8,
 }
@@ -24,7 +24,7 @@ pub(super) struct Search {
 impl Search {
     /// Nothing was read.
     pub(super) const NEW: Search =
-        Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
+        Search { next: None, damaged_behind: false, doubtful: DeviceSet::EMPTY, erased: 0 };
 }
 
 impl Recovery {
@@ -88,7 +88,7 @@ impl Recovery {
         let second = search.next.expect("a copy was read") % 2 == 1;
         // A root of which one copy was never written was not durable.
         let both = !second && !blank && search.damaged_behind;
-        search.doubtful |= u16::from(both) << device;
+        search.doubtful |= DeviceSet::of_if(both, device);
         search.damaged_behind = second && !blank;
     }
 
@@ -97,8 +97,8 @@ impl Recovery {
     pub(crate) fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
         let doubtful = self.search.doubtful;
         let newest = self.newest;
-        (0..usize::from(array.layout().devices))
-            .any(|device| newest[device] == number && doubtful >> device & 1 == 0)
+        (0..array.layout().devices)
+            .any(|device| newest[usize::from(device)] == number && !doubtful.contains(device))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use crate::log::layout::Layout;
 
     /// Reads both copies of a root, the second first; whether each is blank, if it is no root.
-    fn doubts(second: bool, first: bool) -> u16 {
+    fn doubts(second: bool, first: bool) -> DeviceSet {
         let mut it = Recovery::new(&Layout::example(1), [0; 16], Mode::Open);
         for (copy, blank) in [(1, second), (0, first)] {
             it.search.next = Some(copy);
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_device_is_doubted_when_both_copies_of_a_root_are_damaged() {
-        assert_eq!(doubts(false, false), 1);
-        assert_eq!(doubts(true, false), 0, "the second copy was never written");
-        assert_eq!(doubts(false, true), 0, "the first copy was never written");
+        assert_eq!(doubts(false, false), DeviceSet::of(0));
+        assert!(doubts(true, false).is_empty(), "the second copy was never written");
+        assert!(doubts(false, true).is_empty(), "the first copy was never written");
     }
 }

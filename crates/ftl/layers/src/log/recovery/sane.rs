@@ -4,7 +4,7 @@
 use hostftl_format::log::journal::Record;
 use hostftl_format::log::{Begin, Head, Place, Root};
 
-use hostftl_core::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{BLOCK, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::Stripe;
@@ -19,14 +19,16 @@ impl Layout {
     pub fn admits_root(&self, root: &Root) -> bool {
         let Root { number, replay_from, durable, everywhere, journal, .. } = *root;
         let counts = [number, replay_from, durable, everywhere, journal];
-        let is_behind = self.journal.is_some() && self.hole() == 0;
-        let devices = u32::from(self.devices) + u32::from(is_behind);
+        let is_behind = self.journal.is_some() && self.hole().is_empty();
+        let devices = DeviceSet::first_n(usize::from(self.devices) + usize::from(is_behind));
         let begins = |begin: &Begin| {
             begin.segment < self.segments
                 && begin.slot < self.slots
                 && begin.sector < self.chunk
-                && self.admits_members(begin.members)
-                && begin.ahead.is_none_or(|(_, members)| self.admits_members(members))
+                && self.admits_members(DeviceSet::from_bits(begin.members))
+                && begin
+                    .ahead
+                    .is_none_or(|(_, members)| self.admits_members(DeviceSet::from_bits(members)))
         };
         counts.iter().all(|count| *count < MOST)
             && replay_from > 0
@@ -35,13 +37,14 @@ impl Layout {
             && root.epoch <= root.life
             && root.mapped <= self.blocks
             && root.directories <= self.tree.directories
-            && u32::from(root.lost) >> devices == 0
+            && DeviceSet::from_bits(root.lost).is_within(devices)
             && root.streams.iter().flatten().all(begins)
     }
 
     /// Whether a segment may lie on these devices.
-    pub fn admits_members(&self, members: u16) -> bool {
-        u32::from(members) >> self.devices == 0 && members.count_ones() > u32::from(self.parity)
+    pub fn admits_members(&self, members: DeviceSet) -> bool {
+        let all = DeviceSet::first_n(self.devices.into());
+        members.is_within(all) && members.len() > u32::from(self.parity)
     }
 
     /// Whether the head of a row at `at`, in a segment on these devices, may say this.
@@ -51,9 +54,9 @@ impl Layout {
         let most = if at.sector == 0 { stripe.width() } else { 1 };
         let lengths = [first_sectors, last_sectors];
         head.seq < MOST
-            && head.members == stripe.members()
-            && head.lacking & !head.members == 0
-            && self.admits_members(head.next_members)
+            && head.members == stripe.members().to_bits()
+            && DeviceSet::from_bits(head.lacking).is_within(stripe.members())
+            && self.admits_members(DeviceSet::from_bits(head.next_members))
             && head.journal < MOST
             && (1..=most).contains(&chunks)
             && lengths.iter().all(|it| it.is_multiple_of(SECTORS_PER_BLOCK) && *it <= self.chunk)

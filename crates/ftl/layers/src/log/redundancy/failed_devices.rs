@@ -42,7 +42,7 @@ impl Array {
             }
             return;
         }
-        if self.media.devices.has_lost(device) {
+        if self.media.devices.is_inactive(device) {
             return self.media.devices.stop_joining(device);
         }
         self.media.devices.give_up(device, error, cx);
@@ -52,7 +52,7 @@ impl Array {
     /// unless it `is_moved` already, or a scrub will find out whether it is valid.
     pub(crate) fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
         let layout = *self.layout();
-        if self.media.devices.has_lost(device) || self.media.devices.lacks(device, lba) {
+        if self.media.devices.is_inactive(device) || self.media.devices.lacks(device, lba) {
             return;
         }
         if layout.parity > 0 && !is_moved && lba >= layout.first() {
@@ -104,7 +104,7 @@ impl Array {
         else {
             return false;
         };
-        if error != DeviceError::Media || self.media.devices.has_lost(*device) {
+        if error != DeviceError::Media || self.media.devices.is_inactive(*device) {
             return false;
         }
         let Some((segment, _)) = self.layout().zone_of(*lba) else {
@@ -136,7 +136,7 @@ impl Array {
             return false;
         }
         let root = *self.mapping.checkpoint.root();
-        let lost = if tells { self.output.journal.unneeded() } else { root.lost };
+        let lost = if tells { self.output.journal.unneeded().to_bits() } else { root.lost };
         let root = Root { number: root.number + 1, lost, ..root };
         self.mapping.checkpoint.tell(root, &mut self.media, &mut self.output, cx);
         true

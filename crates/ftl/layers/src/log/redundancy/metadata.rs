@@ -298,7 +298,7 @@ fn add(part: &MetaBuf, sum: &mut MetaBuf, pages: u32, rebuild: &Rebuild) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostftl_core::{DeviceError, Verdict};
+    use hostftl_core::{DeviceError, DeviceSet, Verdict};
 
     fn devices() -> Devices {
         Devices::new(Layout::example(3), hostftl_core::Members::default(), 1, &[])
@@ -310,7 +310,7 @@ mod tests {
         let lba = salvage.layout.lba(crate::log::layout::At::default());
         let stripe = devices().stripe(0);
         let device = stripe.device(0, 0, 1);
-        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device, 0);
+        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device, DeviceSet::EMPTY);
         let buf = MetaBuf::new(1);
         salvage.jobs.push_back(Job {
             wanted: Wanted::Victim(0),

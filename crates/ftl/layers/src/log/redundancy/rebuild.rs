@@ -20,8 +20,8 @@
 
 mod way;
 
-use hostftl_core::Factors;
 use hostftl_core::field::power;
+use hostftl_core::{DeviceSet, Factors};
 
 use crate::log::stripe::Stripe;
 use crate::planted::{Bug, planted};
@@ -116,7 +116,7 @@ impl Rebuild {
         stripe: Stripe,
         slot: (u32, u32),
         device: u8,
-        missing: u16,
+        missing: DeviceSet,
     ) -> Option<Self> {
         let wanted = Chunk::Data(stripe.chunk_on(slot.0, slot.1, device)?);
         Self::of(stripe, slot, wanted, (1, stripe.width()), missing)
@@ -132,7 +132,7 @@ impl Rebuild {
         slot: (u32, u32),
         wanted: Chunk,
         chunks: u32,
-        missing: u16,
+        missing: DeviceSet,
     ) -> Option<Self> {
         assert!(chunks <= stripe.width(), "a row has a chunk on each device at most");
         let has = |chunk: u8| u32::from(chunk) < chunks;
@@ -146,11 +146,11 @@ impl Rebuild {
         (segment, slot): (u32, u32),
         wanted: Chunk,
         (least, most): (u32, u32),
-        missing: u16,
+        missing: DeviceSet,
     ) -> Option<Self> {
         let parities = (0..stripe.parity()).map(Chunk::Parity);
         let all = parities.chain((0..most as u8).map(Chunk::Data));
-        let lacks = |it: &Chunk| missing >> it.device(stripe, (segment, slot)) & 1 == 1;
+        let lacks = |it: &Chunk| missing.contains(it.device(stripe, (segment, slot)));
         let absent = all.filter(lacks).fold(0, |set, it| set | 1 << it.place());
         let turn = stripe.turn(segment, slot);
         let (least, most, way, place) = (least as u8, most as u8, 0, 0);

@@ -102,12 +102,12 @@ impl Hung {
     ) -> bool {
         let late = cx.late_devices();
         let works = works(cx) && cx.life() != Life::Starting && !self.layout.zoned;
-        if !works || late & journal.bit() != 0 || !devices.can_do_without(late) {
+        if !works || late.overlaps(journal.device_set()) || !devices.can_do_without(late) {
             return false;
         }
         devices.lose(late);
         cx.counters().device_errors += 1;
-        for device in (0..self.layout.devices).filter(|device| late >> device & 1 == 1) {
+        for device in late {
             let error = DeviceError::Gone;
             cx.tell(Event::DeviceFailed { device, error, abandoned: true });
         }

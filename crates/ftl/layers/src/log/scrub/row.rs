@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{ArrayVec, Command, Factors, MAX_PIECES, MetaBuf, SECTOR, View};
+use hostftl_core::{ArrayVec, Command, DeviceSet, Factors, MAX_PIECES, MetaBuf, SECTOR, View};
 use hostftl_format::log::{self, Head};
 
 use crate::log::buffers::{Buffer, Buffers};
@@ -102,7 +102,7 @@ impl Check {
         (self.which, self.folds, self.makes) = (0, None, [None; 2]);
         for (which, makes) in (0..stripe.parity()).zip(&mut self.makes) {
             let slot = (at.segment, at.slot);
-            *makes = Rebuild::new(stripe, slot, Chunk::Parity(which), chunks, 0);
+            *makes = Rebuild::new(stripe, slot, Chunk::Parity(which), chunks, DeviceSet::EMPTY);
         }
     }
 

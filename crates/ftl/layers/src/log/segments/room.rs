@@ -1,5 +1,6 @@
 //! How much a segment has room for: rows on fewer devices have fewer chunks of data.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::log::GRAIN;
 
 use super::{LEVELS, Segments, State};
@@ -13,7 +14,7 @@ impl Segments {
 
     /// Whether enough free segments can be opened on a set of devices for what must go on; somewhat
     /// fewer are where `already` they are opened so.
-    pub(crate) fn can_go_on(&self, set: u16, layout: &Layout, already: bool) -> bool {
+    pub(crate) fn can_go_on(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
         let least = if already { self.reserves.gc_floor() + 1 } else { self.reserves.host };
@@ -93,19 +94,25 @@ impl Segments {
 
     /// Whether all that is live fits into segments on these devices, and leaves what must be kept
     /// free; somewhat less does where `already` they are opened so.
-    pub(crate) fn fits(&self, set: u16, layout: &Layout, already: bool) -> bool {
+    pub(crate) fn fits(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
         self.excess(set, &self.reserves, layout, already) == 0
     }
 
     /// The bytes of what is live that are too many for that. Where not all that is exported has
     /// room, the ends of chunks count as lost: else collection would go on for ever.
-    pub(crate) fn excess(&self, set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+    pub(crate) fn excess(
+        &self,
+        set: DeviceSet,
+        kept: &Reserves,
+        layout: &Layout,
+        already: bool,
+    ) -> u64 {
         let room = Self::most_on(set, kept, layout, already);
         self.total.saturating_sub(room) * u64::from(GRAIN)
     }
 
     /// The grains that have room then.
-    pub(crate) fn most_on(set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+    pub(crate) fn most_on(set: DeviceSet, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         layout.most_live_on(set, kept.kept() + margin)
     }

@@ -14,6 +14,7 @@
 
 use alloc::vec::Vec;
 
+use hostftl_core::DeviceSet;
 use hostftl_format::report::{SegmentReport, SegmentState};
 
 use crate::log::layout::Layout;
@@ -45,7 +46,7 @@ pub(crate) struct Pointers {
     /// Zones of the devices of segment 0, then of segment 1.
     zones: Vec<Zone>,
     /// The devices whose zones failed, for each segment.
-    failed: Vec<u16>,
+    failed: Vec<DeviceSet>,
     /// Those that may be open; nothing is kept of them when any number may be.
     open: Vec<Open>,
     most: u32,
@@ -67,7 +68,7 @@ impl Pointers {
         Pointers {
             devices,
             zones: alloc::vec![Zone { sent: 0, len: layout.column }; segments * devices as usize],
-            failed: alloc::vec![0; segments],
+            failed: alloc::vec![DeviceSet::EMPTY; segments],
             open: Vec::with_capacity(if limited { segments } else { 0 }),
             most: if limited { layout.max_open - 1 } else { u32::MAX },
             fills: alloc::vec![0; segments],
@@ -82,7 +83,7 @@ impl Pointers {
         }
         let zones = u64::from(layout.devices) * size_of::<Zone>() as u64;
         let open = if layout.max_open > 0 { size_of::<Open>() as u64 } else { 0 };
-        let rest = (2 * size_of::<u16>() + size_of::<u32>()) as u64;
+        let rest = (size_of::<DeviceSet>() + size_of::<u16>() + size_of::<u32>()) as u64;
         u64::from(layout.segments) * (zones + open + rest)
     }
 
@@ -95,14 +96,14 @@ impl Pointers {
         self.zones[(segment * self.devices + u32::from(device)) as usize].sent
     }
 
-    /// The devices whose zones of a segment failed, as a set of bits.
-    pub(crate) fn failed(&self, segment: u32) -> u16 {
+    /// The devices whose zones of a segment failed.
+    pub(crate) fn failed(&self, segment: u32) -> DeviceSet {
         self.failed[segment as usize]
     }
 
     /// Whether a zone failed.
     pub(crate) fn has_failed(&self, segment: u32, device: u8) -> bool {
-        self.failed(segment) >> device & 1 == 1
+        self.failed(segment).contains(device)
     }
 
     /// Whether anything is in one of a segment's zones.
@@ -125,7 +126,7 @@ impl Pointers {
         if !self.hurt.contains(&segment) {
             self.hurt.push(segment);
         }
-        self.failed[segment as usize] |= 1 << device;
+        self.failed[segment as usize].insert(device);
     }
 
     /// A zone was reset.
@@ -137,18 +138,18 @@ impl Pointers {
     pub(crate) fn is_another(&mut self, device: u8) {
         for segment in 0..self.failed.len() as u32 {
             self.at(segment, device).sent = 0;
-            self.failed[segment as usize] &= !(1 << device);
+            self.failed[segment as usize].remove(device);
         }
     }
 
     /// Whether no zone of a segment is open, but for those of the devices of `lost`.
-    fn is_closed(&self, segment: u32, lost: u16) -> bool {
+    fn is_closed(&self, segment: u32, lost: DeviceSet) -> bool {
         let out = self.failed(segment) | lost;
-        let closed = |device: u32| {
-            let zone = self.zones[(segment * self.devices + device) as usize];
-            out >> device & 1 == 1 || zone.sent == 0 || zone.sent == zone.len
+        let closed = |device: u8| {
+            let zone = self.zones[(segment * self.devices + u32::from(device)) as usize];
+            out.contains(device) || zone.sent == 0 || zone.sent == zone.len
         };
-        (0..self.devices).all(closed)
+        (0..self.devices as u8).all(closed)
     }
 
     /// Notes that a segment is open.
@@ -211,7 +212,7 @@ impl Pointers {
 
     /// A segment is closed, and all devices must flush before that counts. False when it is not
     /// closed, or they do already.
-    pub(crate) fn begin_to_settle(&mut self, segment: u32, lost: u16) -> bool {
+    pub(crate) fn begin_to_settle(&mut self, segment: u32, lost: DeviceSet) -> bool {
         let (closed, devices) = (self.is_closed(segment, lost), self.devices);
         let Some(open) = self.open_one(segment) else { return false };
         let begins = closed && open.flight == 0 && open.settling == 0;
@@ -249,8 +250,8 @@ impl Pointers {
     /// Whether one more zone of a device may be open.
     pub(crate) fn has_room(&self, device: u8) -> bool {
         let zones = self.zones.iter().skip(device.into()).step_by(self.devices as usize);
-        let is_open = |(zone, failed): &(&Zone, &u16)| {
-            **failed >> device & 1 == 0 && zone.sent > 0 && zone.sent < zone.len
+        let is_open = |(zone, failed): &(&Zone, &DeviceSet)| {
+            !failed.contains(device) && zone.sent > 0 && zone.sent < zone.len
         };
         zones.zip(&self.failed).filter(is_open).count() < self.most as usize
     }
@@ -282,7 +283,7 @@ impl Pointers {
     }
 
     /// After all devices told of their zones: which segments are open.
-    pub(crate) fn find_open(&mut self, lost: u16) {
+    pub(crate) fn find_open(&mut self, lost: DeviceSet) {
         for segment in 0..self.failed.len() as u32 {
             if !self.is_closed(segment, lost) {
                 self.note_open(segment);
@@ -292,13 +293,14 @@ impl Pointers {
 
     /// How many segments have a zone that failed.
     pub(crate) fn spoiled(&self) -> u32 {
-        self.failed.iter().filter(|failed| **failed != 0).count() as u32
+        self.failed.iter().filter(|failed| !failed.is_empty()).count() as u32
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::stripe::set;
 
     /// Three segments of two zones, of which two may be open, and one more for roots.
     fn zones() -> Pointers {
@@ -314,8 +316,8 @@ mod tests {
         zones.enter(0, 0, 64);
         zones.enter(0, 1, 32);
         assert!(zones.left(0) && zones.left(0));
-        assert!(!zones.begin_to_settle(0, 0), "one zone is open");
-        assert!(zones.begin_to_settle(0, 0b10), "its device is lost");
+        assert!(!zones.begin_to_settle(0, set(0)), "one zone is open");
+        assert!(zones.begin_to_settle(0, set(0b10)), "its device is lost");
         assert_eq!((zones.settled(0), zones.settled(0)), (None, Some(false)));
         assert!(zones.may_open(2));
     }
@@ -325,7 +327,7 @@ mod tests {
         let mut zones = zones();
         assert!(zones.may_open(0));
         (0..2).for_each(|device| zones.enter(0, device, 64));
-        assert!(zones.left(0) && zones.left(0) && zones.begin_to_settle(0, 0));
+        assert!(zones.left(0) && zones.left(0) && zones.begin_to_settle(0, set(0)));
         assert!(!zones.erased(0));
         assert_eq!((zones.settled(0), zones.settled(0)), (None, Some(true)));
         assert!(zones.erased(0));

@@ -62,7 +62,7 @@ impl Devices {
 
     /// Makes durable that a segment is closed, if it is.
     fn settle_closed(&mut self, segment: u32, cx: &mut Cx) {
-        let lost = self.lost();
+        let lost = self.inactive();
         if self.zones_mut().begin_to_settle(segment, lost) {
             for device in 0..self.layout().devices {
                 self.submit(Op::Settle { segment }, Command::Flush { device }, cx);
@@ -80,7 +80,7 @@ impl Devices {
     /// Writes the next zeros to a zone that is filled up.
     fn fill_up(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         let rest = self.zones().rest(segment, device, FILL);
-        if rest > 0 && !self.has_lost(device) {
+        if rest > 0 && !self.is_inactive(device) {
             self.send_zeros((segment, device), rest, cx);
         }
     }
@@ -110,7 +110,7 @@ impl Devices {
 
     /// Whether a zone of a segment failed, but for those of lost devices.
     pub(in crate::log) fn is_hurt(&self, segment: u32) -> bool {
-        self.layout().zoned && self.zones().failed(segment) & !self.lost() != 0
+        self.layout().zoned && !self.zones().failed(segment).is_within(self.inactive())
     }
 
     /// Whether a part of a range of a zone is not written.

@@ -95,7 +95,8 @@ impl Seats {
     /// Whether the journal's device is there, if there is one.
     fn has_its_journal(&self) -> Result<(), AdminError> {
         let journal = journal::bit(&self.layer(), self.config().devices.len());
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost();
+        let look =
+            |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost().to_bits();
         match self.port.between(look).ok_or(CLOSED)? & journal {
             0 => Ok(()),
             _ => {
@@ -115,7 +116,7 @@ impl Seats {
     pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
         let (layer, said) = (self.layer(), self.said()?);
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            let (devices, lost) = (driver.devices(), driver.layer().members().lost());
+            let (devices, lost) = (driver.devices(), driver.layer().members().lost().to_bits());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
@@ -130,7 +131,7 @@ impl Seats {
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
             // The superblocks may not say so yet: they do when it is closed.
-            Ok((Beside::of(there), driver.layer().members().removed()))
+            Ok((Beside::of(there), driver.layer().members().removed().to_bits()))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(AdminError::from)
     }

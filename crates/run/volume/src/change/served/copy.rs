@@ -62,7 +62,7 @@ impl Seats {
     pub(super) fn can_copy(&self, look: &Look, new: Option<&Device>) -> Result<bool, AdminError> {
         let uncopied = self.port.between(|driver, _| {
             let old = &driver.devices()[usize::from(look.index)];
-            let bad = driver.layer().gauges().map_or(0, |it| it.failing | it.damaged);
+            let bad = driver.layer().gauges().map_or(0, |it| (it.failing | it.damaged).to_bits());
             let why = if look.was_lost { Some("is lost") } else { uncopyable(old) };
             let why = why.map(|why| (old.name().to_owned(), why));
             let of_new = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
@@ -249,7 +249,7 @@ impl Seats {
                 .port
                 .between(|driver, _| (driver.layer().members().lost(), driver.stats().requests_in));
             let (lost, seen) = seen.ok_or_else(|| Failure::Stays(CLOSED.into()))?;
-            if lost >> copying.index & 1 == 1 {
+            if lost.contains(copying.index) {
                 return Err(Failure::Unreadable("it was lost".into()));
             }
             let begun = Instant::now();
@@ -291,7 +291,7 @@ impl Seats {
         self.copy_chunks(way, false)?;
         device.sync().map_err(|error| Failure::Stays(error.to_string()))?;
         let lost = self.port.between(|driver, _| driver.layer().members().lost());
-        if lost.ok_or_else(|| Failure::Stays(CLOSED.into()))? >> index & 1 == 1 {
+        if lost.ok_or_else(|| Failure::Stays(CLOSED.into()))?.contains(index) {
             return Err(Failure::Unreadable("it was lost".into()));
         }
         if let Err(why) = self.make_member(index, device) {

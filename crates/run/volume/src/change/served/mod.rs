@@ -24,7 +24,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
+use hostftl_core::{Answer, DeviceInfo, DeviceSet, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Backing, Device, Driver, IoError};
 use hostftl_layers::{AnyLayer, LayerConfig};
@@ -154,7 +154,7 @@ impl Seats {
 
     fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().members().lost() | driver.layer().members().removed()
+            (driver.layer().members().lost() | driver.layer().members().removed()).to_bits()
         };
         let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
         // A file that could not be written after a change has the new devices as pending.
@@ -205,7 +205,7 @@ impl Seats {
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
                  a device first"
             ))),
-            Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged)),
+            Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged.to_bits())),
         }
     }
 
@@ -254,7 +254,7 @@ impl Seats {
     /// The layer with the devices as they are now.
     fn layer_now(&self, look: &Look) -> LayerConfig {
         let mut layer = as_members(self.layer(), look.newest.missing, &look.newest);
-        layer.members.fresh = 0;
+        layer.members.fresh = DeviceSet::EMPTY;
         layer
     }
 
@@ -291,7 +291,7 @@ impl Seats {
         let newest = self.said()?;
         let look = self.port.between(|driver, _| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
-            let was_lost = lost >> index & 1 == 1;
+            let was_lost = lost.contains(index);
             // One that comes is like the one before, or else like the others.
             let is_like = |at: usize| (at == usize::from(index)) != was_lost;
             let there = devices
@@ -300,7 +300,7 @@ impl Seats {
                 .filter(|(at, device)| is_like(*at) && device.backing() != Backing::Absent);
             let beside = Beside::of(there.map(|(_, device)| device));
             let infos = devices.iter().map(Device::info).collect();
-            let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking);
+            let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking.to_bits());
             Look { index, was_lost, newest, infos, beside, lacking }
         });
         look.ok_or_else(|| CLOSED.into())
@@ -401,7 +401,7 @@ pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
 /// Puts a device in the place of one that the layer does without still: what lay on it may have
 /// moved to a spare meanwhile, and then nothing comes in its place.
 fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, AdminError> {
-    if driver.layer().members().lost() >> index & 1 == 0 {
+    if !driver.layer().members().lost().contains(index) {
         return Err(AdminError::refused(format!(
             "device {index} was removed meanwhile: add another device instead"
         )));

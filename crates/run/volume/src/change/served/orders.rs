@@ -90,7 +90,8 @@ impl Seats {
     /// # Errors
     /// Why that is not durable, in words.
     pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
-        let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
+        let failing =
+            lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
         for it in (0..16).filter(|it| failing >> it & 1 == 1) {
             if device.is_none_or(|device| device == it) {
                 self.ask(Verb::Clear(it))?;
@@ -129,9 +130,9 @@ impl Seats {
     /// The spares that are ready, as replies show them.
     pub(crate) fn spares(&self) -> Vec<DeviceId> {
         let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().members().spares() & !driver.layer().members().lost()
+            driver.layer().members().spares() - driver.layer().members().lost()
         };
-        let ready = self.port.between(ready).unwrap_or(0);
-        (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
+        let ready = self.port.between(ready).unwrap_or_default();
+        ready.iter().map(|index| self.id(index)).collect()
     }
 }

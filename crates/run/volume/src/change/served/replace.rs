@@ -108,10 +108,10 @@ impl Seats {
 
     /// Whether the volume would be laid out with the new device as it is.
     pub(super) fn would_fit(&self, look: &Look, device: &Device) -> Result<(), AdminError> {
-        let (bit, mut infos) = (1 << look.index, look.infos.clone());
+        let mut infos = look.infos.clone();
         infos[usize::from(look.index)] = device.info();
         let mut layer = self.layer_now(look);
-        layer.members.missing &= !bit;
+        layer.members.missing.remove(look.index);
         let planned = plan(&layer, &infos)?;
         match planned.limits.exported == look.newest.exported {
             true => Ok(()),

@@ -7,7 +7,7 @@
 //! Invariant: a change that frees a device, or makes another loss survivable, is reported only when
 //! all superblocks say so: a start after a power cut knows nothing else.
 
-use hostftl_core::{Layer, MAX_MEMBERS, Member, MemberRole, MemberState, Members};
+use hostftl_core::{DeviceSet, Layer, MAX_MEMBERS, Member, MemberRole, MemberState, Members};
 use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 
@@ -19,10 +19,10 @@ use crate::util::events::Level;
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     members: Members,
-    /// Devices that came during this run, as a set of bits.
-    came: u16,
-    /// Devices that were removed and are not open any more, as a set of bits.
-    closed: u16,
+    /// Devices that came during this run.
+    came: DeviceSet,
+    /// Devices that were removed and are not open any more.
+    closed: DeviceSet,
     /// Whether the layer has failed.
     has_failed: bool,
     /// Whether nothing was reported yet: recovery has found the first changes.
@@ -30,16 +30,17 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// The states before recovery, as the superblocks say; those of `came` came since the last run.
-    pub(super) fn new(members: Members, came: u16) -> Self {
+    /// The states before recovery, as the superblocks say. The devices of `out` hold no data.
+    pub(super) fn new(members: &hostftl_layers::Members, out: DeviceSet) -> Self {
+        let (came, members) = (members.fresh, members.states(out));
         let closed = members.removed();
         Reported { members, came, closed, at_start: true, ..Reported::default() }
     }
 
     /// The layer was opened again, with devices that came.
-    pub(super) fn reopened(&mut self, came: u16) {
+    pub(super) fn reopened(&mut self, came: DeviceSet) {
         (self.came, self.closed) = (came, self.members.removed());
-        devices(came).for_each(|device| self.set_joining(device));
+        came.iter().for_each(|device| self.set_joining(device));
     }
 
     /// What the superblocks are to say of the states of `layer`.
@@ -58,7 +59,7 @@ impl Reported {
 
     /// A device came in place `index`.
     pub(super) fn came(&mut self, index: u8) {
-        self.came |= 1 << index;
+        self.came.insert(index);
         self.set_joining(index);
     }
 
@@ -68,13 +69,13 @@ impl Reported {
     }
 
     /// Those that were removed, as all superblocks say, and are open still.
-    pub(super) fn open_of_removed(&self) -> u16 {
-        self.members.removed() & !self.closed
+    pub(super) fn open_of_removed(&self) -> DeviceSet {
+        self.members.removed() - self.closed
     }
 
     /// One that was removed is not open any more.
     pub(super) fn is_closed(&mut self, index: u8) {
-        self.closed |= 1 << index;
+        self.closed.insert(index);
     }
 
     /// An operator wants device `index` left out, or did before it came to that.
@@ -102,9 +103,9 @@ impl Reported {
             self.report(device, (was, is), news);
             self.members = self.members.with(device, Member { planned: was.planned, ..is });
         }
-        news.faulted &= now.lost();
-        news.unsaid = now.rebuilt() & !self.members.rebuilt();
-        news.gone = self.members.removed();
+        news.faulted &= now.lost().to_bits();
+        news.unsaid = (now.rebuilt() - self.members.rebuilt()).to_bits();
+        news.gone = self.members.removed().to_bits();
         if has_failed && !self.has_failed {
             let text = "the layer failed: writes and flushes end with errors";
             news.events.tell(Level::Error, "failed", text);
@@ -163,7 +164,7 @@ impl Reported {
 /// What may be reported of a device that was reported as `was` and is `now`.
 fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) -> Member {
     let Some(said) = said else { return now };
-    let is = |set: u16| set >> device & 1 == 1;
+    let is = |set| DeviceSet::from_bits(set).contains(device);
     match now.state {
         MemberState::Rebuilt if !is(said.out) => match was.state.is_lost() {
             true => Member { state: was.state, ..now },
@@ -184,7 +185,3 @@ const LEAVES: &str = "is being removed: its data moves to the other devices";
 const STAYS: &str = "stays: its removal was cancelled";
 const SPARE: &str = "is a spare no longer: it takes the place of a lost device";
 const REMOVED: &str = "was removed: no data lies on it, and it can be taken away";
-
-fn devices(set: u16) -> impl Iterator<Item = u8> {
-    (0..16).filter(move |device| set >> device & 1 == 1)
-}

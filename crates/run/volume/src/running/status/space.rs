@@ -85,7 +85,7 @@ impl Space {
             unreadable_bytes: gauges.unreadable,
             trim_required_bytes: gauges.excess,
             failures_tolerated: gauges.may_lose,
-            damaged_devices: (0..16).filter(|device| gauges.damaged >> device & 1 == 1).collect(),
+            damaged_devices: gauges.damaged.iter().collect(),
             capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
             full_in_seconds: None,
         }

@@ -107,6 +107,8 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
+    use hostftl_core::DeviceSet;
+
     use super::*;
     use crate::log::redundancy::rebuild::Chunk;
     use crate::log::stripe::Stripe;
@@ -135,8 +137,9 @@ mod tests {
 
     #[test]
     fn a_chunk_that_was_rebuilt_is_rebuilt_again_in_another_way_if_there_is_one() {
-        let stripe = Stripe::new(0b111, 2);
-        let first = Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, 0).expect("a way");
+        let stripe = Stripe::new(DeviceSet::first_n(3), 2);
+        let first =
+            Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, DeviceSet::EMPTY).expect("a way");
         let mut chunks = Chunks::new(1);
         assert!(chunks.distrust(0) && chunks.begin_rebuild().is_some());
         let second = first.again();

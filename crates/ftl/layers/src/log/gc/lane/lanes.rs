@@ -363,6 +363,8 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
+    use hostftl_core::DeviceSet;
+
     use super::*;
 
     fn head(seq: u64) -> Head {
@@ -394,7 +396,7 @@ mod tests {
     }
 
     fn sift(it: &mut Lanes, lane: u8, seq: u64) {
-        it.sift_from(lane, &head(seq), Stripe::new(0b11, 1));
+        it.sift_from(lane, &head(seq), Stripe::new(DeviceSet::first_n(2), 1));
     }
 
     fn go(it: &mut Lanes, lane: u8, phases: &[Phase]) {

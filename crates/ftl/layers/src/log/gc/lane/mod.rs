@@ -333,7 +333,7 @@ impl Lane {
         }
         let gone = media.devices.missing_of(self.at.segment);
         let here = |which: &u8| {
-            gone >> stripe.parity_device(self.at.segment, self.at.slot, *which) & 1 == 0
+            !gone.contains(stripe.parity_device(self.at.segment, self.at.slot, *which))
         };
         if let (Some(range), Some(which)) = (missing, (0..stripe.parity()).find(here)) {
             self.read_parity((which, range), media, cx);

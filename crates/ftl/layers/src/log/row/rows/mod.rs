@@ -339,7 +339,7 @@ impl Rows {
         let next = it.next.map(|at| (at, it.ahead));
         let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
         let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
-        let members = |segment: u32| media.devices.stripe(segment).members();
+        let members = |segment: u32| media.devices.stripe(segment).members().to_bits();
         let ahead = ahead.map(|segment| (segment, members(segment)));
         Some(Begin { segment, slot, sector, members: members(segment), ahead })
     }

@@ -72,9 +72,9 @@ impl Rows {
             last_sectors: it.sectors(&layout, last),
             chunks: last as u8 + 1,
             stream: it.stream,
-            members: it.spread.stripe().members(),
-            next_members: media.devices.stripe(it.ahead).members(),
-            lacking: media.devices.membership().told(it.at.segment).1,
+            members: it.spread.stripe().members().to_bits(),
+            next_members: media.devices.stripe(it.ahead).members().to_bits(),
+            lacking: media.devices.membership().told(it.at.segment).1.to_bits(),
         };
         let protected = layout.parity > 0 && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
@@ -359,6 +359,8 @@ impl Rows {
 mod tests {
     use hostftl_format::log::{Kind, Place};
 
+    use hostftl_core::DeviceSet;
+
     use super::*;
     use crate::log::layout::{At, Layout};
     use crate::log::row::A_TRIM;
@@ -367,14 +369,14 @@ mod tests {
     #[test]
     fn what_a_sealed_row_replaced_is_not_listed_though_another_version_came_between() {
         let layout = Layout::example(3);
-        let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, 0));
+        let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));
         let mut open = [0; ROWS];
         // The version of the second row is newer than that of the first, and a trim of the third
         // is newer than both.
         for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
             let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
             let it = &mut rows[row as u8];
-            it.open(&layout, (at, Stripe::new(0b111, 1)), row as u8, stamp);
+            it.open(&layout, (at, Stripe::new(DeviceSet::first_n(3), 1)), row as u8, stamp);
             let (kind, place, replaced) = (Kind::Data, Place::NOWHERE, 1);
             let (block, crc, chunk, byte) = (5, 0, 0, it.head_pages * 4096);
             it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
