@@ -1,9 +1,9 @@
-//! Changes of the members that were cut off. The volume file names the devices that come as pending
-//! before any device is written to; after a cut their superblocks say whether they are members: see
+//! Interrupted changes of the members. The volume file lists new devices as pending before any
+//! device is written to. After a power cut their superblocks decide whether they are members: see
 //! [`hostftl_format::changes`].
 //!
-//! A start that only reads, and `check`, follow the superblocks and write nothing. A start
-//! that writes, and each command that changes the members, finishes or undoes the change first.
+//! A read-only start and `check` follow the superblocks and write nothing. A start that writes, and
+//! each command that changes the members, finishes or undoes the change first.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use crate::metadata::roster::clear_ends;
 use crate::open::stack::{Assembly, Member, Redundancy, judge};
 use crate::util::error::Error;
 
-/// A change of the members that was cut off.
+/// An interrupted change of the members.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// The pending devices that are members, by name, with their member numbers.
+    /// Pending devices that are members, by name, with their member numbers.
     pub come: Vec<(String, u8)>,
-    /// The listed devices in whose place they came, by name.
+    /// Listed devices that they replaced, by name.
     replaced: Vec<String>,
-    /// The pending devices whose superblocks are to be cleared.
+    /// Pending devices whose superblocks have to be cleared.
     undone: Vec<Member>,
-    /// The pending devices that could not be read, by name.
+    /// Pending devices that could not be read, by name.
     pub unread: Vec<String>,
 }
 
-/// Whether a volume of these superblocks opens without asking anybody.
+/// Returns whether a volume with these superblocks opens without consent.
 fn is_whole(list: &[Superblock], redundancy: Redundancy) -> bool {
     match judge(list, redundancy) {
         Verdict::Complete { .. } => true,
@@ -47,7 +47,7 @@ fn choose(listed: &[Member], pending: &[Member], redundancy: Redundancy) -> Choi
 }
 
 impl Cut {
-    /// The superblocks of the members as [`Cut::of`] would choose them.
+    /// Returns the superblocks of the members that [`Cut::of`] would choose.
     pub(crate) fn preview(
         listed: &[Member],
         pending: &[Member],
@@ -83,7 +83,7 @@ impl Cut {
         (members, cut)
     }
 
-    /// Makes the superblocks of devices that did not become members no superblocks any more.
+    /// Clears the superblocks of devices that did not become members.
     ///
     /// # Errors
     /// When such a device can't be written.
@@ -91,7 +91,7 @@ impl Cut {
         self.undone.iter().try_for_each(|it| Ok(clear_ends(&it.device)?))
     }
 
-    /// The outcome of the change, as a note shows it.
+    /// Returns a note on the outcome of the change.
     pub(crate) fn note(&self) -> String {
         let come = self.come.iter().map(|(name, index)| format!("{name} is device {index}"));
         let come: Vec<String> = come.collect();
@@ -102,12 +102,12 @@ impl Cut {
         format!("a change of the devices was cut off; {outcome}")
     }
 
-    /// Finishes or undoes the change at a start: the volume file at `path` lists `devices` then.
+    /// Finishes or undoes the change at a start, so that the volume file at `path` lists `devices`.
     /// Returns a note.
     ///
     /// # Errors
-    /// When a device can't be written. When the file can't be, and a pending device could not be
-    /// read: it might be taken for a member later, with its contents at the cut.
+    /// When a device can't be written. When the file can't be written and a pending device could
+    /// not be read: it might become a member later, with its contents at the time of the power cut.
     pub(crate) fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
         self.undo()?;
         match Config::put_in_order(path, devices) {
@@ -126,8 +126,8 @@ impl Cut {
 }
 
 impl Config {
-    /// Lists the devices that are members after a change that was cut off, of which `found` were
-    /// found, and none as pending.
+    /// Lists the members after an interrupted change, given the devices that were found, and no
+    /// pending devices.
     pub(crate) fn take_cut(&mut self, found: &Assembly) {
         let cut = &found.cut;
         let mut listed: Vec<_> =
@@ -137,7 +137,8 @@ impl Config {
             found.members.iter().flatten().any(|member| member.device.name() == name)
         };
         let most = usize::from(found.superblock.count).saturating_sub(cut.come.len());
-        // A device that was replaced, and can't be read, is not known by its superblock.
+        // The superblock of a replaced device that can't be read is unknown, so it is identified by
+        // its position or its absence.
         while listed.len() > most {
             let is_away = |(_, name): &&(usize, String)| !is_there(name);
             let is_old = |it: &&(usize, String)| {

@@ -1,4 +1,4 @@
-//! A host without requests: for format, check, and the time before a volume serves.
+//! A host without requests, for format, check, and the start of a volume.
 
 use std::io::ErrorKind;
 
@@ -11,11 +11,11 @@ use crate::util::counted::counted;
 use crate::util::error::Error;
 use crate::util::events::{Event, Events, Level};
 
-/// What to do when a start has no room for what it writes.
+/// Remedy when a start fails because the file system of a device is full.
 const FULL: &str = "a start has to write: make room where the device is, and start again; \
                     `hostftl serve --read-only` reads the volume as it is";
 
-/// `error` of a start, and what to do if a device has no room.
+/// Adds the remedy to the error of a start if the file system of a device is full.
 pub(crate) fn explain_full(error: IoError) -> Error {
     match &error {
         IoError::System { source, .. } if source.kind() == ErrorKind::StorageFull => {
@@ -25,54 +25,55 @@ pub(crate) fn explain_full(error: IoError) -> Error {
     }
 }
 
-/// Turns the events of a layer into words.
+/// Translates the events of a layer to events of the volume.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    /// The devices by name, in the order of the stack.
+    /// Names of the devices, in the order of the stack.
     devices: Vec<String>,
     /// Log writes that recovery applied.
     pub replayed: u64,
-    /// Log writes at the end that were not whole.
+    /// Incomplete log writes at the end.
     pub dropped: u64,
-    /// Whether a device had no room.
+    /// Whether the file system of a device is full.
     is_full: bool,
-    /// The events.
+    /// Events of the volume.
     pub events: Events,
-    /// Lost devices that were rebuilt elsewhere, of which not all superblocks say so yet.
+    /// Lost devices whose data was rebuilt elsewhere, and which are not excluded in all superblocks
+    /// yet.
     pub unsaid: u16,
-    /// Devices that were removed, as all superblocks say.
+    /// Devices that were removed in all superblocks.
     pub gone: u16,
-    /// Devices that were given up because of too many faults.
+    /// Devices that were faulted because of repeated errors.
     pub faulted: u16,
     /// Failed commands of each device that an operator acknowledged.
     pub cleared_errors: [u64; 16],
 }
 
 impl Quiet {
-    /// One that calls the devices by their names.
+    /// Creates a host with the names of these devices.
     pub(crate) fn of(devices: &[Device]) -> Self {
         Self::telling(devices, Events::default())
     }
 
-    /// The same, which reports to `events`.
+    /// Creates a host that reports to `events`.
     pub(crate) fn telling(devices: &[Device], events: Events) -> Self {
         let devices = devices.iter().map(|device| device.name().into()).collect();
         Quiet { devices, events, ..Quiet::default() }
     }
 
-    /// Returns the repairs, and the other events that an operator should know of.
+    /// Returns the repairs, and the other events that require attention.
     pub(crate) fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
         let is_repair = |event: &Event| event.kind == "repaired";
         let notes = self.events.notes_of(is_repair);
         (notes, self.events.notes_of(|event| !is_repair(event)))
     }
 
-    /// What a device is called.
+    /// Returns the name of a device.
     pub(crate) fn name(&self, device: u8) -> &str {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
-    /// A device is failing, or was given up for that.
+    /// Reports that a device is failing or was faulted.
     fn report_faults(&mut self, device: u8, faults: u32, is_lost: bool) {
         let place = format!("device {device} ({})", self.name(device));
         let faults = counted(faults.into(), "failed or mismatching read");
@@ -88,24 +89,24 @@ impl Quiet {
         self.events.tell_of(device, Level::Error, "device-failing", text);
     }
 
-    /// A device that has left can't be closed.
+    /// Reports that a removed device can't be closed.
     pub(crate) fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
         self.events.tell_of(device, Level::Warning, "device-not-closed", text);
     }
 
-    /// One device more.
+    /// Adds a device.
     pub(crate) fn add(&mut self, name: &str) {
         self.devices.push(name.into());
     }
 
-    /// A device is called so from now on.
+    /// Changes the name of a device.
     pub(crate) fn rename(&mut self, device: u8, name: String) {
         self.devices[usize::from(device)] = name;
     }
 
-    /// `error` and what led to it.
+    /// Adds the events that led to `error`.
     pub(crate) fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
         let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
@@ -195,7 +196,7 @@ impl Host for Quiet {
     }
 }
 
-/// The outcome of a scrub in words: `beyond` are blocks, the other two are stripes.
+/// Describes the outcome of a scrub: `beyond` counts blocks, the other two count stripes.
 fn scrub_over(
     end: TaskEnd,
     beyond: u64,
@@ -233,7 +234,7 @@ fn scrub_over(
     }
 }
 
-/// Some sectors of something, in words: their range in bytes, too.
+/// Describes a range of sectors, also in bytes.
 fn range(of: &str, lba: u64, sectors: u32) -> String {
     let (from, bytes) = (lba * SECTOR as u64, u64::from(sectors) * SECTOR as u64);
     let last = (lba + u64::from(sectors)).saturating_sub(1);

@@ -1,5 +1,5 @@
-//! The members of a volume, as they come: who is there, whom a start waits for, and whether
-//! somebody has to agree to go on without one.
+//! Search for the members of a volume: which are present, which a start waits for, and whether
+//! starting without a member requires consent.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,34 +16,34 @@ use crate::open::stack::{Assembly, Member, Redundancy, judge, newest_of, open_me
 use crate::open::stack::{order, time};
 use crate::util::error::Error;
 
-/// How often a member that is not there yet is looked for.
+/// Interval of attempts to open an absent member.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The command that goes on without a member for good, and the one that only looks.
+/// Commands that continue without a member permanently, and the one that only checks.
 const SERVE: &str = "hostftl serve --degraded";
 const READ: &str = "hostftl serve --read-only --degraded";
 pub(crate) const CHECK: &str = "hostftl check --degraded";
 
-/// How a volume is opened.
+/// Options for opening a volume.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Whether to go on without members that belong to the volume.
+    /// Opens the volume without missing members.
     pub degraded: bool,
     /// Whether anything may be written to the devices, at any time.
     pub access: Access,
-    /// How long to wait for members that are not there.
+    /// Longest wait for absent members.
     pub wait: Duration,
-    /// What to type to go on without a member, for messages.
+    /// Command that continues without a member, for messages.
     pub command: &'static str,
-    /// How long a command of a device may take, in seconds, by its name; what the volume file says
-    /// of others holds.
+    /// Deadlines of the devices' commands in seconds, by name. For other devices the volume file
+    /// applies.
     pub deadlines: Vec<(String, u64)>,
-    /// Who hears for whom the start waits.
+    /// Receives a message about the devices that the start waits for.
     pub tell: fn(&str),
 }
 
 impl OpenOptions {
-    /// For a volume that is only read.
+    /// Returns the options for a volume that is only read.
     pub fn read_only() -> Self {
         OpenOptions { access: Access::ReadOnly, command: READ, ..OpenOptions::default() }
     }
@@ -62,20 +62,20 @@ impl Default for OpenOptions {
     }
 }
 
-/// A name that leads to no member.
+/// A device name without a usable member.
 struct Absent<'a> {
     name: &'a String,
     error: Error,
     is_pending: bool,
 }
 
-/// Opens the devices of a volume that can do without some, and those that are `pending`, of which
-/// the superblocks say whether they are members: see [`crate::open::cut`]. A device that is not
-/// there, or holds nothing of a volume, is waited for, and then left out; one that can't be used
-/// for another reason is an error, unless the volume does not need it.
+/// Opens the devices of a volume with redundancy, and `pending` ones, whose superblocks decide
+/// whether they are members; see [`crate::open::cut`]. A device that is absent or holds no member
+/// is waited for, and then omitted. A device that can't be used for another reason is an error,
+/// unless the volume does not need it.
 ///
 /// # Errors
-/// When they are not a stack that can be used.
+/// When they are not a usable stack.
 pub(crate) fn gather(
     (names, pending): (&[String], &[String]),
     redundancy: Redundancy,
@@ -94,10 +94,10 @@ pub(crate) fn gather(
                 Err(error) => absent.push(Absent { name, error, is_pending }),
             }
         }
-        // A server that was given up because of a signal is not one that is gone.
+        // A server whose connection was aborted because of a signal is not absent.
         absent.iter().try_for_each(|it| cancel::check(it.name))?;
         let left = options.wait.saturating_sub(begun.elapsed());
-        // What is there and holds no member is not going to be one.
+        // A device that is present without a member will not become one.
         let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
         let may_come = absent.iter().any(|it| is_away(&it.error));
         let is_trouble = absent.iter().any(|it| !is_absence(&it.error));
@@ -116,7 +116,7 @@ pub(crate) fn gather(
     }
 }
 
-/// Whether a member that belongs is not there, so that it is worth waiting for.
+/// Returns whether a member is absent that is worth waiting for.
 fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
     match judge(members, redundancy) {
         Verdict::Complete { .. } => false,
@@ -130,7 +130,7 @@ fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
     }
 }
 
-/// What can be made of the members that are there.
+/// Assembles the volume from the members that are present.
 fn settle_for(
     (members, coming): (Vec<Member>, Vec<Member>),
     mut absent: Vec<Absent>,
@@ -142,7 +142,7 @@ fn settle_for(
     // A device without a superblock was read; the superblocks of the others are unknown.
     let is_unread = |it: &&Absent| it.is_pending && !matches!(it.error, Error::Device { .. });
     cut.unread.extend(absent.iter().filter(is_unread).map(|it| it.name.clone()));
-    // A pending device that the members do not need is no loss.
+    // The volume does not need this pending device.
     absent.retain(|it| lacking || !it.is_pending);
     let plain = redundancy.devices == 0 && !redundancy.journal;
     let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
@@ -154,15 +154,15 @@ fn settle_for(
         None => {
             let left_out = absent.iter().map(|it| it.error.to_string());
             let mut left_out: Vec<String> = left_out.collect();
-            // Of places without a device all say the same.
+            // All entries without a device have the same message.
             left_out.dedup();
             Ok(Assembly { cut, ..order(members, left_out, redundancy)? })
         }
     }
 }
 
-/// Whether an error says that there is no such member, and not that something is wrong with it,
-/// with this machine, or with the way in which it is used.
+/// Returns whether an error means that there is no such member. Other errors concern the member
+/// itself, this machine, or the use of the device.
 pub(crate) fn is_absence(error: &Error) -> bool {
     match error {
         Error::Device { .. } => true,
@@ -180,15 +180,15 @@ pub(crate) fn is_absence(error: &Error) -> bool {
                 | libc::ENOTCONN,
             ) => true,
             Some(_) => false,
-            // A server that does not speak, or a host without an address.
+            // The server does not speak the protocol, or the host has no address.
             None => *what == "use the NBD server",
         },
         _ => false,
     }
 }
 
-/// Why a volume whose file lists `devices` is not opened without members that belong to it, and
-/// what to type.
+/// Returns the error for a volume that lacks members, with the command that opens it regardless.
+/// `devices` is the list of the volume file.
 pub(crate) fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
     let (superblock, devices) = (&found.superblock, Names::opened(devices, found).list());
     let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);

@@ -1,4 +1,4 @@
-//! A look at a volume that is not served: it is recovered in memory, and nothing is written.
+//! Inspection of a volume that is not served: it is recovered in memory, and nothing is written.
 
 pub(crate) mod sweep;
 
@@ -13,32 +13,32 @@ use crate::open::volume::Volume;
 use crate::util::counted::counted;
 use crate::util::error::Error;
 
-/// What is read of a volume's data.
+/// Amount of data to read.
 pub(crate) enum Data<'a> {
-    /// Nothing.
+    /// No data.
     None,
-    /// Some of it, from everywhere.
+    /// Samples from the whole volume.
     Sample,
-    /// All that is mapped; who hears how far that is.
+    /// All mapped data; the callback gets the progress.
     All(Progress<'a>),
 }
 
-/// What recovery in memory and the layer found.
+/// Findings of recovery in memory and of the layer.
 pub(crate) struct Inspected {
-    /// Log writes that recovery applied, and those at the end that were not whole.
+    /// Log writes that recovery applied, and incomplete ones at the end.
     pub replayed: u64,
     pub dropped: u64,
-    /// What is wrong.
+    /// Problems.
     pub problems: Vec<String>,
-    /// What was made again from parity.
+    /// Repairs from parity.
     pub mended: Vec<String>,
-    /// What reading data found.
+    /// Result of reading data.
     pub data: Option<DataRead>,
-    /// The layer is stopped; it has the devices.
+    /// Driver of the stopped layer; it owns the devices.
     pub driver: Driver<AnyLayer>,
 }
 
-/// Recovers a volume in memory, and checks the layer's invariants; nothing is written.
+/// Recovers a volume in memory, and checks the invariants of the layer. Nothing is written.
 ///
 /// # Errors
 /// When it can't be recovered.
@@ -71,7 +71,7 @@ fn keep((found, host): (DataRead, Quiet)) -> (Option<DataRead>, Quiet) {
     (Some(found), host)
 }
 
-/// The ranges that can't be read, in words.
+/// Describes the ranges that can't be read.
 fn unreadable(found: &DataRead) -> Vec<String> {
     let named = found.bad_ranges.iter();
     let mut all: Vec<_> = named

@@ -1,4 +1,5 @@
-//! A layer over its devices: its plan, its driver, and the superblocks after recovery.
+//! A layer over its devices: its plan, its driver, and the update of the superblocks after
+//! recovery.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::metadata::roster::{Roster, standing};
 use crate::open::event_host::explain_full;
 use crate::util::error::Error;
 
-/// The layer with what the newest superblock says of its devices, of which those of `missing` are
-/// not there.
+/// Returns the layer with the member list of the newest superblock. Members in the set `missing`
+/// are absent.
 pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
     let members = Members {
         missing: DeviceSet::from_bits(missing),
@@ -30,7 +31,7 @@ pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) 
     };
     LayerConfig {
         members,
-        // A volume whose devices never changed is laid out as it was when it was made.
+        // A volume whose members never changed keeps the layout of its creation.
         exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
             0
         } else {
@@ -40,7 +41,7 @@ pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) 
     }
 }
 
-/// What a layer needs and gives on these devices.
+/// Returns the requirements and limits of a layer on these devices.
 pub(crate) fn plan(layer: &LayerConfig, infos: &[DeviceInfo]) -> Result<Plan, Error> {
     AnyLayer::plan(layer, infos)
         .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })
@@ -50,16 +51,16 @@ pub(crate) fn infos(devices: &[Device]) -> Vec<DeviceInfo> {
     devices.iter().map(Device::info).collect()
 }
 
-/// A driver under its layer, with the means that the host shares with it.
+/// A driver with its layer, and the objects that the host shares with it.
 pub(crate) struct Machine {
     pub driver: Driver<AnyLayer>,
     pub arena: Arc<Arena>,
     pub waker: Arc<Waker>,
-    /// What should be known of the engine.
+    /// Note on the engine.
     pub note: Option<String>,
 }
 
-/// Puts a layer over devices.
+/// Creates a layer and its driver over devices.
 pub(crate) fn assemble_machine(
     layer: &LayerConfig,
     plan: &Plan,
@@ -75,7 +76,7 @@ pub(crate) fn assemble_machine(
     Ok(Machine { driver, arena, waker, note })
 }
 
-/// Puts a layer over devices, beside the buffers of its hosts.
+/// Creates a layer and its driver over devices, with the buffers of its hosts.
 pub(crate) fn drive(
     layer: &LayerConfig,
     plan: &Plan,
@@ -93,14 +94,15 @@ pub(crate) fn drive(
     Ok(Driver::new(made, parts)?)
 }
 
-/// Makes the superblocks of `roster` say how the members stand now; who is lost.
+/// Updates the superblocks of `roster` to the current member states, and returns the set of lost
+/// members.
 pub(crate) fn settle(
     layer: &LayerConfig,
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
 ) -> Result<u16, Error> {
     let lost = (layer.members.missing | driver.layer().members().lost()).to_bits();
-    // A journal that comes back later is welcome: what it holds is known to be old.
+    // A journal may return later, because its content is known to be old: do not exclude it.
     let lost = lost & !journal::bit(layer, driver.devices().len());
     if let Some(roster) = roster {
         let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };

@@ -1,8 +1,8 @@
-//! Opening a volume: finding its devices, judging whether they suffice, and putting the layer over
+//! Opening a volume: finds its devices, decides whether they suffice, and creates the layer over
 //! them.
 //!
-//! A volume that is open here has taken no request yet. What the last run left behind, an unclean
-//! end, acknowledged writes or a change of members that was cut off, is dealt with on this floor.
+//! An open volume has not served a request yet. This module also handles the leftovers of the
+//! previous run: an unclean end, acknowledged writes, or an interrupted change of the members.
 
 pub(crate) mod cut;
 pub(crate) mod event_host;

@@ -1,10 +1,10 @@
-//! Which member of a volume a path, a number or a UUID means.
+//! Resolution of a path, a number or a UUID to a member of a volume.
 //!
 //! A volume file lists its devices in any order, and a path may lead to another device than it did
-//! when the file was written. The superblock at a path states which member is there, so a position
+//! when the file was written. The superblock at a path identifies the member there, so a position
 //! in a list is never taken for a member number.
 //!
-//! Invariants
+//! # Invariants
 //! - Entry `n` is member `n`.
 //! - A path means a member only if a superblock has proved it, or if the device is absent and no
 //!   other path and no other member is left.
@@ -26,15 +26,15 @@ use crate::metadata::storage::is_same;
 use crate::open::stack::{Assembly, copies};
 use crate::util::error::{AdminError, Error, device};
 
-/// A member of a volume, as replies show it.
+/// Identity of a member in replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceId {
-    /// Its member number.
+    /// Member number.
     #[serde(rename = "device")]
     pub number: u8,
-    /// Its UUID; empty for a volume in memory.
+    /// UUID; empty for a volume in memory.
     pub uuid: String,
-    /// Its path, as the volume file has it.
+    /// Path in the volume file.
     pub path: String,
 }
 
@@ -47,11 +47,11 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A device as a user names it.
+/// A device as named by a user.
 enum Wanted {
     Number(usize),
     Uuid(Uuid),
-    /// A path or URI, complete.
+    /// Complete path or URI.
     Path(String),
 }
 
@@ -67,11 +67,11 @@ impl Wanted {
     }
 }
 
-/// Completes the name of a device of the volume whose file is `config`, for a process that may have
-/// another working directory. Numbers and UUIDs stay as they are.
+/// Completes the name of a device for a process that may have another working directory. `config`
+/// is the volume file. Numbers and UUIDs are unchanged.
 ///
 /// # Errors
-/// When it is no name, or both a number and the path of a member.
+/// When the name is invalid, or is both a number and the path of a member.
 pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
     match Wanted::parse(wanted)? {
         Wanted::Path(full) => Ok(full),
@@ -89,17 +89,18 @@ pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
     }
 }
 
-/// The finding at a path, whichever process has the device.
+/// Finding at a path, regardless of the process that uses the device.
 enum Found {
-    /// A superblock, of any volume.
+    /// Superblock of any volume.
     Superblock(Box<Superblock>),
-    /// A device without one that can be used.
+    /// Device without a usable superblock.
     Other,
-    /// Nothing that can be read, or nothing that has superblocks.
+    /// Nothing readable, or a device type without superblocks.
     Absent,
 }
 
-/// Looks at a file or block device. A server is not asked: it may have one client at a time.
+/// Reads the superblock of a file or block device. NBD exports are skipped, because a server may
+/// accept only one client at a time.
 fn look_at(name: &str) -> Found {
     match modelled::backing(name).unwrap_or(name) {
         path if path.starts_with('/') || zoned_path(path).is_some() => open_and_look(name),
@@ -125,11 +126,11 @@ fn open_and_look(name: &str) -> Found {
 struct Entry {
     name: String,
     uuid: [u8; 16],
-    /// Whether the member is at that path for sure.
+    /// Whether the member is certainly at that path.
     is_known: bool,
 }
 
-/// See the module text.
+/// Names of the members of a volume.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     volume: [u8; 16],
@@ -137,14 +138,14 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those of a volume in memory, whose file is all that there is.
+    /// Returns the names of a volume in memory, which only its file has.
     pub(crate) fn in_memory(config: &Config) -> Self {
         let entry = |name: &String| Entry { name: name.clone(), uuid: [0; 16], is_known: true };
         let entries = config.devices.iter().map(entry).collect();
         Names { volume: config.uuid.into_bytes(), entries }
     }
 
-    /// Those of the devices that a volume file lists, which are looked at.
+    /// Reads the superblocks of the devices that a volume file lists.
     pub(crate) fn read(config: &Config) -> Self {
         if config.is_memory() {
             return Names::in_memory(config);
@@ -153,7 +154,7 @@ impl Names {
         Names::of(config.uuid.into_bytes(), looked.collect())
     }
 
-    /// Those of a volume file's list, whose devices were opened.
+    /// Returns the names in a volume file's list, whose devices are open.
     pub(crate) fn opened(list: &[String], found: &Assembly) -> Self {
         let superblock = |name: &String| {
             let mut members = found.members.iter().flatten();
@@ -174,7 +175,7 @@ impl Names {
             _ => None,
         });
         let Some(newest) = said.max_by_key(|it| it.generation).cloned() else {
-            // No superblock was read: no path is known.
+            // No superblock was read: no path is certain.
             let entry = |(name, _)| Entry { name, uuid: [0; 16], is_known: false };
             return Names { volume, entries: looked.into_iter().map(entry).collect() };
         };
@@ -193,7 +194,7 @@ impl Names {
             }
         }
         place_rest(&mut places, rest, newest.gone);
-        // An `add` that was cut off has devices that the file does not list yet.
+        // After an interrupted `add` there are members that the file does not list yet.
         while places.len() > listed && places.last().is_some_and(Option::is_none) {
             places.pop();
         }
@@ -205,12 +206,12 @@ impl Names {
         Names { volume, entries: places.into_iter().enumerate().map(entry).collect() }
     }
 
-    /// The names by member number.
+    /// Returns the names by member number.
     pub(crate) fn list(&self) -> Vec<String> {
         self.entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
-    /// A member as replies show it.
+    /// Returns the identity of a member for replies.
     pub(crate) fn id(&self, index: u8) -> DeviceId {
         let entry = &self.entries[usize::from(index)];
         let uuid = match entry.uuid {
@@ -220,18 +221,18 @@ impl Names {
         DeviceId { number: index, uuid, path: entry.name.clone() }
     }
 
-    /// All members, by number.
+    /// Returns all members, by number.
     pub(crate) fn all(&self) -> Vec<DeviceId> {
         (0..self.entries.len() as u8).map(|index| self.id(index)).collect()
     }
 
-    /// Another device is member `index` from now on.
+    /// Records that another device is now member `index`.
     pub(crate) fn replace(&mut self, index: u8, name: &str, uuid: [u8; 16]) {
         let entry = Entry { name: name.into(), uuid, is_known: true };
         self.entries[usize::from(index)] = entry;
     }
 
-    /// The list has grown, or has other names: those that are new are known.
+    /// Takes a list that has grown or has other names. Paths of new members are certain.
     pub(crate) fn take_list(&mut self, list: &[String], members: &[[u8; 16]]) {
         for (index, name) in list.iter().enumerate() {
             let (uuid, was) = (members[index], self.entries.get(index));
@@ -244,11 +245,11 @@ impl Names {
         }
     }
 
-    /// The number of the member that is meant. Those of `open` are open in this process, so what is
-    /// at their paths now does not matter unless it is another member.
+    /// Returns the member number for a name. Members of `open` are open in this process, so the
+    /// current device at their paths matters only if it is another member.
     ///
     /// # Errors
-    /// In words, when there is none, or it is not certain.
+    /// When no member matches, or the match is not certain.
     pub(crate) fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
         let found = match Wanted::parse(wanted)? {
             Wanted::Number(number) => (number < self.entries.len()).then_some(number),
@@ -336,8 +337,9 @@ impl Names {
     }
 }
 
-/// Gives the names whose devices no superblock tells the places that are left, each its own
-/// position if that is free. The only one is known to be there if its device is absent.
+/// Assigns the names whose devices have no superblock to the remaining members, each to its own
+/// position if that is free. If only one remains, the assignment is certain when its device is
+/// absent.
 fn place_rest(places: &mut [Option<(String, bool)>], rest: Vec<(usize, String, bool)>, gone: u16) {
     let free = places.iter().filter(|place| place.is_none()).count();
     let is_only = |name: &str, is_absent| free == 1 && name != MISSING && is_absent;
@@ -348,7 +350,8 @@ fn place_rest(places: &mut [Option<(String, bool)>], rest: Vec<(usize, String, b
             Some(_) => others.push((name, is_absent)),
         }
     }
-    // A device that was removed is most likely the one that is called missing.
+    // `missing` most likely denotes a removed device, so it is assigned last and prefers that
+    // position.
     others.sort_by_key(|(name, _)| name != MISSING);
     for (name, is_absent) in others {
         let mut left = (0..places.len()).filter(|at| places[*at].is_none());

@@ -1,57 +1,58 @@
-//! How a volume is started and served.
+//! Options for starting and serving a volume.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::util::start_progress::Beginning;
 
-/// When what changes a volume is answered, at the earliest.
+/// Earliest time at which changes of a volume are acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acks {
-    /// When the layer has it: it may die with the process.
+    /// Once the layer has the change, which may be lost with the process.
     #[default]
     Buffer,
-    /// When the layer has it, and it is in memory that outlives the process.
+    /// Once the layer has the change and it is in memory that outlives the process.
     Memfd,
-    /// When it is durable.
+    /// Once the change is durable.
     Media,
 }
 
-/// How a volume is started.
+/// Options for starting a volume.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
-    /// Where to record the layer's input stream; the file must not exist.
+    /// Path of a recording of the layer's inputs; the file must not exist.
     pub record: Option<PathBuf>,
-    /// How clients are served; without it nobody is, and the session's mark stays as it is.
+    /// How clients are served. Without it there are no clients, and the session mark does not
+    /// change.
     pub service: Option<Service>,
-    /// When each write, trim and zeroing is answered.
+    /// When each write, trim and zeroing is acknowledged.
     pub acks: Acks,
-    /// How the process is protected, for the status.
+    /// Protection of the process, for the status.
     pub protection: Vec<String>,
-    /// How long after a scrub the next one is begun; without it none is.
+    /// Interval between the end of a scrub and the start of the next one; `None` disables them.
     pub scrub_every: Option<Duration>,
-    /// Shows other threads how far the start is.
+    /// Shows the progress of the start to other threads.
     pub beginning: Beginning,
-    /// Called before the devices say that the volume is served. From then on only
-    /// [`crate::Running::stop`] ends a run clean, and a start that is cut off counts as an unclean
-    /// end.
+    /// Called before the devices are marked as serving. From then on only [`crate::Running::stop`]
+    /// ends a run cleanly, and an interrupted start counts as an unclean end.
     pub before_serving: Option<fn()>,
 }
 
-/// Who may be a client of a volume.
+/// Origin of the clients of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Processes of this machine.
+    /// Processes of this machine only.
     Machine,
-    /// Others too.
+    /// Other machines too.
     Beyond,
 }
 
-/// Why clients may be let in: how a volume is to be served.
+/// How a volume is served to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Who may come.
+    /// Origin of the clients.
     pub reach: Reach,
-    /// The operator's word that no client is left which believes in what is gone.
+    /// Operator's confirmation that no client still relies on acknowledged, unflushed writes of an
+    /// earlier run.
     pub go_on: bool,
 }

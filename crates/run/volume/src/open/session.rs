@@ -1,14 +1,15 @@
-//! How the last process that served the volume ended, and under which name it is served now.
+//! End of the last process that served the volume, and the export name of the current session.
 //!
-//! A client that comes back by itself after its server died (`nbd-client -persist`, qemu with
-//! `reconnect-delay`) believes that what was answered is there. When writes were answered that no
-//! flush had covered, and may be gone, it must not get OK for a flush. So the export's name has a
-//! generation: after an unclean end the plain name is refused until the operator says go on.
+//! A client that reconnects automatically after its server died (`nbd-client -persist`, qemu with
+//! `reconnect-delay`) assumes that acknowledged writes are present. If acknowledged, unflushed
+//! writes may be lost, such a client must not get a successful reply to a flush. So the export name
+//! has a generation: after an unclean end the plain name is refused until the operator permits its
+//! reuse.
 //!
-//! Invariants
-//! - A mark that says *serving* is durable before the first client is let in, and one that says
-//!   *stopped* is written when everything is durable.
-//! - Only a start that is to be served writes marks.
+//! # Invariants
+//! - A *serving* mark is durable before the first client is accepted, and a *stopped* mark is
+//!   written once everything is durable.
+//! - Only a start that serves clients writes marks.
 
 pub(crate) mod ack_log;
 pub(crate) mod previous_run;
@@ -26,47 +27,47 @@ use crate::open::options::{Acks, Reach, Service, StartOptions};
 use crate::open::session::ack_log::Left;
 use crate::util::error::Error;
 
-/// What is known of the last run.
+/// End of the last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// The volume was never served.
     None,
-    /// There was one, but no mark of it can be read.
+    /// The volume was served, but no mark can be read.
     Damaged,
-    /// It left this.
+    /// The run left this mark.
     Mark(Mark),
 }
 
-/// This machine, since it was started.
+/// Identity of this machine and its current boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Here {
     machine: [u8; 16],
     boot: [u8; 16],
 }
 
-/// A volume that is about to be served, or is.
+/// A session of a volume that is about to be served, or is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     volume: [u8; 16],
     mark: Mark,
-    /// The number of the run before, or 0.
+    /// Number of the previous run, or 0.
     last: u64,
     unclean: Option<&'static str>,
 }
 
-/// The names under which a volume is served after a clean or an unclean end.
+/// Export names of a volume after a clean or an unclean end.
 pub(crate) struct ServedNames {
-    /// The name that clients use.
+    /// Name that clients use.
     pub name: String,
-    /// Another name that means the same.
+    /// Alias of that name.
     pub also: Option<String>,
-    /// A name that is refused for now, and the reason that a client is given.
+    /// Name that is refused for now, and the reason for clients.
     pub held: Option<(String, String)>,
-    /// Whether writes that the last server acknowledged may be gone.
+    /// Whether writes that the last server acknowledged may be lost.
     pub forgot: bool,
 }
 
-/// The mark of a run whose end is unknown: the next run takes it for unclean.
+/// Mark of a run whose end is unknown: the next run treats it as unclean.
 const UNKNOWN: Mark = Mark {
     number: 1,
     run: 1,
@@ -78,23 +79,23 @@ const UNKNOWN: Mark = Mark {
     machine: [0; 16],
     boot: [0; 16],
 };
-/// How notes about an unclean end begin.
+/// Start of the notes on an unclean end.
 pub(crate) const UNCLEAN: &str = "the last run ended uncleanly";
-/// Why the last run left nothing that a client could miss.
+/// Reasons why the last run lost nothing that a client relies on.
 const DURABLE: &str = "it answered writes only once they were durable, so nothing is lost";
 const REBOOTED: &str = "the machine was started again since, so none of its clients is left";
-/// Why it may have.
+/// Warning that acknowledged writes may be lost.
 const UNFLUSHED: &str = "what it answered and no flush covered may be gone";
-/// Why nothing is lost all the same.
+/// Reason why an unclean end lost nothing: the acknowledgement log.
 const KEPT: &str = "what it answered was kept in memory that outlives it, so nothing is lost";
 
 impl Last {
-    /// What the marks on the devices say that are there and not in the set `lost`.
+    /// Reads the marks on the devices that are present and not in the set `lost`.
     pub(crate) fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
         last(config.uuid.into_bytes(), devices, lost)
     }
 
-    /// The number of the run, or 0.
+    /// Returns the number of the run, or 0.
     pub(crate) fn run(&self) -> u64 {
         match self {
             Last::Mark(mark) => mark.run,
@@ -104,8 +105,8 @@ impl Last {
 }
 
 impl Session {
-    /// What to do now after the `last` run, all of whose answers are `kept`, or not; none when
-    /// nobody is to be served.
+    /// Returns the session that follows the `last` run; `None` when clients are not served. `kept`
+    /// means that all acknowledged writes of that run were preserved.
     pub(crate) fn of(
         options: &StartOptions,
         config: &Config,
@@ -119,39 +120,39 @@ impl Session {
         Some(Session { volume, mark, last: last.run(), unclean })
     }
 
-    /// The number of the run.
+    /// Returns the number of the run.
     pub(crate) fn run(&self) -> u64 {
         self.mark.run
     }
 
-    /// The number of the run before, or 0.
+    /// Returns the number of the previous run, or 0.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    /// What the machine calls the time since it was started.
+    /// Returns the boot ID of the machine.
     pub(crate) fn boot(&self) -> [u8; 16] {
         self.mark.boot
     }
 
-    /// Says on every device that the volume is served.
+    /// Marks the volume as serving on every device.
     ///
     /// # Errors
-    /// When none of them takes it.
+    /// When no device accepts the mark.
     pub(crate) fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         write(&self.mark, self.volume, devices, lost)
     }
 
-    /// Says on every device that all is well: everything is durable, and nobody is served.
+    /// Marks a clean stop on every device: everything is durable, and no clients are served.
     ///
     /// # Errors
-    /// When none of them takes it.
+    /// When no device accepts the mark.
     pub(crate) fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         let number = self.mark.number + 1;
         write(&Mark { number, serving: false, ..self.mark }, self.volume, devices, lost)
     }
 
-    /// Whether the last run ended in another way than a clean stop.
+    /// Returns whether the last run did not stop cleanly.
     pub(crate) fn is_unclean(&self) -> bool {
         self.unclean.is_some()
     }
@@ -166,7 +167,7 @@ impl Session {
         }
     }
 
-    /// What clients call the volume `plain` now.
+    /// Returns the current export name of the volume `plain`.
     fn name(&self, plain: &str) -> String {
         match self.mark.plain == self.mark.generation {
             true => plain.into(),
@@ -174,7 +175,7 @@ impl Session {
         }
     }
 
-    /// What they may call it also.
+    /// Returns the alias of the export name.
     fn also(&self, plain: &str) -> Option<String> {
         let named = self.mark.generation > 1 && self.mark.plain == self.mark.generation;
         named.then(|| self.with_generation(plain))
@@ -184,7 +185,7 @@ impl Session {
         format!("{plain}@{}", self.mark.generation)
     }
 
-    /// What a client is told that asks for the plain name, if that is refused.
+    /// Returns the reason for clients that use the plain name, if that is refused.
     fn refusal(&self, plain: &str) -> Option<String> {
         (self.mark.plain != self.mark.generation).then(|| {
             format!(
@@ -197,7 +198,7 @@ impl Session {
         })
     }
 
-    /// How the last run ended, if that was not clean, and what follows.
+    /// Describes an unclean end of the last run and its consequence.
     pub(crate) fn note(&self, plain: &str) -> Option<String> {
         let unclean = self.unclean.map(|why| format!("{UNCLEAN}: {why}"));
         let held = self.refusal(plain).map(|_| {
@@ -212,10 +213,10 @@ impl Session {
     }
 }
 
-/// How the last run of a volume that is not served ended, if that was not clean.
+/// Describes an unclean end of the last run of a volume that is not served.
 ///
 /// # Errors
-/// When what it left in memory can't be read.
+/// When its acknowledgement log can't be read.
 pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
     let last = Last::of(config, devices, 0);
     let left = left_by(config, &last)?;
@@ -228,11 +229,11 @@ pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<
     Ok(Some(format!("{UNCLEAN}: {word}")))
 }
 
-/// Says, where no mark is left on the devices, that nobody knows how the last run ended: the next
-/// one takes it for unclean.
+/// Writes a mark of an unknown end if the devices have no mark, so that the next run treats the
+/// last one as unclean.
 ///
 /// # Errors
-/// When no device takes it.
+/// When no device accepts the mark.
 pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
     if last(volume.into_bytes(), devices, 0) != Last::None {
         return Ok(());
@@ -240,7 +241,7 @@ pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError
     write(&UNKNOWN, volume.into_bytes(), devices, 0)
 }
 
-/// Gives a new device the newest mark of the others, while the volume is not served.
+/// Writes the newest mark of the other devices to a new one, while the volume is not served.
 pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Result<(), IoError> {
     let mark = match last(volume.into_bytes(), devices, 0) {
         Last::None => return Ok(()),
@@ -250,10 +251,10 @@ pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Resu
     write(&mark, volume.into_bytes(), slice::from_ref(new), 0)
 }
 
-/// What the last run of a volume left in memory, if it died on this machine since that was started.
+/// Returns the acknowledgement log of the last run, if that run died since the machine was booted.
 ///
 /// # Errors
-/// When that can't be read.
+/// When the log can't be read.
 pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
     let here = Here::now();
     match last {
@@ -266,8 +267,8 @@ pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Erro
     }
 }
 
-/// The mark of this run before clients come, and what to say of the last one, whose answers were
-/// perhaps all `kept`.
+/// Returns the mark of this run before its clients connect, and a description of an unclean end of
+/// the last one. `kept` means that all its acknowledged writes were preserved.
 fn decide(
     last: Last,
     here: Here,
@@ -300,7 +301,7 @@ fn decide(
     (mark, unclean)
 }
 
-/// What a run that ended uncleanly may have taken from clients that are still there.
+/// Returns the loss that an uncleanly ended run may have caused for clients that still exist.
 fn loss(mark: &Mark, here: Here) -> &'static str {
     let known = ![mark.machine, mark.boot, here.machine, here.boot].contains(&[0; 16]);
     let rebooted = known && mark.machine == here.machine && mark.boot != here.boot;
@@ -322,7 +323,7 @@ impl Here {
     }
 }
 
-/// The devices that can have a mark.
+/// Returns the devices that can have a mark.
 fn members(devices: &[Device], lost: u16) -> impl Iterator<Item = &Device> {
     let all = devices.iter().enumerate();
     let there = all.filter(move |(index, device)| {
@@ -404,14 +405,14 @@ mod tests {
         let now = session(second);
         assert_eq!((now.name("v"), now.also("v")), ("v@2".into(), None));
         assert!(now.refusal("v").unwrap().contains("v@2"));
-        // A clean stop in between is not the operator's word: the old clients may be there still.
+        // A clean stop in between does not confirm anything: the old clients may still exist.
         let (third, unclean) = decide(stopped(second), HERE, LOCAL, false, false);
         assert_eq!((session(third).name("v"), unclean), ("v@2".into(), None));
         assert!(session(third).note("v").unwrap().contains("--go-on"));
-        // Another death makes another name: those of the second run do not get the third.
+        // Each unclean end changes the name: clients of the second run can't use the third name.
         let (fourth, _) = decide(Last::Mark(third), HERE, LOCAL, false, false);
         assert_eq!(session(fourth).name("v"), "v@3");
-        // The operator's word holds from then on, and for the name with the generation too.
+        // The confirmation lasts, and the name with the generation remains an alias.
         let (fifth, _) = decide(stopped(fourth), HERE, GO_ON, false, false);
         assert_eq!(session(fifth).name("v"), "v");
         assert_eq!(session(fifth).also("v"), Some("v@3".into()));
@@ -450,12 +451,12 @@ mod tests {
             (LOCAL, AGAIN, 1),
             (REMOTE, AGAIN, 2),
             (LOCAL, HERE, 2),
-            // On another machine the clients of the first may be there still, and come back to it.
+            // On another machine the clients of the first run may still exist, and reconnect.
             (LOCAL, THERE, 2),
             (LOCAL, Here { boot: [0; 16], ..HERE }, 2),
         ] {
             let (first, _) = decide(Last::None, HERE, service, false, false);
-            // Who may come this time does not matter: those of the last time may be there.
+            // The clients of the previous run matter, regardless of those permitted now.
             let (second, _) = decide(Last::Mark(first), here, LOCAL, false, false);
             assert_eq!(second.generation, expected, "{service:?} {here:?}");
         }

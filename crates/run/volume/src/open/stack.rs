@@ -1,4 +1,4 @@
-//! The devices of a volume, opened for us alone, with their superblocks.
+//! Devices of a volume, opened exclusively, with their superblocks.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -16,23 +16,23 @@ use crate::metadata::modelled;
 use crate::open::cut::Cut;
 use crate::util::error::{Error, device};
 
-/// A device and the superblock that counts.
+/// A device and its superblock in effect.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// The device, whose window is its data.
+    /// Device; its window is the data.
     pub device: Device,
-    /// What it says.
+    /// Superblock in effect.
     pub superblock: Superblock,
-    /// What is wrong with one of its two copies.
+    /// Flaw of one of the two copies.
     pub flaw: Option<String>,
-    /// Which of the two copies say that.
+    /// Validity of each of the two copies.
     pub sound: [bool; 2],
 }
 
-/// Opens one device of a volume.
+/// Opens a device of a volume.
 ///
 /// # Errors
-/// When it is no device of a volume, in use, or shorter than it was.
+/// When it is not a device of a volume, in use, or shorter than it was.
 pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     if name == MISSING {
         return Err(device(name, "the volume file names no device in this place"));
@@ -55,11 +55,11 @@ pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     Ok(Member { device: opened, superblock, flaw, sound })
 }
 
-/// The copies of a superblock, with the sectors where they should lie.
+/// Both copies of a superblock, with the sectors of their locations.
 pub(crate) type Copies = [(u64, Result<Superblock, SuperFault>); 2];
 
-/// Reads both copies on a device of `sectors` sectors. The second lies where the first says that
-/// the device ends.
+/// Reads both copies on a device of `sectors` sectors. The location of the second depends on the
+/// device length in the first.
 pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> Result<Copies, E> {
     let parse = |at| read(at).map(|page| Superblock::parse(&page, at));
     let head = parse(0)?;
@@ -69,7 +69,7 @@ pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> 
     Ok([(0, head), (at, tail)])
 }
 
-/// The better of the two superblocks.
+/// Returns the superblock in effect.
 fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < 16 {
@@ -86,8 +86,8 @@ fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
     })
 }
 
-/// Whether this build knows the format of the device's layer. A layer of a name that nobody knows
-/// is refused when its text is read.
+/// Checks that this version supports the layer format of a device. An unknown layer passes here:
+/// parsing its text refuses it.
 pub(crate) fn known_format(name: &str, superblock: &Superblock) -> Result<(), Error> {
     let text = superblock.layer.as_str();
     let layer = text.split(':').next().unwrap_or_default();
@@ -103,25 +103,25 @@ pub(crate) fn known_format(name: &str, superblock: &Superblock) -> Result<(), Er
     Err(Error::Format { device: name.into(), why })
 }
 
-/// The devices of a volume that are there, in the order of the stack.
+/// Devices of a volume that are present, in the order of the stack.
 #[derive(Debug)]
 pub(crate) struct Assembly {
-    /// By index; `None` for a member that is not there.
+    /// Members by index; `None` for an absent one.
     pub members: Vec<Option<Member>>,
-    /// The newest superblock.
+    /// Newest superblock.
     pub superblock: Superblock,
-    /// Why devices that were named do not count: each says which, and what to do.
+    /// Reasons why named devices were omitted, with their names and the remedy.
     pub left_out: Vec<String>,
-    /// The devices that missed changes, by name, with their superblocks.
+    /// Devices that missed changes, by name, with their superblocks.
     pub stale: Vec<(String, Superblock)>,
-    /// The members that are not there though they belong, as a set of bits by index.
+    /// Absent members that the superblocks do not exclude, as a bit set by index.
     pub unsaid: u16,
-    /// A change of the members that was cut off.
+    /// An interrupted change of the members.
     pub cut: Cut,
 }
 
 impl Assembly {
-    /// The members that are not there, as a set of bits by index.
+    /// Returns the absent members as a bit set by index.
     pub(crate) fn missing(&self) -> u16 {
         let absent = |(index, member): (usize, &Option<Member>)| match member {
             None => 1 << index,
@@ -131,23 +131,24 @@ impl Assembly {
     }
 }
 
-/// What a stack can do without.
+/// Devices that a stack can do without.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Redundancy {
-    /// So many devices.
+    /// Number of devices.
     pub devices: u32,
-    /// Whether there is a journal, which is beside them.
+    /// Whether there is a journal, which is not among these devices.
     pub journal: bool,
 }
 
 impl Redundancy {
-    /// The journal's device as a bit, as the newest superblock says it; 0 without a journal.
+    /// Returns the bit of the journal's device according to the newest superblock; 0 without a
+    /// journal.
     pub(crate) fn journal_in(self, newest: Option<&Superblock>) -> u16 {
         newest.filter(|_| self.journal).map_or(0, journal::bit_of)
     }
 }
 
-/// The newest superblock of those of `members` that are in the stack in this order.
+/// Returns the newest superblock of the members in `order`.
 pub(crate) fn newest_of<'a>(
     order: &[Option<usize>],
     members: &'a [Superblock],
@@ -156,8 +157,9 @@ pub(crate) fn newest_of<'a>(
     there.max_by_key(|one| one.generation)
 }
 
-/// The place of a journal that was away while who belongs changed. Its superblock is behind, but
-/// that says nothing of what it holds: the layer knows whether it lacks a record.
+/// Returns the position of a stale journal that is accepted although it was absent during a change
+/// of the members. Its superblock does not show whether its content is current; the layer detects a
+/// missing record.
 fn welcome(
     journal: u16,
     newest: &Superblock,
@@ -171,7 +173,7 @@ fn welcome(
     stale.iter().find(is_journal).copied()
 }
 
-/// Judges members as [`order`] does. A spare is not needed: nothing lies on it.
+/// Judges members for [`order`]. A spare is optional, because it holds no data.
 pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
     let newest = members.iter().max_by_key(|one| one.generation);
@@ -197,11 +199,11 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     }
 }
 
-/// Puts the members of a volume in the order of the stack; those that `left_out` names are not
-/// among them.
+/// Puts the members of a volume in the order of the stack. `left_out` are the reasons for omitted
+/// devices.
 ///
 /// # Errors
-/// When they are no stack that can be used.
+/// When they are not a usable stack.
 pub(crate) fn order(
     members: Vec<Member>,
     mut left_out: Vec<String>,
@@ -238,14 +240,14 @@ pub(crate) fn order(
     Ok(Assembly { members, superblock, left_out, stale: missed, unsaid, cut: Cut::default() })
 }
 
-/// A moment of a superblock, for people; `None` when none is known.
+/// Formats a time of a superblock; `None` when none is recorded.
 pub(crate) fn time(seconds: u64) -> Option<String> {
     let since = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds > 0)?;
-    // Beyond the year 9999 there is no way to write it.
+    // RFC 3339 ends with the year 9999.
     (seconds < 253_402_300_800).then(|| humantime::format_rfc3339_seconds(since).to_string())
 }
 
-/// What is wrong with a set of devices, and what to do.
+/// Describes the problem of a set of devices, and the remedy.
 fn describe(bad: &Verdict, members: &[Member]) -> String {
     let name = |at: usize| members[at].device.name();
     let of = |at: usize| &members[at].superblock;
@@ -299,7 +301,7 @@ fn describe(bad: &Verdict, members: &[Member]) -> String {
     }
 }
 
-/// What a volume is called, for people.
+/// Returns the label of a volume, or else its UUID.
 fn label(of: &Superblock) -> String {
     match of.label.as_str() {
         "" => Uuid::from_bytes(of.volume).to_string(),

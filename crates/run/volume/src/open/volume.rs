@@ -1,4 +1,4 @@
-//! Opening a volume for this process alone, up to the layer.
+//! Opening of a volume for exclusive use by this process, up to the layer.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,22 +25,22 @@ use crate::open::refusal::tier;
 use crate::open::stack::{Assembly, Member, Redundancy, time};
 use crate::util::error::{Error, device, file};
 
-/// What must be said of a volume that is only read.
+/// Note on a volume that is only read.
 const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
                          write is kept in memory";
-/// How long a lock that nobody known holds is waited for.
+/// Longest wait for a lock without a known holder.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A volume that this process has, not running yet.
+/// A volume that this process has opened and not started yet.
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) path: PathBuf,
-    /// The content of the volume file, with the devices by member number.
+    /// Content of the volume file, with the devices by member number.
     pub(crate) config: Config,
     pub(crate) names: Names,
     /// Whether the volume file lists the devices in another order.
     pub(crate) is_permuted: bool,
-    /// A change of the members that was cut off, if the volume file has one.
+    /// Interrupted change of the members, if the volume file has one.
     pub(crate) cut: Option<Cut>,
     pub(crate) layer: LayerConfig,
     pub(crate) plan: Plan,
@@ -49,25 +49,25 @@ pub struct Volume {
     pub(crate) mode: Mode,
     /// Whether anything may be written to the devices.
     pub(crate) access: Access,
-    /// What should be known: damaged copies, a slow engine, a volume that is only in memory.
+    /// Notes for the operator: damaged copies, a slow engine, a volume that is only in memory.
     pub(crate) notes: Vec<String>,
-    /// Locked as long as the volume is open.
+    /// Lock on the volume file, held as long as the volume is open.
     pub(crate) lock: File,
 }
 
-/// Opens the volume whose file is `path`, as long as all who belong to it are there now.
+/// Opens the volume whose file is `path`. All its members must be present.
 ///
 /// # Errors
-/// When it or a device is missing, in use, or not what the file says.
+/// When it or a device is missing, in use, or contradicts the file.
 pub fn open(path: &Path) -> Result<Volume, Error> {
     open_with(path, &OpenOptions::default())
 }
 
-/// Opens the volume whose file is `path`, perhaps without members.
+/// Opens the volume whose file is `path`, possibly without some members.
 ///
 /// # Errors
-/// When it or a device is missing, in use, or not what the file says; when somebody has to agree
-/// first to go on without a member.
+/// When it or a device is missing, in use, or contradicts the file; when an operator has to agree
+/// to start without a member.
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     let (config, layer, lock) = read(path, options)?;
     if config.is_memory() {
@@ -130,15 +130,15 @@ fn open_in_memory(
     })
 }
 
-/// The devices of a volume whose file is locked.
+/// Devices of a volume whose file is locked.
 pub(crate) struct Gathered {
     path: PathBuf,
-    /// The volume file, with the members after a change that was cut off.
+    /// Content of the volume file, with the members after an interrupted change.
     config: Config,
     layer: LayerConfig,
     found: Assembly,
     lock: File,
-    /// The devices that the file lists as pending.
+    /// Devices that the file lists as pending.
     pub pending: Vec<String>,
 }
 
@@ -166,37 +166,37 @@ impl Gathered {
         Names::opened(&self.config.devices, &self.found)
     }
 
-    /// Returns the pending devices that became members before a change was cut off.
+    /// Returns the pending devices that became members before a change was interrupted.
     pub(crate) fn come(&self) -> Vec<DeviceId> {
         let names = self.names();
         self.found.cut.come.iter().map(|(_, index)| names.id(*index)).collect()
     }
 
-    /// Returns the number of the member that is meant.
+    /// Returns the number of the named member.
     pub(crate) fn resolve(&self, wanted: &str) -> Result<u8, Error> {
         let found = self.names().resolve(wanted, !self.found.missing());
         found.map_err(|error| error.at(&self.path))
     }
 
-    /// Returns the names of member `index` and of the others that came later, whose data is not
-    /// complete.
+    /// Returns the name of member `index`, and the names of the other new members whose data is
+    /// incomplete.
     pub(crate) fn incomplete(&self, index: u8) -> (String, Vec<String>) {
         let fresh = self.found.superblock.fresh & !(1 << index);
         let (names, others) = (self.names(), (0..16).filter(|at| fresh >> at & 1 == 1));
         (names.id(index).path, others.map(|at| names.id(at).path).collect())
     }
 
-    /// Whether a member is missing.
+    /// Returns whether a member is missing.
     pub(crate) fn is_missing(&self, index: u8) -> bool {
         self.found.missing() >> index & 1 == 1
     }
 
-    /// Returns the length of the volume, in sectors.
+    /// Returns the exported capacity in sectors.
     pub(crate) fn exported(&self) -> u64 {
         self.found.superblock.exported
     }
 
-    /// Opens the volume. The members of the set `replaced` may be missing without consent.
+    /// Opens the volume. Members of the set `replaced` may be missing without consent.
     pub(crate) fn open(mut self, replaced: u16, options: &OpenOptions) -> Result<Volume, Error> {
         if self.found.unsaid & !replaced != 0 && !options.degraded {
             let error = refusal(&self.path, &self.found, &self.config.devices, options.command);
@@ -210,14 +210,14 @@ impl Gathered {
     }
 }
 
-/// What can be missing when a volume is looked at.
+/// Returns the devices that may be absent when a volume is searched.
 pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
     let knows_lost = layer.kind.registration().promises.knows_lost;
     let devices = if knows_lost { 1 } else { layer.tolerates() };
     Redundancy { devices, journal: layer.log.journal }
 }
 
-/// The volume over members that were found, whose file `path` is locked by `lock`.
+/// Creates the volume over members that were found. `lock` is the lock on the volume file `path`.
 ///
 /// # Errors
 /// When the layer can't work on them.
@@ -262,7 +262,7 @@ pub(crate) fn raise(
     })
 }
 
-/// What must be said of a volume that runs without a member: which, why, and what that means.
+/// Returns the notes on missing members: their names, the reasons, and the effects.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
     let journal = journal::bit(layer, config.devices.len());
     let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
@@ -285,7 +285,7 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
             ),
         })
         .collect();
-    // The name of a device that was removed may stay in the volume file.
+    // The volume file may still list a removed device.
     let names = config.devices.iter().enumerate().filter(|(index, _)| is_gone(*index));
     let both = |name: &String| [Some(name.clone()), zoned_path(name).and_then(Result::ok)];
     let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
@@ -295,7 +295,7 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
     notes
 }
 
-/// Each member in its place, and in the place of one that is not there a device that fails.
+/// Returns each member at its index; a device that always fails replaces an absent one.
 pub(crate) fn seat(found: Assembly) -> (Roster, Vec<Device>) {
     let lengths = found.superblock.lengths;
     let mut devices = Vec::new();
@@ -319,7 +319,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
             Err(Other(error)) => return Err(file(path, "lock the volume file")(error)),
             Err(WouldBlock) => holder_of(&lock),
         };
-        // Held by nobody known: a process that is just ending, or one that is about to begin.
+        // Without a known holder, the lock belongs to a process that is ending or starting: retry.
         if holder.as_ref().is_some_and(|it| !it.is_leaving) || begun.elapsed() > PATIENCE {
             let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
             return Err(Error::Busy { path: path.into(), holder });
@@ -328,12 +328,12 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// The devices of a volume in memory, as fresh as after `create`.
+/// Opens the devices of a volume in memory, in their state after `create`.
 pub(crate) fn open_memory(config: &Config) -> Result<Vec<Device>, Error> {
     config.devices.iter().map(|name| open_fresh(name)).collect()
 }
 
-/// A device without superblocks, with its window where the data will be.
+/// Opens a device without superblocks, with its window at the future data.
 pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
     let mut opened = modelled::open(name)?;
     let (start, len) = data_window(opened.bytes() / SECTOR as u64);
@@ -345,10 +345,10 @@ pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
     Ok(opened)
 }
 
-/// The smallest device: 1 MiB of data between the reserves.
+/// Minimum size of a device in bytes: 1 MiB of data between the reserved areas.
 const LEAST: u64 = 3 << 20;
 
-/// Whether the volume file says what the superblocks say.
+/// Checks that the volume file agrees with the superblocks.
 pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
     let superblock = found.superblock;
     if *config.uuid.as_bytes() != superblock.volume {

@@ -1,6 +1,6 @@
-//! A host that reads everything that is mapped, and keeps what can't be read.
+//! A host that reads all mapped data and collects the unreadable ranges.
 //!
-//! What fails is read once more in small parts, so that the ranges are as short as they are.
+//! A failed request is repeated in small parts, so that the reported ranges are exact.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,61 +15,62 @@ use serde::Serialize;
 
 use crate::open::event_host::Quiet;
 
-/// The longest request, in sectors: 1 MiB.
+/// Maximum length of a request in sectors: 1 MiB.
 const LONGEST: u32 = 2048;
-/// The length of the parts of what failed, in sectors.
+/// Length of the parts of a failed request in sectors.
 const PART: u32 = 8;
-/// Requests under way at once.
+/// Number of requests in flight.
 const DEPTH: usize = 4;
-/// How many samples of a volume are read, and their length in sectors: 64 MiB in all.
+/// Number of samples of a volume, and their length in sectors: 64 MiB in total.
 const SAMPLES: u64 = 256;
 const SAMPLE: u64 = 512;
-/// How many ranges are named, and how many requests that failed are read again in parts.
+/// Maximum number of reported ranges, and of failed requests that are repeated in parts.
 const NAMED: usize = 64;
 
-/// Called with the bytes that are gone through, and those of the whole volume.
+/// Called with the number of processed bytes and the length of the volume in bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// What reading everything found.
+/// Result of reading data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DataRead {
-    /// Bytes that were read; what is not mapped is not.
+    /// Bytes that were read. Unmapped data is skipped.
     pub read_bytes: u64,
-    /// Places on devices whose data was damaged and came from parity.
+    /// Number of locations on devices whose damaged data was rebuilt from parity.
     pub mended: u64,
-    /// How many ranges can't be read.
+    /// Number of unreadable ranges.
     pub bad_count: u64,
-    /// Their bytes.
+    /// Total length of the unreadable ranges in bytes.
     pub bad_bytes: u64,
-    /// The first of them: offset and length in bytes.
+    /// The first unreadable ranges: offset and length in bytes.
     pub bad_ranges: Vec<(u64, u64)>,
 }
 
-/// See the module text.
+/// State of the host.
 pub(crate) struct Sweep<'a> {
     quiet: Quiet,
     arena: Arc<Arena>,
     limits: Limits,
     progress: Progress<'a>,
-    /// What is being gone through, in sectors: it is mapped up to `known`.
+    /// Current range in sectors: the next sector, the end of the known mapped run, and the end.
     at: u64,
     known: u64,
     end: u64,
-    /// What is gone through next.
+    /// Ranges to read next.
     queue: VecDeque<(u64, u64)>,
     longest: u32,
     far: u64,
-    /// The ranges of the requests under way.
+    /// Ranges of the requests in flight.
     waiting: [Option<(u64, u64)>; DEPTH],
     failed: Vec<(u64, u64)>,
     read: u64,
-    /// The device and the sector of each place that was repaired: background work finds it too.
+    /// Device and sector of each repaired location. A set, because background work may find it
+    /// again.
     mended: BTreeSet<(u8, u64)>,
 }
 
 impl<'a> Sweep<'a> {
-    /// Reads all that the layer of `driver` maps; the host that the driver was started with hears
-    /// of everything else.
+    /// Reads everything that the layer of `driver` maps. Other events go to `quiet`, the host with
+    /// which the driver was started.
     ///
     /// # Errors
     /// When the layer stalls.
@@ -83,10 +84,10 @@ impl<'a> Sweep<'a> {
         Self::through(driver, (arena, quiet), [(0, exported)].into(), progress)
     }
 
-    /// The same of some of it, from everywhere.
+    /// Reads samples from the whole volume.
     ///
     /// # Errors
-    /// As [`Sweep::run`].
+    /// When the layer stalls.
     pub(crate) fn sample(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
@@ -97,7 +98,7 @@ impl<'a> Sweep<'a> {
         Sweep::through(driver, (arena, quiet), ranges, &mut |_, _| {})
     }
 
-    /// Reads what is mapped in `ranges` of sectors.
+    /// Reads the mapped data in `ranges` of sectors.
     fn through(
         driver: &mut Driver<AnyLayer>,
         (arena, quiet): (Arc<Arena>, Quiet),
@@ -136,7 +137,7 @@ impl<'a> Sweep<'a> {
         Ok((summary(read_bytes, sweep.mended.len() as u64, sweep.failed), sweep.quiet))
     }
 
-    /// Says how far it is; what is read once more is gone through already.
+    /// Reports the progress, which never goes back when parts are read again.
     fn tell(&mut self) {
         self.far = self.far.max(self.at);
         let bytes = |sectors: u64| sectors * SECTOR as u64;
@@ -147,7 +148,8 @@ impl<'a> Sweep<'a> {
         self.waiting.iter().any(Option::is_none)
     }
 
-    /// Goes to the next range that is queued when this one is through.
+    /// Advances to the next queued range at the end of the current one; returns whether there is
+    /// one.
     fn has_more(&mut self) -> bool {
         while self.at == self.end {
             let Some((at, end)) = self.queue.pop_front() else { return false };
@@ -157,14 +159,14 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Ranges of a volume of so many sectors, from its beginning to its end: all of a small one.
+/// Returns ranges from start to end of a volume of `exported` sectors: all of a small one.
 fn samples(exported: u64, align: u64) -> VecDeque<(u64, u64)> {
     let step = (exported / SAMPLES).next_multiple_of(align).max(SAMPLE);
     let range = |at: u64| (at, (at + SAMPLE).next_multiple_of(align).min(exported));
     (0..exported).step_by(step as usize).map(range).collect()
 }
 
-/// The ranges, those side by side as one.
+/// Merges adjacent failed ranges into the result.
 fn summary(read_bytes: u64, mended: u64, mut failed: Vec<(u64, u64)>) -> DataRead {
     failed.sort_unstable();
     let mut bad: Vec<(u64, u64)> = Vec::new();
@@ -244,7 +246,7 @@ impl Host for Sweep<'_> {
             Event::Mended { device, lba, .. } => {
                 self.mended.insert((device, lba));
             }
-            // The answers say the same.
+            // The replies report the same damage.
             Event::Corrupt { .. } => {}
             other => self.quiet.event(other),
         }

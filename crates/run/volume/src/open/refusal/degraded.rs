@@ -1,26 +1,27 @@
-//! What it means for its data that a volume runs without a device. The layer knows that once it has
-//! recovered: a device that came may lack what the lost one alone could bring.
+//! Effect of a missing device on the data of a volume. It is known only after recovery of the
+//! layer: a joining device may lack chunks that need the missing one for their rebuild.
 
 use hostftl_core::Gauges;
 
-/// How each note begins of a volume that was opened without a device.
+/// Start of each note on a volume that was opened without a device.
 const RUNS_WITHOUT: &str = "DEGRADED: the volume runs without device";
 
-/// How each note begins of a device that was left out; its name follows.
+/// Start of each note on an omitted device; its name follows.
 pub(crate) const LEFT_OUT: &str = "left out: ";
 
-/// How the note begins of a volume that was opened without device `index`.
+/// Returns the start of the note on a volume that was opened without device `index`.
 pub(crate) fn without(index: usize) -> String {
     format!("{RUNS_WITHOUT} {index} ")
 }
 
-/// The note of a volume that was opened without its spare, which is device `index`.
+/// Returns the note on a volume that was opened without its spare, device `index`.
 pub(crate) fn spare_is_missing(index: usize) -> String {
     format!("the spare, device {index}, is missing: no data lies on it")
 }
 
-/// What it means by the superblocks alone, which stands behind a semicolon: whether what lay on it
-/// is on the others, and whether parity would make up for one more.
+/// Returns the effect according to the superblocks alone, which follows a semicolon in the note:
+/// whether the data of the device was rebuilt on the others, and whether the loss of another device
+/// is tolerated.
 pub(crate) fn at_rest(is_out: bool, may_lose_more: bool) -> &'static str {
     match (is_out, may_lose_more) {
         (true, _) => "what lay on it was made again on the others",
@@ -31,8 +32,8 @@ pub(crate) fn at_rest(is_out: bool, may_lose_more: bool) -> &'static str {
     }
 }
 
-/// Puts what it means in the place of what the superblocks say, in each of `notes` that says that
-/// a device is not there.
+/// Replaces the effect according to the superblocks by that according to the layer, in each of
+/// `notes` about a missing device.
 pub(crate) fn say_what_it_means(notes: &mut [String], gauges: &Gauges) {
     let means = meaning(gauges);
     for note in notes.iter_mut().filter(|note| note.starts_with(RUNS_WITHOUT)) {
@@ -56,7 +57,7 @@ fn meaning(gauges: &Gauges) -> String {
     }
 }
 
-/// What must be said when that many `bytes` lie where more is missing than parity makes up for.
+/// Returns a warning if `bytes` of data have more missing chunks than the redundancy can rebuild.
 pub(crate) fn beyond_parity(bytes: u64) -> Option<String> {
     (bytes > 0).then(|| {
         format!(

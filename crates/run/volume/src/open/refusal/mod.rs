@@ -1,4 +1,4 @@
-//! Why a volume is not opened without some of its devices, or what it lacks when it is.
+//! Reasons for not opening a volume without some of its devices, and the effects of opening it.
 
 pub(crate) mod degraded;
 pub(crate) mod moved;

@@ -1,5 +1,5 @@
-//! A volume file that was moved together with the files that are its devices: the paths in it lead
-//! nowhere, and the files lie beside it.
+//! Detection of a volume file that was moved together with its device files: the paths in it do not
+//! exist, and the files are beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::open::stack::open_member;
 use crate::util::error::Error;
 use crate::util::private::target;
 
-/// Returns the error that says how to write the volume file at `path` again, if its devices lie
+/// Returns an error with the command that recreates the volume file at `path`, if its devices are
 /// beside it; otherwise `error`.
 pub(crate) fn explain(path: &Path, config: &Config, error: Error) -> Error {
     let (mut names, mut moved) = (Vec::new(), Vec::new());
@@ -37,8 +37,8 @@ pub(crate) fn explain(path: &Path, config: &Config, error: Error) -> Error {
     Error::Refused { path: path.into(), why }
 }
 
-/// The name of a device whose path does not exist, with the path to a file of that name beside the
-/// volume file; `None` for a device that is there, or has no path.
+/// Returns the name of a device with the path of a file beside the volume file that has the same
+/// file name. `None` for a device whose path exists, or that has no path.
 fn beside(volume: &Path, name: &str) -> Option<String> {
     let zoned = zoned_path(name).and_then(Result::ok);
     let path = zoned.unwrap_or_else(|| name.into());
@@ -55,7 +55,7 @@ fn is_member(name: &str, config: &Config) -> bool {
     found.is_ok_and(|found| found.superblock.volume == *config.uuid.as_bytes())
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! What to say of a `tier` of which one device is not there.
+//! Error for a `tier` with a missing device.
 
 use hostftl_core::{Page, SECTOR};
 use hostftl_format::tier::{ledger_at, parse_ledger};
@@ -7,10 +7,11 @@ use crate::open::stack::{Assembly, Member};
 use crate::util::counted::counted;
 use crate::util::error::Error;
 
-/// Ranges that are named.
+/// Maximum number of ranges in the message.
 const NAMED: usize = 16;
 
-/// Why a tier can't be opened without a device: which, why, and what only that one had.
+/// Returns the error for a tier without one of its devices, with the data that only this device
+/// had.
 pub(crate) fn refusal(found: &Assembly) -> Error {
     let [fast, slow] = &found.members[..] else { unreachable!("a tier has two devices") };
     let (which, lost) = match (fast, slow) {
@@ -21,7 +22,7 @@ pub(crate) fn refusal(found: &Assembly) -> Error {
     Error::Stack(format!("the {which} device of the tier is not here ({why}); {lost}"))
 }
 
-/// What only the fast device had, as far as the slow one knows.
+/// Describes the data that only the fast device had, according to the ledger on the slow one.
 fn lost_with_fast(slow: &Member) -> String {
     let (start, sectors) = (slow.superblock.data_start, slow.superblock.data_len);
     let places = [0, 1].map(|place| ledger_at(sectors, place));
@@ -33,7 +34,8 @@ fn lost_with_fast(slow: &Member) -> String {
         return "what it held is not known: the ledger of the slow device can't be read".into();
     };
     let exported = slow.superblock.exported;
-    // Regions that end behind the volume are cut there; those that begin there are nobody's.
+    // The last region may extend beyond the volume. Regions that start behind its end hold no
+    // client data.
     let bytes = |(from, length): (u64, u64)| {
         let within = exported.checked_sub(from).filter(|within| *within > 0)?;
         Some((from * SECTOR as u64, length.min(within) * SECTOR as u64))

@@ -1,4 +1,4 @@
-//! What the last run of a volume left, which a start takes up before anybody is served.
+//! Leftovers of the previous run of a volume, which a start handles before clients are served.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::util::counted::counted;
 use crate::util::error::Error;
 use crate::util::events::{Events, Level};
 
-/// Makes the superblocks of `roster` say how the members stand, and puts through the layer what the
-/// last run answered and left in memory; how the volume is served now, and who is lost.
+/// Updates the superblocks of `roster` to the member states, and applies the acknowledgement log of
+/// the last run. Returns the session and the set of lost members.
 ///
 /// # Errors
-/// When that can't be read or written, or is of a later run than the devices know.
+/// When the log can't be read or applied, or is of a later run than the devices have marks of.
 pub(crate) fn take_up(
     options: &StartOptions,
     (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
@@ -41,14 +41,14 @@ pub(crate) fn take_up(
     let count = counted(left.count(), "answered write");
     let text = format!("{count} that no flush had covered went through the layer again");
     quiet.events.tell(Level::Info, "note", text);
-    // A device may have been lost over that.
+    // A device may have been lost meanwhile.
     settle(layer, roster, driver).map(|lost| (session, lost))
 }
 
-/// The volume is served from now on, as `session` says, and what runs before it left is done with.
+/// Marks the volume as serving in `session`, and removes the leftovers of earlier runs.
 ///
 /// # Errors
-/// When no device takes the mark.
+/// When no device accepts the mark.
 pub(crate) fn begin(
     session: &Session,
     (options, config): (&StartOptions, &Config),
@@ -62,12 +62,12 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// An empty stash for the run that begins, if one is wanted. One that a start of this number left
-/// which was cut off before its mark goes away in any case: the run would be taken for one that
-/// kept what it answered.
+/// Creates an empty acknowledgement log for the new run, if requested. A log with the same run
+/// number, of a start that was interrupted before its mark, is always removed. Otherwise this run
+/// would seem to have preserved its acknowledged writes.
 ///
 /// # Errors
-/// When the volume is in memory itself, or the stash can't be made.
+/// When the volume is in memory itself, or the log can't be created.
 pub(crate) fn stash_for(
     options: &StartOptions,
     config: &Config,

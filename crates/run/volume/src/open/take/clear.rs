@@ -1,4 +1,4 @@
-//! Clearing a device before it becomes a member.
+//! Clearing of a device before it becomes a member.
 
 use hostftl_core::{Page, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::superblock::data_window;
@@ -8,11 +8,11 @@ use crate::metadata::roster::write_ends;
 use crate::open::volume::open_fresh;
 use crate::util::error::Error;
 
-/// Bytes at the head of the data that are overwritten: a layer looks for its own structures there.
+/// Bytes overwritten at the head of the data, where a layer looks for its own structures.
 const HEAD: u64 = 16 << 20;
 
-/// A device on which nothing is left. What is known of the zones of one is what was found when it
-/// was opened: so it is opened again.
+/// Clears a device. A zoned device is reopened, because the states of its zones were read when it
+/// was opened.
 pub(crate) fn cleared(taken: Device) -> Result<Device, Error> {
     clear(&taken)?;
     if !taken.is_zoned() {
@@ -25,7 +25,7 @@ pub(crate) fn cleared(taken: Device) -> Result<Device, Error> {
     Ok(again)
 }
 
-/// Leaves nothing on a device that could be taken for something of the volume.
+/// Clears everything on a device that could be taken for data of the volume.
 fn clear(taken: &Device) -> Result<(), Error> {
     let sectors = taken.bytes() / SECTOR as u64;
     write_ends(taken, sectors, |_| Page::default())?;

@@ -1,11 +1,11 @@
-//! Files that a command makes for devices. They are removed again when the command fails.
+//! Files that a command creates for devices. They are removed again when the command fails.
 //!
-//! Another process may find such a file as soon as it has its name, and make a volume on it.
+//! Another process may find such a file as soon as it has its name, and create a volume on it.
 //!
-//! Invariants
+//! # Invariants
 //! - A file is removed only under its exclusive lock, and only if the path still leads to it.
-//! - A file stays if it holds anything that this command did not write, or a superblock that other
-//!   members may name.
+//! - A file remains if it holds anything that this command did not write, or a superblock to which
+//!   other members may refer.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -21,31 +21,31 @@ use crate::metadata::modelled;
 use crate::util::blank::find_content;
 use crate::util::error::Error;
 
-/// Removes the files that were made when it is dropped, unless they are kept or in use.
+/// Removes the created files when it is dropped, unless they are kept or in use.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     made: Vec<Made>,
-    /// The volume whose bytes may be on the files, since its formatting began.
+    /// Volume that may have data on the files, since its formatting started.
     formatted: Option<Uuid>,
 }
 
-/// A file that was made.
+/// A file that was created.
 #[derive(Debug)]
 struct Made {
     path: PathBuf,
-    /// The device that is opened to examine the contents of the file.
+    /// Device that is opened to examine the contents of the file.
     device: String,
-    /// Whether the file stands for a modelled drive.
+    /// Whether the file is of a drive model.
     is_model: bool,
-    /// Device and inode number, to know the file again.
+    /// Device and inode number, to identify the file.
     node: (u64, u64),
 }
 
 impl Undo {
-    /// Records that `file` was made at `path` for the device `name`.
+    /// Records that `file` was created at `path` for the device `name`.
     pub(crate) fn add(&mut self, name: &str, path: &Path, file: &File) {
         let backing = modelled::backing(name);
-        // A part of a zoned file is looked at with the other parts.
+        // A part of a zoned file is examined together with the other parts.
         let whole = zoned_path(name).and_then(Result::ok).map(|path| format!("zoned:{path}"));
         let device = whole.unwrap_or_else(|| backing.unwrap_or(name).into());
         let is_model = backing.is_some();
@@ -55,13 +55,13 @@ impl Undo {
         }
     }
 
-    /// The files that were made.
+    /// Returns the paths of the created files.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(|made| made.path.as_path())
     }
 
-    /// Records that `volume` is written to the files from now on, and that no other device names
-    /// them as its members.
+    /// Records that formatting writes data of `volume` to the files, and that no other device
+    /// refers to them as members.
     pub(crate) fn formats(&mut self, volume: Uuid) {
         self.formatted = Some(volume);
     }
@@ -75,8 +75,8 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         for made in &self.made {
-            // The lock is held until the name is gone. A process that waits for it opens the path
-            // again.
+            // The lock is held until the name is removed. A process that waits for it reopens the
+            // path.
             let Some(_lock) = made.lock() else { continue };
             if made.is_unused(self.formatted).unwrap_or(false) {
                 fs::remove_file(&made.path).ok();
@@ -86,11 +86,11 @@ impl Drop for Undo {
 }
 
 impl Made {
-    /// Locks the file; `None` if another process uses it, or the path leads elsewhere by now.
+    /// Locks the file; `None` if another process uses it, or the path leads to another file.
     fn lock(&self) -> Option<File> {
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(&self.path).ok()?;
-        // A device of this process may be open still.
+        // A device of this process may still be open.
         if file.try_lock().is_err() && !is_own_lock(&file) {
             return None;
         }
@@ -99,7 +99,7 @@ impl Made {
         (node(&opened) == self.node && node(&named) == self.node).then_some(file)
     }
 
-    /// Whether the file holds only the data that the formatting of `formatted` wrote.
+    /// Returns whether the file holds only the data that the formatting of `formatted` wrote.
     fn is_unused(&self, formatted: Option<Uuid>) -> Result<bool, Error> {
         if self.path.metadata().is_ok_and(|meta| meta.len() == 0) {
             return Ok(true);
@@ -114,7 +114,7 @@ impl Made {
                 return Ok(false);
             }
         }
-        // The model of a drive has written its own notes behind the drive's content.
+        // A drive model has written its side region behind the drive's content.
         Ok(self.is_model || formatted.is_some() || find_content(&device)?.is_none())
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::process::Stdio;
 
-    /// A file of 8 MiB that was made, in a folder of its own.
+    /// Creates a file of 8 MiB in its own directory.
     fn made() -> (tempfile::TempDir, PathBuf, File, Undo) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("d");
@@ -142,7 +142,7 @@ mod tests {
         (folder, path, file, undo)
     }
 
-    /// The head of a superblock of `volume`, as far as it is looked at here.
+    /// Returns the head of a superblock of `volume`, as far as this module examines it.
     fn superblock(volume: Uuid) -> Vec<u8> {
         let mut page = vec![0; 4096];
         page[4..8].copy_from_slice(b"SUPR");

@@ -1,4 +1,4 @@
-//! Devices that are about to become members, and the files that are made for them.
+//! Devices that are about to become members, and the files that are created for them.
 
 pub(crate) mod clear;
 pub(crate) mod made;
@@ -22,22 +22,21 @@ use crate::util::busy::user_of;
 use crate::util::error::{Error, device, file};
 use crate::util::private::{new_private, sync_folder};
 
-/// A device that is to become a member.
+/// A device that is about to become a member.
 pub(crate) struct Taken {
-    /// Open for this process alone, with its window where the data will be.
+    /// Device, opened exclusively, with its window at the future data.
     pub device: Device,
-    /// Removes it again if it was made.
+    /// Removes its file if it was created.
     pub undo: Undo,
-    /// What it holds, in words.
+    /// Description of its content.
     pub held: Option<String>,
 }
 
-/// Opens the device `name`, which the user calls `asked`, for a volume; a file that does not exist
-/// is made to fit beside the others. One that holds something is an error, unless it may by
-/// `force`.
+/// Opens the device `name`, which the user named `asked`, for a volume. A missing file is created
+/// in the geometry of the other devices. Content is an error without `force`.
 ///
 /// # Errors
-/// When it is in use, holds something, or can't be made.
+/// When it is in use, holds content, or can't be created.
 fn take_device(asked: &str, name: &str, beside: &Beside, force: bool) -> Result<Taken, Error> {
     let mut undo = Undo::default();
     make_file((asked, name), beside, false, &mut undo)?;
@@ -49,8 +48,8 @@ fn take_device(asked: &str, name: &str, beside: &Beside, force: bool) -> Result<
     Ok(Taken { device, undo, held })
 }
 
-/// Makes the file of a device if it does not exist, and else looks at its use; whether one that
-/// exists must have that size.
+/// Creates the file of a device if it is missing, and otherwise checks its use. `exactly` requires
+/// an existing file to have the size of the others.
 pub(crate) fn make_file(
     (asked, name): (&str, &str),
     beside: &Beside,
@@ -99,7 +98,7 @@ pub(crate) fn make_file(
     Ok(())
 }
 
-/// What the device holds, in words; an error unless it may be destroyed.
+/// Describes the content of the device; an error unless `force` permits destroying it.
 pub(crate) fn content(one: &Device, force: bool) -> Result<Option<String>, Error> {
     let content = find_content(one)?;
     match &content {
@@ -111,9 +110,9 @@ pub(crate) fn content(one: &Device, force: bool) -> Result<Option<String>, Error
     }
 }
 
-/// A device that comes beside the others, which the user calls by the first name, open for this
-/// process alone: all its room is used, but of zoned ones only as much as the others have. A file
-/// that does not exist is made.
+/// Opens a device that is added to the others, exclusively. All its capacity is used; of a zoned
+/// device only as much as the others have. A missing file is created. `names` are the user's name
+/// and the full name.
 pub(crate) fn take_whole(
     names: (&str, &str),
     beside: &Beside,
@@ -128,7 +127,7 @@ pub(crate) fn take_whole(
     })
 }
 
-/// The same, of which `needed` sectors are used; a file is made at least so long.
+/// Opens a device of which `needed` sectors are used; a new file is at least that long.
 pub(crate) fn take_with_room(
     names: (&str, &str),
     beside: &Beside,
@@ -145,7 +144,7 @@ pub(crate) fn take_with_room(
     })
 }
 
-/// The same; `used` says how many of the sectors of data that it has room for.
+/// Opens a device; `used` computes the number of used sectors from its capacity in sectors.
 fn take_room(
     (asked, name): (&str, &str),
     beside: &Beside,

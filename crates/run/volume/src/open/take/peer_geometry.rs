@@ -1,21 +1,20 @@
-//! What is known of the devices of a volume beside which another comes: a file that is made for it
-//! is like theirs.
+//! Geometry of the devices of a volume, which a new device file adopts.
 
 use hostftl_core::{DeviceKind, SECTOR, Segments};
 use hostftl_format::zonefile::head_sectors;
 use hostftl_io::{Backing, Device};
 
-/// See the module text.
+/// Geometry for a new device file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beside {
-    /// How long the file is, in bytes: as long as the shortest that is there.
+    /// Length of the file in bytes: that of the shortest device.
     pub size: Option<u64>,
-    /// The zones of the others; none where they have none.
+    /// Zones of the others; `None` if they are not zoned.
     pub zones: Option<Segments>,
 }
 
 impl Beside {
-    /// That of these devices.
+    /// Returns the geometry of these devices.
     pub(crate) fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
         let mut it = Beside::default();
         for device in devices {
@@ -30,19 +29,19 @@ impl Beside {
         it
     }
 
-    /// Sectors of data of which a device that comes has as many as the others; none where they may
+    /// Returns the number of data sectors that a new device must have; `None` if devices may
     /// differ.
     pub(crate) fn needed(&self) -> Option<u64> {
         self.zones.map(|zones| u64::from(zones.size) * u64::from(zones.count))
     }
 
-    /// The same with a file of at least so many sectors.
+    /// Returns the geometry with a file of at least `sectors` sectors.
     pub(crate) fn with_room(self, sectors: u64) -> Self {
         Beside { size: self.size.map(|size| size.max(sectors * SECTOR as u64)), ..self }
     }
 }
 
-/// Bytes of a zoned file before those that its device shows.
+/// Returns the bytes of a zoned file before its first zone.
 fn zone_table(device: &Device) -> u64 {
     match (device.backing(), device.info().kind) {
         (Backing::File, DeviceKind::Zoned(zones)) => head_sectors(zones.count) * SECTOR as u64,

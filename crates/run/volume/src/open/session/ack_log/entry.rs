@@ -1,63 +1,63 @@
-//! What the file of a stash holds, in bytes.
+//! On-media format of the acknowledgement log.
 //!
-//! Two pages that are written in turn tell where the oldest entry is; then comes a ring of entries.
-//! An entry is a head of 32 bytes and, for a write, the data. It lies in one piece: where the end
-//! of the ring is too near, an entry that says nothing fills it.
+//! Two pages, written alternately, have the position of the oldest entry; a ring of entries
+//! follows. An entry is a head of 32 bytes and, for a write, the data. It is contiguous: if it does
+//! not fit before the end of the ring, a fill entry takes the rest.
 //!
 //! | bytes of a page | field |
 //! |---|---|
 //! | 0..32 | header, kind `STSH`; the sequence number grows by one with each page |
-//! | 32..40 | number of the run that answered what is here |
-//! | 40..56 | what the machine calls the time since it was started |
+//! | 32..40 | number of the run that acknowledged the entries |
+//! | 40..56 | boot ID of the machine |
 //! | 56..64 | length of the ring in bytes |
-//! | 64..72 | place of the oldest entry: bytes of the ring since the file was made |
+//! | 64..72 | position of the oldest entry: bytes of the ring since the file was created |
 //!
 //! | bytes of a head | field |
 //! |---|---|
-//! | 0..4 | CRC-32C of the rest of the head and the data, begun with the place of the entry |
-//! | 4 | 1 write, 2 trim, 3 zeroing, 4 fills the end, 5 a write whose answer was an error |
+//! | 0..4 | CRC-32C of the rest of the head and the data, seeded with the position of the entry |
+//! | 4 | 1 write, 2 trim, 3 zeroing, 4 fill, 5 a write whose reply was an error |
 //! | 5..8 | zero |
-//! | 8..16 | place of the entry |
+//! | 8..16 | position of the entry |
 //! | 16..24 | first byte in the volume |
-//! | 24..32 | length in the volume, or of what is filled, in bytes |
+//! | 24..32 | length in the volume, or of the fill, in bytes |
 
 use hostftl_core::{Page, SECTOR};
 use hostftl_format::page::{self, Stamp, crc32c_of, put_u64, u64_at};
 
 const KIND: [u8; 4] = *b"STSH";
-/// The length of a head in bytes, of which all places are multiples.
+/// Length of a head in bytes. All positions are multiples of it.
 pub(crate) const HEAD: usize = 32;
 
-/// What was asked of a volume.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Data.
+    /// Writes data.
     Write,
-    /// The range is not needed.
+    /// Discards the range.
     Trim,
-    /// The range is zeros.
+    /// Zeroes the range.
     Zeroes,
-    /// Nothing: the next entry is where the ring begins.
+    /// No change: the next entry is at the start of the ring.
     Fill,
-    /// Nothing any more: the answer was an error.
+    /// No change any more: the reply was an error.
     Void,
 }
 
-/// One entry without its data.
+/// An entry without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What was asked.
+    /// Kind of the change.
     pub kind: Kind,
-    /// Its place: bytes of the ring since the file was made.
+    /// Position: bytes of the ring since the file was created.
     pub at: u64,
-    /// The first byte in the volume.
+    /// First byte in the volume.
     pub offset: u64,
-    /// The length in the volume, in bytes.
+    /// Length in the volume, in bytes.
     pub bytes: u64,
 }
 
 impl Entry {
-    /// How much of the ring it takes, in bytes.
+    /// Returns the size of the entry in the ring, in bytes.
     pub(crate) fn room(&self) -> u64 {
         match self.kind {
             Kind::Write | Kind::Void => HEAD as u64 + self.bytes,
@@ -66,7 +66,7 @@ impl Entry {
         }
     }
 
-    /// The head before `data`.
+    /// Formats the head for `data`.
     pub(crate) fn emit(&self, data: &[u8]) -> [u8; HEAD] {
         let mut head = [0; HEAD];
         head[4] = match self.kind {
@@ -84,7 +84,7 @@ impl Entry {
         head
     }
 
-    /// What the head of an entry says whose place is `at`; none where there is none.
+    /// Parses the head of the entry at position `at`; `None` when there is none.
     pub(crate) fn parse(head: &[u8; HEAD], at: u64) -> Option<Self> {
         let field = |from: usize| u64::from_le_bytes(head[from..from + 8].try_into().expect("8"));
         let kind = match head[4] {
@@ -102,12 +102,12 @@ impl Entry {
         (field(8) == at && is_whole && ends).then_some(entry)
     }
 
-    /// Whether `head` and `data`, which lie where the head says, are of one whole entry.
+    /// Returns whether `head` and its `data` form an intact entry.
     pub(crate) fn is_whole(&self, head: &[u8; HEAD], data: &[u8]) -> bool {
         self.sum(head, data).to_le_bytes() == head[..4]
     }
 
-    /// The data that the checksum covers, in bytes.
+    /// Returns the number of data bytes that the checksum covers.
     pub(crate) fn covered(&self) -> u64 {
         if self.kind == Kind::Write { self.bytes } else { 0 }
     }
@@ -117,23 +117,23 @@ impl Entry {
     }
 }
 
-/// Whose entries a file has, and where they begin.
+/// Owner of the entries in a file, and the position of the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// The volume.
+    /// UUID of the volume.
     pub volume: [u8; 16],
-    /// The run that answered what is here.
+    /// Run that acknowledged the entries.
     pub run: u64,
-    /// What the machine calls the time since it was started.
+    /// Boot ID of the machine.
     pub boot: [u8; 16],
-    /// The length of the ring in bytes.
+    /// Length of the ring in bytes.
     pub room: u64,
-    /// The place of the oldest entry.
+    /// Position of the oldest entry.
     pub tail: u64,
 }
 
 impl Label {
-    /// The page number `number`, for its place.
+    /// Formats page number `number`.
     pub(crate) fn emit(&self, number: u64) -> Page {
         let mut page = Page::default();
         put_u64(&mut page, 32, self.run);
@@ -144,8 +144,8 @@ impl Label {
         page
     }
 
-    /// What page `place`, 0 or 1, of a file says, with its number; none when it is not whole, or
-    /// another volume's.
+    /// Parses page `place`, 0 or 1, of a file and returns it with its number; `None` when it is
+    /// damaged or of another volume.
     pub(crate) fn parse(page: &Page, volume: [u8; 16], place: u64) -> Option<(u64, Self)> {
         let number = page::open(page, Stamp { kind: KIND, uuid: volume, at: place }).ok()?;
         let [run, room, tail] = [32, 56, 64].map(|at| u64_at(page, at));

@@ -1,10 +1,10 @@
-//! Where the files of stashes lie, and which of them counts.
+//! Location of the files of acknowledgement logs, and the choice of the valid one.
 //!
-//! A file is named by its volume and by the number of the run that answered what is in it. That
-//! number is in the session mark on the devices too. So a file counts when the mark says that its
-//! run was the last one that served the volume, and that it did not end clean. Whoever served the
-//! volume since, on whatever machine, has written a mark with a higher number: then newer data may
-//! be there, and the file is never put through.
+//! A file is named after its volume and the number of the run that acknowledged its entries. The
+//! session mark on the devices has that number too. A file is valid if the mark proves that its run
+//! was the last one that served the volume, and did not end cleanly. Any later server, on any
+//! machine, has written a mark with a higher number: newer data may exist then, and the file is
+//! never applied.
 
 use std::fs;
 use std::io;
@@ -22,16 +22,16 @@ use crate::util::error::{Error, file};
 use crate::util::events::{Events, Level};
 use crate::util::runtime_dir;
 
-/// How much memory a stash has, in bytes: at half of it a flush is begun.
+/// Size of an acknowledgement log in bytes. A flush is started when half of it is used.
 const ROOM: u64 = 64 << 20;
-/// What statfs(2) says of a tmpfs.
+/// File system type of a tmpfs in statfs(2).
 const TMPFS: i64 = 0x0102_1994;
 const ENDING: &str = ".stash";
 
-/// Makes an empty stash for run `run` of a volume.
+/// Creates an empty log for run `run` of a volume.
 ///
 /// # Errors
-/// When no folder for it is in memory, or too little memory is left.
+/// When no directory for it is in memory, or too little memory is left.
 pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
     let folders = runtime_dir::in_memory();
     let is_there = |folder: &&PathBuf| {
@@ -55,7 +55,7 @@ fn is_tmpfs(kind: impl Into<i64>) -> bool {
     kind.into() == TMPFS
 }
 
-/// What a run left that died.
+/// Acknowledgement log of a run that died.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub(super) ring: Ring,
@@ -63,11 +63,11 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// What was answered by run `run` of a volume, since the machine was started; none when there
-    /// is no stash of it.
+    /// Finds the log of run `run` of a volume since the machine was booted; `None` when there is
+    /// none.
     ///
     /// # Errors
-    /// When one can't be read.
+    /// When a log can't be read.
     pub(crate) fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
         for (path, of) in files(volume) {
             if of == run {
@@ -83,28 +83,28 @@ impl Left {
         Ok(None)
     }
 
-    /// How many changes there are.
+    /// Returns the number of changes.
     pub(crate) fn count(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// That it waits, in words.
+    /// Describes the changes that have to be applied.
     pub(crate) fn waits(&self) -> String {
         let (count, path) = (counted(self.count(), "answered write"), self.path().display());
         format!("{path} has {count} for the next `hostftl serve`, not all on the devices yet")
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         self.ring.path()
     }
 }
 
-/// Refuses a volume whose devices know of no later run than `run`, while there are writes that a
-/// later one answered: the devices are older copies, and would go on as if they were the volume.
+/// Refuses a volume whose devices have no mark of a run later than `run` although a log of a later
+/// run holds entries: the devices are older copies and would diverge from the volume.
 ///
 /// # Errors
-/// When it is so.
+/// When such a log exists.
 pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
     for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
         let opened = Ring::open(&path, volume.into_bytes());
@@ -122,8 +122,8 @@ pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the stashes of all runs of a volume but `run`. One that is of no use any more and holds
-/// something is told, unless it is of the run `done`, of which all is durable.
+/// Removes the logs of all runs of a volume except `run`. An obsolete log with entries is reported,
+/// unless it is of the run `done`, whose changes are all durable.
 pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
     for (path, of) in files(volume) {
         if of == run {
@@ -144,18 +144,18 @@ pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
     }
 }
 
-/// Removes the stash of run `run` of a volume, which was never begun.
+/// Removes the log of run `run` of a volume, which never started.
 pub(crate) fn forget_run(volume: Uuid, run: u64) {
     let of_run = files(volume).into_iter().filter(|(_, of)| *of == run);
     of_run.for_each(|(path, _)| drop(fs::remove_file(path)));
 }
 
-/// Removes all stashes of a volume, which is no more.
+/// Removes all logs of a deleted volume.
 pub(crate) fn forget(volume: Uuid) {
     files(volume).iter().for_each(|(path, _)| drop(fs::remove_file(path)));
 }
 
-/// The stashes of a volume in folders that are ours, with the numbers of their runs.
+/// Returns the logs of a volume in directories of this user, with the numbers of their runs.
 fn files(volume: Uuid) -> Vec<(PathBuf, u64)> {
     let folders = runtime_dir::in_memory();
     let user = fs::metadata("/proc/self").map(|it| it.uid()).ok();

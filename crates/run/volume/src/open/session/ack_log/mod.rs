@@ -1,15 +1,15 @@
-//! Answered writes in memory that outlives the process, until a flush made them durable: the next
-//! server of the volume finds them there (`serve --ack memfd`).
+//! Acknowledgement log: acknowledged writes in memory that outlives the process, until a flush
+//! makes them durable. The next server of the volume applies them (`serve --ack memfd`).
 //!
-//! Each write, trim and zeroing is put here before the layer gets it. The memory is a file on a
-//! tmpfs, so that nobody has to hold it open. It is as volatile as the machine's memory is.
+//! Each write, trim and zeroing is logged before the layer gets it. The memory is a file on a
+//! tmpfs, so no process has to hold it open. It is as volatile as the machine's memory.
 //!
-//! Invariants
-//! - The layer does overlapping changes in the order of the stash: one waits until those before it
-//!   are answered.
-//! - What a flush covers is freed only when its answer says that it is durable: what was answered
-//!   before the flush was sent, as far as everything before that was.
-//! - A change whose answer is an error is not put through again.
+//! # Invariants
+//! - The layer applies overlapping changes in the order of the log: a change waits for the replies
+//!   to earlier ones that it overlaps.
+//! - Entries are freed only when the reply to a flush reports success. The flush covers all entries
+//!   up to the first one that had no reply when the flush was sent.
+//! - A change whose reply is an error is not applied again.
 
 pub(crate) mod entry;
 mod folder;
@@ -24,13 +24,13 @@ use self::ring::Ring;
 pub(crate) use self::folder::{Left, forget, forget_run, make, refuse_newer, tidy};
 pub(crate) use self::put::put_through;
 
-/// See the module text.
+/// Acknowledgement log of the current run.
 #[derive(Debug)]
 pub(crate) struct Stash {
     ring: Ring,
-    /// What the layer has and has not answered: its place, and its range in bytes.
+    /// Changes without a reply of the layer: the position and the range in bytes.
     flying: BTreeMap<u64, (u64, u64)>,
-    /// Whether a flush that the stash wants is under way, and whether the last one failed.
+    /// Whether a flush for the log is in flight, and whether the last one failed.
     flushes: bool,
     failed: bool,
 }
@@ -38,37 +38,37 @@ pub(crate) struct Stash {
 /// A change of the volume that is about to go to the layer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
-    /// What it does.
+    /// Kind of the change.
     pub kind: Kind,
-    /// The first byte of its range.
+    /// First byte of the range.
     pub offset: u64,
-    /// The length of its range in bytes.
+    /// Length of the range in bytes.
     pub bytes: u64,
-    /// The data of a write, as long as its range; empty for others.
+    /// Data of a write, as long as its range; otherwise empty.
     pub data: &'a [u8],
 }
 
-/// Whether the layer may have a change.
+/// Whether the layer may get a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entrance {
-    /// It is kept at this place.
+    /// The change is logged at this position.
     Kept(u64),
-    /// Something has to be answered first.
+    /// The change has to wait for a reply to an earlier one.
     Waits,
-    /// The layer has to flush first, for room.
+    /// The layer has to flush first, to free space in the log.
     Flush,
-    /// There is no room, and no flush makes any; or the memory can't be written.
+    /// The log is full and a flush frees nothing, or the memory can't be written.
     Refused,
 }
 
-/// What has to be done with the stash when a request is answered.
+/// Action on the log when a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Nothing.
+    /// None.
     None,
-    /// It is kept at this place.
+    /// The change is logged at this position.
     Kept(u64),
-    /// A flush that covers what is before this place, and whether the stash wanted it.
+    /// A flush that covers the entries before this position, and whether it was for the log.
     Covers(u64, bool),
 }
 
@@ -77,14 +77,14 @@ impl Stash {
         Stash { ring, flying: BTreeMap::new(), flushes: false, failed: false }
     }
 
-    /// Keeps a change, if it may begin now.
+    /// Logs a change, if it may start now.
     pub(crate) fn enter(&mut self, change: &Change<'_>) -> Entrance {
         let Change { kind, offset, bytes, data } = *change;
         let (begin, end) = (offset, offset + bytes);
         if self.flying.values().any(|&(from, to)| from < end && begin < to) {
             return Entrance::Waits;
         }
-        // A flush frees something only when what is oldest is answered.
+        // A flush frees space only if the oldest entry has its reply.
         let helps = self.covers() > self.ring.tail() && !self.flushes;
         if !self.ring.fits(data.len() as u64) {
             return match (helps, std::mem::take(&mut self.failed)) {
@@ -113,35 +113,37 @@ impl Stash {
         Entrance::Flush
     }
 
-    /// The place up to which all is answered: what a flush makes durable that is sent now.
+    /// Returns the position up to which all changes have a reply: a flush that is sent now makes
+    /// them durable.
     pub(crate) fn covers(&self) -> u64 {
         self.flying.first_key_value().map_or(self.ring.head(), |(place, _)| *place)
     }
 
-    /// The layer answered the change at `place`, perhaps with an error.
+    /// Records the reply of the layer to the change at `place`.
     pub(crate) fn answered(&mut self, place: u64, is_ok: bool) {
         if !is_ok {
-            // If that can't be noted, it is put through again: it may have happened anyway.
+            // If the update fails, the change is applied again. That is allowed: a failed change
+            // may have taken effect.
             self.ring.void(place).ok();
         }
         let was_there = self.flying.remove(&place).is_some();
         assert!(was_there, "one answer for each change");
     }
 
-    /// The answer to a flush that covers what is before `place`, and that the stash `wanted`, or a
-    /// client.
+    /// Records the reply to a flush that covers the entries before `place`. `wanted` means that it
+    /// was for the log and not for a client.
     pub(crate) fn flushed(&mut self, place: u64, wanted: bool, is_ok: bool) {
         if wanted {
             (self.flushes, self.failed) = (false, !is_ok);
         }
         if is_ok {
             self.failed = false;
-            // What can't be freed stays, and is put through once more than needed.
+            // Entries that can't be freed remain, and are applied once more than necessary.
             self.ring.free(place).ok();
         }
     }
 
-    /// The volume was stopped clean: nothing of this is needed any more.
+    /// Removes the log after a clean stop of the volume.
     pub(crate) fn remove(self) {
         std::fs::remove_file(self.ring.path()).ok();
     }
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A stash with room for so many entries of a block.
+    /// Creates a log with space for `blocks` entries of a block each.
     fn stash(folder: &Path, blocks: u64) -> Stash {
         let (volume, boot, room) = ([1; 16], [2; 16], blocks * (4096 + entry::HEAD as u64));
         let label = entry::Label { volume, run: 1, boot, room, tail: 0 };
@@ -163,7 +165,7 @@ mod tests {
         Change { kind: Kind::Write, offset: block * 4096, bytes: 4096, data: &[0; 4096] }
     }
 
-    /// Lets a write of a block in, and answers it.
+    /// Logs a write of a block, and records its reply.
     fn put(stash: &mut Stash, block: u64) {
         let Entrance::Kept(place) = stash.enter(&write(block)) else { panic!("there is room") };
         stash.answered(place, true);

@@ -1,4 +1,4 @@
-//! What a run left that died goes through the layer again, and is durable then.
+//! Application of the acknowledgement log of a run that died, followed by a flush.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::folder::Left;
 use crate::open::event_host::Quiet;
 use crate::util::error::Error;
 
-/// The most requests under way.
+/// Maximum number of requests in flight.
 const MOST: usize = 32;
 
-/// Puts what is left through a layer that is ready, in its order, and flushes it.
+/// Applies a log through a layer that is ready, in its order, and flushes it.
 ///
 /// # Errors
-/// When something can't be written. Then all is left as it was, for the next start.
+/// When a request fails. The log is unchanged then, for the next start.
 pub(crate) fn put_through(
     left: &Left,
     driver: &mut Driver<AnyLayer>,
@@ -50,23 +50,23 @@ pub(crate) fn put_through(
     }
 }
 
-/// See the module text.
+/// Host that applies a log.
 struct Again<'a> {
     left: &'a Left,
     limits: Limits,
-    /// The next entry, and the next byte of it.
+    /// Next entry, and the next byte of it.
     next: usize,
     from: u64,
-    /// By ticket, the range that is under way; the flush has none.
+    /// Ranges in flight by ticket; a flush has none.
     flying: BTreeMap<u64, (u64, u64)>,
     arena: &'a Arc<Arena>,
     quiet: &'a mut Quiet,
-    /// What went wrong.
+    /// First error.
     why: Option<String>,
 }
 
 impl Again<'_> {
-    /// The next part of a change: all of it, but for a write that is longer than what is taken.
+    /// Returns the next part of a change. Only a write longer than the maximum request is split.
     fn part(&self) -> Option<(Entry, u64)> {
         let entry = self.left.entries.get(self.next).filter(|_| self.why.is_none())?;
         let begin = entry.offset + self.from;
@@ -76,7 +76,7 @@ impl Again<'_> {
         Some((*entry, (end - begin).min(self.longest(entry.kind))))
     }
 
-    /// The longest part in bytes that a change may have.
+    /// Returns the maximum length of a part in bytes.
     fn longest(&self, kind: Kind) -> u64 {
         if kind == Kind::Write { self.arena.longest().into() } else { u64::MAX }
     }
@@ -98,7 +98,7 @@ impl Again<'_> {
 impl Host for Again<'_> {
     fn pull(&mut self, credits: Credits) -> Pull {
         let Some((entry, bytes)) = self.part() else {
-            // The flush comes when everything is answered, and ends it.
+            // The flush follows the last reply, and its own reply is the end.
             return match (self.flying.is_empty(), self.next == self.left.entries.len()) {
                 (false, _) => Pull::TooLong,
                 (true, true) if self.why.is_none() => {

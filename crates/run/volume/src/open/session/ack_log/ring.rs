@@ -1,9 +1,9 @@
-//! The file of a stash: a ring of entries, which one thread at a time writes.
+//! File of an acknowledgement log: a ring of entries, written by one thread at a time.
 //!
-//! Invariants
-//! - Entries from the tail to the head are whole and in the order in which they were put.
-//! - What the tail has passed is overwritten only after the file says so.
-//! - An entry that was not written to its end is not counted: nobody was answered for it.
+//! # Invariants
+//! - Entries from the tail to the head are intact and in the order of their changes.
+//! - Space before the tail is reused only after the new tail is in the file.
+//! - An incomplete entry is ignored: its change was not acknowledged.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice};
@@ -15,26 +15,26 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::entry::{Entry, HEAD, Kind, Label};
 
-/// Where the ring begins, behind the two pages.
+/// Offset of the ring, after the two pages.
 const BEGIN: u64 = 2 * BLOCK as u64;
 
-/// See the module text.
+/// An open ring.
 #[derive(Debug)]
 pub(super) struct Ring {
     file: File,
     path: PathBuf,
     label: Label,
-    /// Where the next entry goes.
+    /// Position of the next entry.
     head: u64,
-    /// The number of the newest page.
+    /// Number of the newest page.
     pages: u64,
 }
 
 impl Ring {
-    /// A new file whose memory is there, in the place of one of that name.
+    /// Creates a file with allocated memory, and replaces a file of the same name.
     ///
     /// # Errors
-    /// When there is not enough memory, or the file can't be made.
+    /// When there is too little memory, or the file can't be created.
     pub(super) fn create(path: &Path, label: Label) -> io::Result<Self> {
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != ErrorKind::NotFound
@@ -56,8 +56,8 @@ impl Ring {
         self.write_label(self.label)
     }
 
-    /// The ring that a process left in `path`, and its entries, oldest first; none when it is no
-    /// ring of `volume`.
+    /// Opens the ring in `path` that a process left, and returns its entries, oldest first; `None`
+    /// when it is not a ring of `volume`.
     ///
     /// # Errors
     /// When it can't be read.
@@ -88,7 +88,7 @@ impl Ring {
         Ok(Some((ring, entries)))
     }
 
-    /// The whole entry at the head; none where there is none.
+    /// Reads the entry at the head; `None` when there is no intact one.
     fn read_entry(&self) -> io::Result<Option<Entry>> {
         let left = self.label.room - self.used();
         if left < HEAD as u64 {
@@ -105,7 +105,7 @@ impl Ring {
         Ok(entry.is_whole(&head, &data).then_some(entry))
     }
 
-    /// Fills `data` with what a write wrote from byte `from` of its own on.
+    /// Fills `data` with the data of a write, starting at its byte `from`.
     ///
     /// # Errors
     /// When it can't be read.
@@ -113,22 +113,22 @@ impl Ring {
         self.file.read_exact_at(data, self.place(entry.at) + HEAD as u64 + from)
     }
 
-    /// Whether an entry with so much data can be put now.
+    /// Returns whether an entry with `data` bytes of data fits now.
     pub(super) fn fits(&self, data: u64) -> bool {
         let needed = HEAD as u64 + data;
         let fill = if needed > self.to_end() { self.to_end() } else { 0 };
         self.used() + fill + needed <= self.label.room
     }
 
-    /// Whether more than half of the ring is used.
+    /// Returns whether more than half of the ring is used.
     pub(super) fn is_half_full(&self) -> bool {
         self.used() > self.label.room / 2
     }
 
-    /// Puts an entry at the head, which fits; its place.
+    /// Appends an entry, which must fit, and returns its position.
     ///
     /// # Errors
-    /// When the system refuses. Then nothing was put.
+    /// When the write fails. Nothing is appended then.
     pub(super) fn put(
         &mut self,
         kind: Kind,
@@ -158,7 +158,7 @@ impl Ring {
         self.file.write_all_at(data, at + HEAD as u64)
     }
 
-    /// The write at place `at` was answered with an error: it is not put through again.
+    /// Marks the change at position `at` as failed, so that it is not applied again.
     ///
     /// # Errors
     /// When the system refuses.
@@ -166,7 +166,8 @@ impl Ring {
         let mut head = [0; HEAD];
         self.file.read_exact_at(&mut head, self.place(at))?;
         let Some(entry) = Entry::parse(&head, at).filter(|it| it.kind == Kind::Write) else {
-            // A trim or a zeroing has no data to skip: what fills its head says nothing either.
+            // A trim or a zeroing has no data to skip: a fill entry of the length of its head
+            // replaces it.
             let fill = Entry { kind: Kind::Fill, at, offset: 0, bytes: HEAD as u64 };
             return self.file.write_all_at(&fill.emit(&[]), self.place(at));
         };
@@ -174,10 +175,10 @@ impl Ring {
         self.file.write_all_at(&void.emit(&[]), self.place(at))
     }
 
-    /// What is before the place `to` is not needed any more.
+    /// Frees the entries before position `to`.
     ///
     /// # Errors
-    /// When the system refuses. Then it stays.
+    /// When the system refuses. The entries remain then.
     pub(super) fn free(&mut self, to: u64) -> io::Result<()> {
         assert!(to <= self.head, "what was put is freed");
         if to <= self.label.tail {
@@ -186,22 +187,22 @@ impl Ring {
         self.write_label(Label { tail: to, ..self.label })
     }
 
-    /// The place of the next entry.
+    /// Returns the position of the next entry.
     pub(super) fn head(&self) -> u64 {
         self.head
     }
 
-    /// The place of the oldest entry.
+    /// Returns the position of the oldest entry.
     pub(super) fn tail(&self) -> u64 {
         self.label.tail
     }
 
-    /// Whose entries these are.
+    /// Returns the owner of the entries.
     pub(super) fn label(&self) -> &Label {
         &self.label
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -217,12 +218,12 @@ impl Ring {
         self.head - self.label.tail
     }
 
-    /// From the head to where the ring begins again.
+    /// Returns the distance from the head to the end of the ring.
     fn to_end(&self) -> u64 {
         self.label.room - self.head % self.label.room
     }
 
-    /// Where a place is in the file.
+    /// Returns the file offset of a position.
     fn place(&self, at: u64) -> u64 {
         BEGIN + at % self.label.room
     }
@@ -239,7 +240,8 @@ mod tests {
         Ring::create(path, label).unwrap()
     }
 
-    /// What a next process finds: for each write the first byte of its data, else 0.
+    /// Returns the entries that the next process finds: for each write the first byte of its data,
+    /// else 0.
     fn found(path: &Path) -> Vec<(Kind, u64, u8)> {
         let (ring, entries) = Ring::open(path, VOLUME).unwrap().expect("a ring");
         let tell = |entry: &Entry| {
@@ -302,7 +304,7 @@ mod tests {
         ring.put(Kind::Write, 0, 512, &[1; 512]).unwrap();
         let last = ring.put(Kind::Write, 512, 512, &[2; 512]).unwrap();
         let whole = std::fs::read(&path).unwrap();
-        // As if the process had died after so many bytes of it.
+        // Simulate a process that died after writing this number of bytes of the entry.
         for written in [0, 8, HEAD - 1, HEAD, HEAD + 1, HEAD + 511] {
             let mut torn = whole.clone();
             let from = (BEGIN + last) as usize + written;
@@ -310,7 +312,7 @@ mod tests {
             std::fs::write(&path, torn).unwrap();
             assert_eq!(found(&path), [(Kind::Write, 0, 1)], "{written}");
         }
-        // A torn page leaves the one before it: what it would have freed is there.
+        // After a torn page the previous one is valid, so the freed entries reappear.
         ring.free(last).unwrap();
         let mut torn = whole;
         torn[..100].fill(9);
