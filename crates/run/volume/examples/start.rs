@@ -1,12 +1,13 @@
-//! How long a volume of `log` takes to start after a kill, and what it reads for that.
+//! Measures the start of a `log` volume after a kill: its duration and the amount of data read.
 //!
-//!     start fill VOLUME SIZE random|hot   a full volume as the emitters write it: data as holes
-//!     start write VOLUME SIZE random|hot  the same by real writes, killed when replay is longest
-//!     start open VOLUME                   seconds to the first read's answer, MiB read until it
-//!                                         was ready, seconds to that, MiB of map memory
+//! start fill VOLUME SIZE random|hot   make a full volume by writing its metadata; data are holes
+//! start write VOLUME SIZE random|hot  the same by real writes; killed when replay is longest start
+//! open VOLUME                   seconds to the first read's reply, MiB read until it was ready,
+//! seconds to that, MiB of map memory
 //!
 //! The volume is `VOLUME` over one sparse file beside it. `random` overwrites blocks all over, so
-//! that most of what replay reads is map pages; `hot` a few blocks, so that most of it is heads.
+//! that replay reads mostly map pages; `hot` overwrites a few blocks, so that it reads mostly
+//! heads.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,9 +26,9 @@ use hostftl_layers::{LayerConfig, LayerKind, LogAt, LogLayout};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, create, open};
 
-/// Heads and map pages together are this long when a root is made.
+/// Total length of heads and map pages after which a root is written.
 const DELTA: u64 = 96 << 20;
-/// Blocks that `hot` overwrites.
+/// Number of blocks that `hot` overwrites.
 const HOT: u64 = 256;
 
 type Any = Box<dyn std::error::Error>;
@@ -43,7 +44,7 @@ fn main() -> Result<(), Any> {
     }
 }
 
-/// A size such as `16g`, in bytes.
+/// Parses a size such as `16g` into bytes.
 fn bytes(text: &str) -> Result<u64, Any> {
     Ok(hostftl_io::parse_bytes(text)?)
 }
@@ -52,7 +53,7 @@ fn file_of(volume: &Path) -> PathBuf {
     volume.with_extension("data")
 }
 
-/// A new volume.
+/// Creates a volume.
 fn make(volume: &Path, size: u64) -> Result<LayerConfig, Any> {
     let name = file_of(volume).to_str().ok_or("the path is not UTF-8")?.to_owned();
     let mut layer = LayerConfig::new(LayerKind::Log);
@@ -70,7 +71,7 @@ fn make(volume: &Path, size: u64) -> Result<LayerConfig, Any> {
     Ok(made.config.layer_config()?)
 }
 
-/// The next block to be overwritten, of `blocks`.
+/// Generator of the blocks to overwrite, out of `blocks`.
 struct Picker {
     state: u64,
     blocks: u64,
@@ -84,7 +85,7 @@ impl Picker {
     }
 }
 
-/// The checksum of a block of zeros, which is a sum over the bits of its seed.
+/// Checksums of zero blocks, each a sum over the bits of its seed.
 struct Zeros {
     none: u32,
     bits: [u32; 64],
@@ -103,17 +104,17 @@ impl Zeros {
     }
 }
 
-/// The one device, as a set of bits.
+/// The only device, as a bit set.
 const ALONE: u16 = 1;
 
-/// Writes the metadata of a full volume.
+/// Writer of the metadata of a full volume.
 struct Filler {
     file: File,
     first: u64,
     layout: LogLayout,
     uuid: [u8; 16],
     zeros: Zeros,
-    /// Images so far, and the first segment with data.
+    /// Number of images written, and the first segment with data.
     images: u64,
     data: u64,
 }
@@ -127,7 +128,8 @@ impl Filler {
         self.layout.row_blocks()
     }
 
-    /// Where page `index` of those lies that fill rows from segment `from` on, behind their heads.
+    /// Returns the byte offset of page `index` in stripes that are filled, after their heads, from
+    /// segment `from` on.
     fn byte(&self, from: u64, index: u64) -> u64 {
         let (row, page) = (index / self.row_pages(), index % self.row_pages());
         let slots = u64::from(self.layout.slots);
@@ -137,7 +139,7 @@ impl Filler {
         self.layout.lba(at) * SECTOR as u64 + (head + page) * BLOCK as u64
     }
 
-    /// Where a block was written when the volume was filled, and its checksum.
+    /// Returns the location of a block after the volume was filled, and its checksum.
     fn home(&self, block: u64) -> (Place, u32) {
         let place = Place::new(0, self.byte(self.data, block), BLOCK as u32, 0);
         (place, self.zeros.of(seed(block, 0)))
@@ -150,7 +152,7 @@ impl Filler {
         Ok((Place::new(0, byte, BLOCK as u32, 0), log::page_crc(page, &self.uuid)))
     }
 
-    /// The images of counts, map and directory; what a root points at.
+    /// Writes the images of counts, map and directory, and returns those that a root points at.
     fn images(&mut self) -> io::Result<Vec<(Place, u32)>> {
         let (layout, mut page) = (self.layout, Page::default());
         let each = u64::from(layout.slots) * self.row_pages();
@@ -184,8 +186,8 @@ impl Filler {
         Ok(directory)
     }
 
-    /// Rows of overwrites, until replay would read as much as it may: full ones, or rows of one
-    /// block, as a host makes them that flushes after each.
+    /// Writes stripes of overwrites until replay reads the maximum: full ones, or stripes of one
+    /// block, as a host causes that flushes after each write.
     fn rows(&self, root: &Root, from: u32, hot: bool) -> io::Result<u64> {
         let (layout, mut row) = (self.layout, 0);
         let mut picker = Picker { state: 1, blocks: layout.blocks, hot };
@@ -241,7 +243,7 @@ impl Filler {
         }
     }
 
-    /// The newest root on the device.
+    /// Returns the newest root on the device.
     fn newest(&self) -> io::Result<Root> {
         let mut best = Root::default();
         for number in 0..2 {
@@ -301,7 +303,7 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     Ok(())
 }
 
-/// One job at a time.
+/// Submits a job and waits for its reply.
 fn ask(port: &Port, op: JobOp, offset: u64, bytes: u64) -> Result<Answer, Any> {
     let (sender, answers) = channel();
     port.submit(Job { op, offset, bytes, cookie: 0, reply: std::sync::Arc::new(sender) });
@@ -334,7 +336,7 @@ fn write(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
         }
         let replay = running.status().layer_state.get("replay_bytes").copied().unwrap_or(0);
         longest = longest.max(replay);
-        // A root is made soon: killed just before.
+        // Stop just before the next root is written.
         if replay > DELTA - (1 << 20) || round > 2000 {
             ask(&port, JobOp::Flush, 0, 0)?;
             println!("killed with {} MiB to replay", replay >> 20);

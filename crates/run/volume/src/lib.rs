@@ -1,4 +1,4 @@
-//! A real stack with its data: made, opened, served, looked at, closed.
+//! A stack with real data: creates, opens, serves, checks and closes volumes.
 #![forbid(unsafe_code)]
 
 mod admin;

@@ -1,8 +1,8 @@
-//! The copy of a device that still answers to the one that replaces it, as other threads see it.
+//! State of the copy of a working device to its replacement, shared between threads.
 //!
-//! Invariants
-//! - The old device is the member until the copy takes over, and from then on the new one is.
-//! - A copy that was cancelled never takes over.
+//! # Invariants
+//! - The old device is the member until the copy takes over; afterwards the new one is.
+//! - A cancelled copy never takes over.
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,7 +15,7 @@ use crate::running::status::Status;
 use crate::running::status::tasks::{COPY, TaskStatus};
 use crate::util::error::AdminError;
 
-/// The copy that is under way, if one is.
+/// The copy in progress, if any.
 pub(crate) type CopySlot = Arc<Mutex<Option<Arc<Copying>>>>;
 
 const RUNS: u8 = 0;
@@ -23,21 +23,22 @@ const CANCELLED: u8 = 1;
 const STOPPED: u8 = 2;
 const TAKES_OVER: u8 = 3;
 
-/// Whether the new device, which is the member now, has all data; or why the old one stays.
+/// Whether the new device, which is the member now, has all data; or the reason why the old one
+/// remains.
 type Outcome = Result<bool, AdminError>;
 
-/// See the module text.
+/// A copy of a device.
 #[derive(Debug)]
 pub(crate) struct Copying {
-    /// The member that is replaced.
+    /// Member that is replaced.
     pub index: u8,
-    /// The device that is copied.
+    /// Device that is copied.
     pub old: DeviceId,
-    /// The name of the device that it is copied to.
+    /// Name of the target device.
     pub new: String,
-    /// The chunks that the new device lacks.
+    /// Chunks that the new device lacks.
     pub uncopied: Arc<Uncopied>,
-    /// Bytes of the window.
+    /// Length of the window in bytes.
     all: u64,
     begun: Instant,
     state: AtomicU8,
@@ -46,7 +47,7 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// A copy that begins now.
+    /// Creates a copy that starts now.
     pub(crate) fn new(index: u8, old: DeviceId, new: String, uncopied: Arc<Uncopied>) -> Self {
         let (all, begun, state) = (uncopied.bytes(), Instant::now(), AtomicU8::new(RUNS));
         let (outcome, ends) = (Mutex::default(), Condvar::new());
@@ -63,7 +64,7 @@ impl Copying {
         self.leave(STOPPED);
     }
 
-    /// Decides that the new device takes over. Returns false for a copy that was cancelled.
+    /// Decides that the new device takes over. Returns false for a cancelled copy.
     pub(crate) fn take_over(&self) -> bool {
         self.leave(TAKES_OVER)
     }
@@ -82,13 +83,13 @@ impl Copying {
         }
     }
 
-    /// Records the outcome, when nothing of the copy is left to be done.
+    /// Records the outcome once no work of the copy remains.
     pub(crate) fn end(&self, outcome: Outcome) {
         *self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(outcome);
         self.ends.notify_all();
     }
 
-    /// Waits for the outcome, for `most` at the longest.
+    /// Waits for the outcome, for at most `most`.
     pub(crate) fn wait(&self, most: Duration) -> Option<Outcome> {
         let outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let waited = self.ends.wait_timeout_while(outcome, most, |outcome| outcome.is_none());
@@ -96,7 +97,7 @@ impl Copying {
             .map_or_else(|poisoned| poisoned.into_inner().0.clone(), |(outcome, _)| outcome.clone())
     }
 
-    /// Returns the bytes that are copied, and those of the whole device.
+    /// Returns the number of copied bytes and the length of the device.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.all.saturating_sub(self.uncopied.bytes()), self.all)
     }

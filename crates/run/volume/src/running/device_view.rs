@@ -1,5 +1,4 @@
-//! What is shown of the devices of a volume that is served, which changes when another device comes
-//! in the place of one.
+//! View of the devices of a served volume, which changes when a device is replaced or added.
 
 use hostftl_io::{Device, LinkWatch};
 
@@ -8,34 +7,34 @@ use crate::running::status::Status;
 use crate::running::status::drive::Drives;
 use crate::util::events::{Events, Level};
 
-/// See the module text.
+/// Status, names, connections and drives of the devices.
 #[derive(Debug)]
 pub(crate) struct Faces {
-    /// The part of the status that stays the same while no device comes.
+    /// Part of the status that changes only with the devices.
     pub still: Status,
-    /// Which member each name means.
+    /// Names of the members.
     pub names: Names,
-    /// For each device that has one, its connection.
+    /// Connection of each device that has one.
     links: Vec<Option<LinkWatch>>,
-    /// What the drives tell.
+    /// Drives and their reports.
     drives: Drives,
 }
 
 impl Faces {
-    /// Of `devices`, before they are served.
+    /// Creates the view of `devices` before they are served.
     pub(crate) fn of(devices: &[Device], names: Names) -> Self {
         let links = devices.iter().map(Device::watch).collect();
         Faces { still: Status::default(), names, links, drives: Drives::of(devices) }
     }
 
-    /// Each loss of a connection is an event from now on.
+    /// Reports each loss of a connection as an event from now on.
     pub(crate) fn tell_of_reconnects(&self, names: &[String], events: &Events) {
         for (name, link) in names.iter().zip(&self.links) {
             link.iter().for_each(|link| tell_of(name, link, events));
         }
     }
 
-    /// Another device, with this UUID, is in place `index`.
+    /// Records that member `index` is now another device, with this UUID.
     pub(crate) fn replace(&mut self, index: u8, device: &Device, uuid: [u8; 16], events: &Events) {
         let at = usize::from(index);
         self.names.replace(index, device.name(), uuid);
@@ -45,7 +44,8 @@ impl Faces {
         self.still.replace_device(at, device);
     }
 
-    /// The layer was opened anew over these devices, of which there were `count`.
+    /// Updates the view after the layer was reopened over these devices; `count` is their former
+    /// number.
     pub(crate) fn reopened(
         &mut self,
         still: Status,
@@ -62,7 +62,7 @@ impl Faces {
         }
     }
 
-    /// Adds to a status what the connections and the drives tell now.
+    /// Adds the current reports of connections and drives to a status.
     pub(crate) fn tell(&self, status: &mut Status) {
         status.set_ids(&self.names);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
@@ -75,7 +75,7 @@ impl Faces {
     }
 }
 
-/// Tells an event each time that the connection to a device was made again.
+/// Reports an event whenever the connection to a device is restored.
 fn tell_of(name: &str, link: &LinkWatch, events: &Events) {
     let (name, events) = (name.to_owned(), events.clone());
     link.follow(move |away| {

@@ -1,15 +1,15 @@
-//! A driver and its host, which whoever comes by may run: no thread is woken for what the one that
-//! asks can do itself.
+//! A driver and its host, which any thread may run: a thread that submits a job executes the driver
+//! itself instead of waking another thread.
 //!
-//! Invariants
-//! - One thread at a time has the core. Who finds it taken may go: whoever has it looks for jobs
-//!   again after it gave it back.
-//! - Somebody always waits for the devices: the driver's own thread, unless a thread with a seat
-//!   has taken that over, which it gives back before it waits for anything else. With nothing under
-//!   way there is nothing to hear of them; who sleeps then is woken when that changes.
-//! - After the end nobody has the core but the driver's own thread.
-//! - A panic in the core, on whichever thread, ends the driver's own thread with a panic: whoever
-//!   looks after that ends the process. Until then nobody touches the core again.
+//! # Invariants
+//! - One thread at a time holds the core. A thread that finds it held may leave: the holder checks
+//!   for jobs again after it released the core.
+//! - One thread always waits for the devices: the driver's own thread, or a thread with a seat that
+//!   leads. A leader gives this up before it waits for anything else. With no commands in flight no
+//!   wait for the devices is needed; a sleeping thread is woken when that changes.
+//! - After the end only the driver's own thread uses the core.
+//! - A panic in the core, on any thread, makes the driver's own thread panic, and its supervisor
+//!   ends the process. The core is not used again until then.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -26,49 +26,51 @@ use crate::running::jobs::Jobs;
 use crate::running::removed_devices;
 use crate::util::error::{AdminError, Error};
 
-/// Turns of the driver before answers go out.
+/// Turns of the driver before replies are sent.
 const TURNS: u32 = 16;
-/// How often a thread that helps goes on before it leaves the rest to others.
+/// Maximum rounds of a helping thread before it leaves the rest to others.
 const ROUNDS: u32 = 8;
-/// No time at all.
+/// Time value that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// See the module text.
+/// Shared state of the threads that run a driver.
 #[derive(Debug)]
 pub(crate) struct Engine {
     core: Mutex<Core>,
     queue: Arc<Queue>,
-    /// What is readable when a command is over; negative for none.
+    /// File descriptor that is readable when a command completes; negative for none.
     ring: AtomicI32,
     waker: Arc<Waker>,
     /// Whether a thread with a seat waits for the devices.
     led: Mutex<bool>,
     parked: Condvar,
     over: AtomicBool,
-    /// Whether a thread panicked while it had the core.
+    /// Whether a thread panicked while it held the core.
     broken: Arc<AtomicBool>,
-    /// When the layer wants to be woken, and until when the one who waits sleeps; in nanoseconds
-    /// since `began`.
+    /// Time at which the layer needs a call, and time until which the waiting thread sleeps; in
+    /// nanoseconds since `began`.
     wants: AtomicU64,
     sleeps: AtomicU64,
-    /// Whether a request would be taken.
+    /// Whether a request would be accepted.
     pulls: AtomicBool,
-    /// Whether commands are under way, and whether the one who waits hears when they are over. With
-    /// none under way nobody does: a thread that submits one which is over at once wakes no other.
+    /// Whether commands are in flight, and whether the waiting thread is notified of their
+    /// completion. It is not notified if none are in flight, so that submitting a command that
+    /// completes at once wakes no other thread.
     flying: AtomicBool,
     hears: AtomicBool,
-    /// How long commands take to be over, beside how long clients take to speak.
+    /// Measured durations of commands, compared with the time until a client sends its next
+    /// request.
     polling: Polling,
-    /// How often somebody had the core.
+    /// Number of times the core was held.
     turns: AtomicU64,
-    /// Whether another driver is on its way.
+    /// Whether the driver is being replaced.
     renews: AtomicBool,
     began: Instant,
 }
 
 struct Core {
     parts: Option<(Driver<AnyLayer>, Jobs)>,
-    /// How it ended.
+    /// Result of the driver.
     end: Option<Result<(), IoError>>,
 }
 
@@ -79,7 +81,7 @@ impl std::fmt::Debug for Core {
 }
 
 impl Engine {
-    /// An engine for a driver that is ready, whose jobs come from `queue`.
+    /// Creates an engine for a driver that is ready, with jobs from `queue`.
     pub(crate) fn new(driver: Driver<AnyLayer>, jobs: Jobs, queue: Arc<Queue>) -> Arc<Self> {
         let (ring, waker) = (ring_of(&driver), queue.waker().clone());
         let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
@@ -104,10 +106,10 @@ impl Engine {
         })
     }
 
-    /// The driver's own thread: runs until the host is over, and gives back what it had.
+    /// Runs the driver's own thread until the host ends, and returns the driver and its jobs.
     ///
     /// # Errors
-    /// When the layer stalls, or there is no driver any more.
+    /// When the layer stalls, or the driver is lost.
     pub(crate) fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
         loop {
             self.help();
@@ -123,33 +125,34 @@ impl Engine {
                 drop(led);
                 self.wait_once(None, None, None);
             } else if !self.over.load(SeqCst) {
-                // Whoever leads may not have seen yet for how long it may sleep.
+                // The leader may not know the current sleep time yet.
                 self.waker.ring();
                 drop(self.parked.wait(led));
             }
         }
     }
 
-    /// The devices are the caller's care from now on; false when they are another's.
+    /// Makes the caller the leader, which waits for the devices. Returns false if there is one
+    /// already.
     pub(crate) fn lead(&self) -> bool {
         let mut led = lock(&self.led);
         !std::mem::replace(&mut *led, true)
     }
 
-    /// The devices are not the caller's care any more.
+    /// Ends the leadership of the caller.
     pub(crate) fn follow(&self) {
         *lock(&self.led) = false;
         self.parked.notify_all();
     }
 
-    /// Does what can be done at once, unless another thread does.
+    /// Executes the work that is possible at once, unless another thread does so.
     pub(crate) fn help(&self) {
         let _alarm = Alarm(self);
         for _ in 0..ROUNDS {
             let mut core = match self.core.try_lock() {
                 Ok(core) => core,
                 Err(TryLockError::WouldBlock) => return,
-                // The one whose panic it was has said so.
+                // The thread that panicked has raised the alarm.
                 Err(TryLockError::Poisoned(_)) => return,
             };
             let pace = core.advance();
@@ -170,7 +173,7 @@ impl Engine {
         self.waker.ring();
     }
 
-    /// Remembers what the driver waits for; the core is taken.
+    /// Stores the conditions for which the driver waits. The caller holds the core.
     fn note(&self, pace: Option<Pace>) {
         let (until, pulls) = match pace {
             Some(Pace::Rests { until, pulls }) => (until, pulls),
@@ -185,40 +188,41 @@ impl Engine {
         }
     }
 
-    /// Everything is over: the driver's own thread shall see it.
+    /// Wakes the driver's own thread to detect the end.
     fn end(&self) {
         self.over.store(true, SeqCst);
         self.waker.ring();
-        // It looks before it parks, with this lock in its hands.
+        // That thread checks `over` under this lock before it parks, so it can't miss the
+        // notification.
         drop(lock(&self.led));
         self.parked.notify_all();
     }
 
-    /// Whether commands were under way after the last turn.
+    /// Returns whether commands were in flight after the last turn.
     pub(crate) fn is_flying(&self) -> bool {
         self.flying.load(SeqCst)
     }
 
-    /// Whether a thread panicked while it had the core: nothing is answered any more.
+    /// Returns whether a thread panicked while it held the core: requests are no longer answered.
     fn is_broken(&self) -> bool {
         self.broken.load(SeqCst)
     }
 
-    /// What tells that, also when the engine is gone.
+    /// Returns the panic flag, which outlives the engine.
     pub(crate) fn broken(&self) -> Arc<AtomicBool> {
         self.broken.clone()
     }
 
-    /// Lets the layer do what an operator wants, between two of its steps.
+    /// Passes an operator's command to the layer, between two of its steps.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// When nothing was changed.
     pub(crate) fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
         let closed = Err(Refusal::Because("the volume is being closed"));
         self.between(|driver, jobs| driver.operate(verb, jobs)).unwrap_or(closed)
     }
 
-    /// Does something between two steps of the layer; none when the volume is being closed.
+    /// Calls `act` between two steps of the layer; `None` when the volume is being closed.
     pub(crate) fn between<T>(
         &self,
         act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T,
@@ -234,10 +238,10 @@ impl Engine {
         Some(done)
     }
 
-    /// As [`crate::front::Port::renew`].
+    /// Replaces the driver; see [`crate::front::Port::renew`].
     ///
     /// # Errors
-    /// As there.
+    /// When there is no driver afterwards.
     pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
@@ -246,7 +250,7 @@ impl Engine {
         let mut core = self.core.lock().ok()?;
         let is_over = core.end.is_some();
         let (driver, mut jobs) = core.parts.take_if(|_| !is_over)?;
-        // Nobody looks for jobs or at the time meanwhile, or all would wait without a rest.
+        // Ignore jobs and timers meanwhile; otherwise waiting threads would spin.
         self.renews.store(true, SeqCst);
         self.pulls.store(false, SeqCst);
         self.wants.store(NEVER, SeqCst);
@@ -270,8 +274,8 @@ impl Engine {
         Some(done)
     }
 
-    /// Asks for a turn, and says how many there were. While another driver is on its way each
-    /// question counts: that takes as long as the devices may take.
+    /// Requests a turn, and returns their number. During a replacement of the driver each call
+    /// counts as one, because the replacement may take as long as the devices' deadlines.
     pub(crate) fn pulse(&self) -> u64 {
         self.turns.fetch_add(u64::from(self.renews.load(Relaxed)), Relaxed);
         self.waker.ring();
@@ -282,9 +286,9 @@ impl Engine {
         self.pulls.load(SeqCst) && self.queue.has_work()
     }
 
-    /// Waits until `fd` has something to read, or for `most`, and does what is to be done
-    /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads, and
-    /// polls before each sleep by what `polling` learnt, if there is one.
+    /// Waits until `fd` is readable, `most` has passed, or this thread's own work made `done` true.
+    /// Returns whether `fd` is readable. The caller leads. With `polling` it polls before each
+    /// sleep, for a duration that adapts to earlier waits.
     pub(crate) fn wait_readable(
         &self,
         fd: RawFd,
@@ -304,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// One sleep, and the work behind it; whether `fd` has something to read.
+    /// Sleeps once and executes the work that follows. Returns whether `fd` is readable.
     fn wait_once(
         &self,
         fd: Option<RawFd>,
@@ -328,7 +332,7 @@ impl Engine {
         });
         self.sleeps.store(0, SeqCst);
         self.hears.store(false, SeqCst);
-        // Only a client spoke: its own thread helps when it knows what it wants.
+        // Only the client sent data: the thread helps once it has read the request.
         if ring || !readable {
             self.help();
         }
@@ -344,7 +348,7 @@ impl Engine {
     }
 }
 
-/// Tells the driver's own thread of a panic of the thread that has it.
+/// Raises the alarm for the driver's own thread when this thread panics.
 struct Alarm<'a>(&'a Engine);
 
 impl Drop for Alarm<'_> {
@@ -357,7 +361,7 @@ impl Drop for Alarm<'_> {
 }
 
 impl Core {
-    /// Runs the driver for a while; none when it is over.
+    /// Runs the driver for some turns; `None` at its end.
     fn advance(&mut self) -> Option<Pace> {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
         let advanced = driver.advance(jobs, TURNS);
@@ -381,7 +385,7 @@ impl Core {
     }
 }
 
-/// What is readable when a command of a driver is over; negative for none.
+/// Returns the file descriptor that is readable when a command completes; negative for none.
 fn ring_of(driver: &Driver<AnyLayer>) -> RawFd {
     driver.ring_fd().unwrap_or(-1)
 }

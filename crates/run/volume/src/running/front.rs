@@ -1,4 +1,4 @@
-//! What a front end (NBD, ublk) sees of a volume that is being served.
+//! Interface of a served volume for front ends (NBD, ublk).
 
 pub(crate) mod job;
 pub(crate) mod queue;
@@ -23,105 +23,106 @@ pub use self::job::{Answer, Answers, Buffer, Export, Extent, Job, JobOp, MAX_EXT
 pub use self::queue::{Inbox, Taken};
 pub use self::seat::Seat;
 
-/// What all clients of a volume may take of memory together, beside the volume's buffers, in bytes:
-/// as much as the longest read.
+/// Memory limit of all clients of a volume together in bytes, without the volume's buffers: the
+/// length of the longest read.
 pub const CLIENTS_BYTES: u64 = 32 << 20;
 
-/// Waits until `fd` has something to read, or for `most` at the longest.
+/// Waits until `fd` is readable, for at most `most`.
 pub fn wait_readable(fd: BorrowedFd<'_>, most: Duration) {
     hostftl_io::wait_readable(fd.as_raw_fd(), Some(most));
 }
 
-/// Waits until `fd` takes something, or for `most` at the longest.
+/// Waits until `fd` is writable, for at most `most`.
 pub fn wait_writable(fd: BorrowedFd<'_>, most: Duration) {
     hostftl_io::wait_writable(fd.as_raw_fd(), most);
 }
 
-/// Whether the peer has closed the connection, or the half of it on which it sends.
+/// Returns whether the peer has closed the connection or its sending half.
 pub fn is_hung_up(fd: BorrowedFd<'_>) -> bool {
     hostftl_io::is_hung_up(fd.as_raw_fd())
 }
 
-/// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
-/// gives what it allows.
+/// Requests a send buffer of `bytes` bytes for a socket. The kernel may grant less.
 pub fn set_send_room(fd: BorrowedFd<'_>, bytes: u32) {
     hostftl_io::set_send_room(fd.as_raw_fd(), bytes);
 }
 
-/// Where jobs go in. Clones are the same port.
+/// Entry for jobs. Clones are the same port.
 #[derive(Clone, Debug)]
 pub struct Port {
     queue: Arc<Queue>,
-    /// Does the jobs, if any thread may do them.
+    /// Engine that executes the jobs, if any thread may run it.
     engine: Arc<OnceLock<Weak<Engine>>>,
 }
 
 impl Port {
-    /// A port over `arena` whose jobs an [`Inbox`] takes out; `waker` wakes the thread that has it.
+    /// Creates a port over `arena` whose jobs go to an [`Inbox`]; `waker` wakes the thread of the
+    /// inbox.
     pub fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Port, Inbox) {
         let (queue, inbox) = Queue::new(export, arena, waker);
         (Port { queue, engine: Arc::default() }, inbox)
     }
 
-    /// The block device behind the port, as it is now.
+    /// Returns the current block device behind the port.
     pub fn export(&self) -> Arc<Export> {
         self.queue.export()
     }
 
-    /// The block device has this length from now on.
+    /// Changes the length of the block device.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         self.queue.set_bytes(bytes);
     }
 
-    /// The buffers of the jobs, and what wakes who does them.
+    /// Returns the buffers of the jobs, and the waker of the thread that executes them.
     pub(crate) fn means(&self) -> (&Arc<Arena>, &Arc<Waker>) {
         (self.queue.arena(), self.queue.waker())
     }
 
-    /// A buffer of `bytes` bytes. Waits until the arena has room: this is the back-pressure.
+    /// Returns a buffer of `bytes` bytes. Waits until the arena has space, which is the
+    /// back-pressure.
     pub fn buffer(&self, bytes: u32) -> Buffer {
         Buffer(self.queue.arena().lease(bytes))
     }
 
-    /// As [`Port::buffer`], but says `None` rather than wait.
+    /// Returns a buffer of `bytes` bytes, or `None` if the arena has no space.
     pub fn try_buffer(&self, bytes: u32) -> Option<Buffer> {
         self.queue.arena().try_lease(bytes).map(Buffer)
     }
 
-    /// A place for a thread that submits jobs, each place for one thread.
+    /// Creates a seat for a thread that submits jobs. Each seat is for one thread.
     pub fn seat(&self) -> Seat {
         Seat::at(self.clone())
     }
 
-    /// Hands a job over and returns at once. The answer is an error when the range is not whole
-    /// sectors of the export, or the volume has stopped.
+    /// Submits a job and returns at once. The answer is an error if the range is not whole sectors
+    /// of the export, or the volume has stopped.
     pub fn submit(&self, job: Job) {
         self.queue.push(job);
         self.queue.waker().wake();
     }
 
-    /// The jobs that no layer has yet.
+    /// Returns the queue of jobs that the layer does not have yet.
     pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Asks whoever drives the volume for a turn, and says how many there were; 0 when it is over.
+    /// Requests a turn of the driver and returns the number of turns; 0 when the driver has ended.
     pub(crate) fn pulse(&self) -> u64 {
         let engine = self.engine();
         engine.map_or(0, |engine| engine.pulse())
     }
 
-    /// Lets the layer do what an operator wants.
+    /// Passes an operator's command to the layer.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// When nothing was changed.
     pub(crate) fn operate(&self, verb: Verb) -> Result<hostftl_core::Answer, Refusal> {
         let engine = self.engine();
         let closed = Err(Refusal::Because("the volume is being closed"));
         engine.map_or(closed, |engine| engine.operate(verb))
     }
 
-    /// Does something between two steps of the layer; none when the volume is being closed.
+    /// Calls `act` between two steps of the layer; `None` when the volume is being closed.
     pub(crate) fn between<T>(
         &self,
         act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T,
@@ -129,11 +130,10 @@ impl Port {
         self.engine()?.between(act)
     }
 
-    /// Another driver comes in the place of the one that there is, while whoever asks for something
-    /// waits; none when the volume is being closed.
+    /// Replaces the driver while requests wait; `None` when the volume is being closed.
     ///
     /// # Errors
-    /// When there is none any more: then the volume is over.
+    /// When `act` fails: there is no driver then, and the volume ends.
     pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
@@ -141,13 +141,13 @@ impl Port {
         self.engine()?.renew(act)
     }
 
-    /// From now on whoever has a seat helps `engine`.
+    /// Sets the engine that threads with seats run.
     pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         let set = self.engine.set(Arc::downgrade(engine));
         assert!(set.is_ok(), "a port has one engine");
     }
 
-    /// Takes no more jobs; what is queued will still be done.
+    /// Accepts no more jobs; queued ones are completed.
     pub(crate) fn close(&self) {
         self.queue.close();
     }

@@ -1,9 +1,9 @@
-//! Jobs of a port as requests of a layer, and its replies as answers.
+//! Translation of a port's jobs to requests of a layer, and of its replies to answers.
 //!
-//! Invariants
-//! - A ticket's number is the place of its job's answer; the place is free when that is sent.
-//! - Nobody answers a job twice, and a payload always goes back to the arena.
-//! - What promises that something is durable is held back until the members know who is lost.
+//! # Invariants
+//! - A ticket's number is the index of its waiting job; the index is free once the answer is sent.
+//! - A job is answered exactly once, and a payload always returns to the arena.
+//! - An answer that reports durability is held back until the superblocks record all lost members.
 
 mod device_states;
 mod errors;
@@ -34,49 +34,49 @@ use crate::util::error::AdminError;
 use self::device_states::Reported;
 use self::extents::extents;
 
-/// See the module text.
+/// Host of the layer of a served volume.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     inbox: Inbox,
     waiting: Vec<Option<Waiting>>,
-    /// Who got answers since the last [`Jobs::told`].
+    /// Receivers of answers since the last [`Jobs::told`].
     told: Vec<Arc<dyn Answers>>,
     free: Vec<u32>,
-    /// The question that a look will answer.
+    /// Status query that the next call of `look` answers.
     asked: Option<Job>,
-    /// What happened, for other threads.
+    /// Events, shared with other threads.
     news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
-    /// Tells the members of losses; none where no loss is survived.
+    /// Records losses in the superblocks; `None` without redundancy.
     keeper: Option<Keeper>,
-    /// Whether each write is answered only once it is durable.
+    /// Whether each write is acknowledged only once it is durable.
     through: bool,
-    /// Keeps what is answered until it is durable; none where it may die with the process.
+    /// Acknowledgement log; `None` if acknowledged writes may be lost with the process.
     stash: Option<Stash>,
-    /// A job that waits for the stash, and all later ones behind it; whether it may be tried again
-    /// although the layer did nothing.
+    /// Job that waits for the acknowledgement log, before all later ones; and whether it may be
+    /// retried although the layer made no step.
     parked: Option<Job>,
     retries: bool,
     held: Vec<Held>,
     devices: Reported,
     /// Whether nothing is written to the devices.
     reads: bool,
-    /// Answers that were errors.
+    /// Number of error answers.
     errors: u64,
 }
 
-/// A job that the layer has.
+/// A job in the layer.
 #[derive(Debug)]
 struct Waiting {
     cookie: u64,
     reply: Arc<dyn Answers>,
     kind: Kind,
     since: Instant,
-    /// Whether the answer says that something is durable.
+    /// Whether a successful answer reports durability.
     promises: bool,
-    /// What it is about, in bytes.
+    /// Range in bytes.
     range: (u64, u64),
-    /// What it is for the stash.
+    /// Role of the job for the acknowledgement log.
     part: Part,
 }
 
@@ -88,7 +88,7 @@ struct Held {
     part: Part,
 }
 
-/// Waits for no answer: whose the flushes are that the stash wants.
+/// Receiver that drops answers, for flushes of the acknowledgement log.
 struct Nobody;
 
 impl Answers for Nobody {
@@ -96,7 +96,7 @@ impl Answers for Nobody {
 }
 
 impl Jobs {
-    /// Takes jobs out of `inbox`, and tells `news` what happens and `latencies` how long it takes.
+    /// Takes jobs from `inbox`, and reports events to `news` and durations to `latencies`.
     pub(crate) fn new(
         inbox: Inbox,
         news: Arc<Mutex<Quiet>>,
@@ -126,42 +126,41 @@ impl Jobs {
         }
     }
 
-    /// When each write, trim and zeroing is answered; the stash keeps it until it is durable.
+    /// Sets the acknowledgement policy and the acknowledgement log.
     pub(crate) fn set_acks(&mut self, acks: Acks, stash: Option<Stash>) {
         (self.through, self.stash) = (acks == Acks::Media, stash);
     }
 
-    /// The stash, when the volume is over.
+    /// Returns the acknowledgement log at the end of the volume.
     pub(crate) fn take_stash(&mut self) -> Option<Stash> {
         self.stash.take()
     }
 
-    /// Whether a job that was parked may be tried again, although the layer did nothing.
+    /// Returns whether the parked job may be retried although the layer made no step.
     pub(crate) fn retries(&mut self) -> bool {
         std::mem::take(&mut self.retries) && self.parked.is_some()
     }
 
-    /// From now on `keeper` decides when a promise may be made.
+    /// Sets the superblock writer, which decides when durability may be reported.
     pub(crate) fn set_keeper(&mut self, keeper: Option<Keeper>) {
         self.keeper = keeper;
     }
 
-    /// Sets the states of the devices before recovery; all that has changed since is reported.
-    /// Nothing lies on those of `out`; a volume that only `reads` can't fail.
+    /// Sets the states of the devices before recovery, so that later changes are reported. Devices
+    /// of `out` hold no chunks. A volume that only `reads` can't fail.
     pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
         (self.devices, self.reads) = (Reported::new(members, DeviceSet::from_bits(out)), reads);
         let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         news.gone = members.gone.to_bits();
     }
 
-    /// The layer was opened again, with devices that came, those of `fresh`.
+    /// Records that the layer was reopened with the new devices `fresh`.
     pub(crate) fn reopened(&mut self, fresh: DeviceSet) {
         self.devices.reopened(fresh);
     }
 
-    /// How the devices stand by what `layer` says: lets the members know, and answers what that
-    /// holds back no longer. For how long to wait at most before the next call, while anything is
-    /// held.
+    /// Passes the member states of `layer` to the superblock writer, and sends answers that need
+    /// not be held any more. Returns the time until the next call while answers are held.
     pub(crate) fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
         let (members, failed) = (layer.members(), layer.has_failed() && !self.reads);
         if self.devices.is_news(&members, failed) {
@@ -191,22 +190,24 @@ impl Jobs {
         None
     }
 
-    /// What all superblocks say; none where they never change.
+    /// Returns the common state of all superblocks; `None` where they never change.
     pub(crate) fn said(&self) -> Option<Superblock> {
         self.keeper.as_ref()?.said()
     }
 
-    /// See [`Keeper::begin_seat`]; none where members never change.
+    /// Starts the seating of a device; `None` where members never change. See
+    /// [`Keeper::begin_seat`].
     pub(crate) fn begin_seat(&mut self, seat: Coming) -> Option<Receiver<Result<(), AdminError>>> {
         Some(self.keeper.as_mut()?.begin_seat(seat))
     }
 
-    /// See [`Keeper::close`]; none where members never change.
+    /// Closes the writer's handle of a device; `None` where members never change. See
+    /// [`Keeper::close`].
     pub(crate) fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
         Some(self.keeper.as_mut()?.close(index, absent))
     }
 
-    /// The device that was to come in place `index` came, or did not.
+    /// Ends the seating of a device at `index`, which `came` or not.
     pub(crate) fn end_seat(&mut self, index: u8, came: bool) {
         self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
         self.order(index, false);
@@ -215,45 +216,45 @@ impl Jobs {
         }
     }
 
-    /// An operator wants device `index` left out, or did before it came to that.
+    /// Records whether an operator wants device `index` offline.
     pub(crate) fn order(&mut self, index: u8, is_wanted: bool) {
         self.devices.order(index, is_wanted);
     }
 
-    /// Devices that have left, as all superblocks say, and are open still.
+    /// Returns the open devices that all superblocks list as removed.
     pub(crate) fn left(&self) -> u16 {
         let open = self.devices.open_of_removed().to_bits();
         if open == 0 { 0 } else { open & self.said().map_or(0, |said| said.gone) }
     }
 
-    /// Tells of a device that has left and can't be closed.
+    /// Reports a removed device that can't be closed.
     pub(crate) fn stays_open(&self, index: u8, why: &IoError) {
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         news.stays_open(index, why);
     }
 
-    /// A device that has left is not open any more, or stays so.
+    /// Records that a removed device was closed or remains open.
     pub(crate) fn is_closed(&mut self, index: u8) {
         self.devices.is_closed(index);
     }
 
-    /// Whether an answer is held back.
+    /// Returns whether an answer is held back.
     pub(crate) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The layer is closed: lets the members know who was lost to the last. What the superblocks
-    /// say; none where they never change.
+    /// Records the last losses in the superblocks after the layer was closed. Returns the
+    /// superblocks; `None` where they never change.
     ///
     /// # Errors
-    /// When they can't be told.
+    /// When they can't be written.
     pub(crate) fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
         self.keep(layer);
         let standing = self.devices.look(layer);
         self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
     }
 
-    /// Who got answers since the last call, to be flushed.
+    /// Returns the receivers of answers since the last call, to be flushed.
     pub(crate) fn told(&mut self) -> Vec<Arc<dyn Answers>> {
         std::mem::take(&mut self.told)
     }
@@ -265,14 +266,15 @@ impl Jobs {
         }
     }
 
-    /// The stash hears of the last word about a request.
+    /// Reports the final result of a request to the acknowledgement log.
     fn settle(&mut self, part: Part, is_ok: bool) {
         if let (Part::Covers(place, wanted), Some(stash)) = (part, &mut self.stash) {
             stash.flushed(place, wanted, is_ok);
         }
     }
 
-    /// The job for the layer, if the stash lets it in; none when it was refused.
+    /// Logs the job in the acknowledgement log, if there is one, and returns the action of the
+    /// layer; `None` when the job was refused.
     fn admit(&mut self, job: Job) -> Option<Pull> {
         let entrance = match (&mut self.stash, job.change()) {
             (Some(stash), Some(change)) => Some(stash.enter(&change)),
@@ -304,6 +306,7 @@ impl Jobs {
 
     fn request(&mut self, job: Job, part: Part) -> Request {
         let Job { mut op, offset, bytes, cookie, reply } = job;
+        // With `--ack media` each change behaves as if the client had set FUA.
         if self.through {
             op.make_durable();
         }
@@ -337,7 +340,7 @@ impl Jobs {
 }
 
 impl Drop for Jobs {
-    /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
+    /// Answers the remaining jobs with errors. Only a driver that failed leaves any.
     fn drop(&mut self) {
         self.parked.take().into_iter().for_each(|job| job.refuse(Err(HostError::Io)));
         let held = self.held.drain(..).map(|held| (held.answer.cookie, held.reply));
@@ -408,6 +411,8 @@ impl Host for Jobs {
             match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {
                 Promise::Kept => {}
                 Promise::Waits(_) => return self.held.push(Held { reply, answer, part }),
+                // A stale device could be taken for current after a restart, so success must not be
+                // reported.
                 Promise::Broken => answer.result = Err(HostError::Io),
             }
         }

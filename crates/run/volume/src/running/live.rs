@@ -1,4 +1,4 @@
-//! The state of a served volume, as other threads see it.
+//! State of a served volume for other threads.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::running::status::latency::Latencies;
 use crate::running::status::tasks::TaskStatus;
 use crate::util::events::Event;
 
-/// Where a running volume's figures come from.
+/// Sources of a running volume's status.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub faces: Arc<Mutex<Faces>>,
@@ -34,7 +34,7 @@ impl Live {
         Live { faces, news, latencies, watched, copy: CopySlot::default() }
     }
 
-    /// The status now.
+    /// Returns the current status.
     pub(crate) fn status(&self) -> Status {
         let snapshot =
             self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
@@ -64,12 +64,12 @@ impl Live {
         status
     }
 
-    /// The events that are kept, oldest first.
+    /// Returns the retained events, oldest first.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.watched.events.all()
     }
 
-    /// Returns why nothing can be written any more; `None` while all is well.
+    /// Returns the reason why the volume accepts no writes any more; `None` while it does.
     pub(crate) fn failure(&self) -> Option<String> {
         let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let failed = shown.failed;
@@ -82,14 +82,14 @@ impl Live {
                 None => "nothing can be written any more".into(),
             }
         };
-        // What is only read has no need to be written.
+        // A failure of writes does not matter to a read-only volume.
         let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         (failed && !faces.still.read_only).then(why)
     }
 }
 
-/// Work is over, and the next loss survivable, only when all superblocks say so: what is told
-/// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
+/// Hides the end of tasks, and the redundancy that it restores, until all superblocks record it: a
+/// power cut could revert it. `rebuilt` and `removed` are the devices concerned.
 fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
     for (set, task) in [(rebuilt, TaskKind::Rebuild), (removed, TaskKind::Evacuate)] {
         let task = task.name();

@@ -1,5 +1,5 @@
-//! A volume at work: the engine that drives its layer, the port where requests come in, and the
-//! threads behind them.
+//! A running volume: the engine that drives its layer, the port for requests, and the threads
+//! behind them.
 //!
 //! These threads write superblocks after a loss, run scrubs, measure background work and fill the
 //! status.

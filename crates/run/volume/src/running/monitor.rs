@@ -1,5 +1,5 @@
-//! A thread that looks at a served volume again and again, for what only time shows: how fast the
-//! work in the background goes, where a scrub is and when the next is due, how the volume fills.
+//! Thread that samples a served volume periodically: the rates of background work, the position of
+//! a scrub and the time of the next one, and the fill level.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,35 +14,35 @@ use crate::running::status::space::Filling;
 use crate::running::status::tasks::Meters;
 use crate::util::events::{Events, Level};
 
-/// How often it looks.
+/// Sampling interval.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What it looks at, and what it keeps of that.
+/// Sampled state and its results.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
-    /// How the driver is.
+    /// State of the driver.
     pub shown: Arc<Mutex<Snapshot>>,
-    /// How fast the tasks go.
+    /// Rates of the tasks.
     pub meters: Arc<Mutex<Meters>>,
-    /// How it fills.
+    /// Fill level and its growth.
     pub filling: Arc<Mutex<Filling>>,
-    /// Who hears of that.
+    /// Receiver of the events.
     pub events: Events,
-    /// Where a scrub is; none until the volume takes verbs, or when it is only read.
+    /// Position of a scrub; `None` until the volume accepts commands, or when it is read-only.
     scrubbing: Arc<Mutex<Option<Scrubbing>>>,
-    /// Why that can't be kept.
+    /// Reason why the position can't be saved.
     pub unkept: Unkept,
 }
 
 impl Watched {
-    /// What there is to see of a driver, whose news go to `events`.
+    /// Creates the state for a driver whose events go to `events`.
     pub(crate) fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
         let (meters, filling, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
         Watched { shown, meters, filling, events, scrubbing, unkept: Unkept::default() }
     }
 }
 
-/// See the module text. It ends when this is dropped.
+/// The monitor thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     end: Option<Sender<()>>,
@@ -50,10 +50,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins, with the scrubs of a volume that is written.
+    /// Starts the thread, with the scrubs of a writable volume.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When no thread can be started.
     pub(crate) fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
         let telling = |it: Scrubbing| it.telling(&watched.events, &watched.unkept);
         *watched.scrubbing() = scrubbing.map(telling);
@@ -78,7 +78,7 @@ impl Watched {
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             self.look();
         }
-        // The volume is closed: that is how it ended.
+        // The volume is closed: record the final state.
         self.look();
         self.scrubbing().iter_mut().for_each(Scrubbing::write);
     }
@@ -87,7 +87,7 @@ impl Watched {
         self.scrubbing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Looks now: what was begun or ended since the last time is kept when this returns.
+    /// Samples now. Tasks that started or ended since the last sample are recorded on return.
     pub(crate) fn look(&self) {
         let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
@@ -100,7 +100,7 @@ impl Watched {
         self.events.save_rest();
     }
 
-    /// Tells when a threshold is passed.
+    /// Reports an event when a threshold is passed.
     fn fill(&self, gauges: &Gauges) {
         let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let passed = filling.look(gauges.live, gauges.most_live, Instant::now());

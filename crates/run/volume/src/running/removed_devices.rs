@@ -1,5 +1,5 @@
-//! Devices that have left a volume that is served: they are closed, so that they can be taken away,
-//! or used for something else.
+//! Closing of devices that were removed from a served volume, so that they can be disconnected or
+//! reused.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use hostftl_layers::AnyLayer;
 
 use crate::running::jobs::Jobs;
 
-/// Closes those that have left, which all superblocks say, and to which no command is under way.
+/// Closes the removed devices that all superblocks record and that have no commands in flight.
 pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
     let left = jobs.left();
     for index in (0..16).filter(|index| left >> index & 1 == 1) {
@@ -16,7 +16,8 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
             continue;
         }
         match close_one(index, driver, jobs) {
-            // That may take a while: clients do not wait for it, unless there is no thread.
+            // Closing may block, so a separate thread does it. Without a thread, clients have to
+            // wait.
             Ok(old) => drop(thread::Builder::new().name("closing".into()).spawn(|| drop(old))),
             Err(error) => jobs.stays_open(index, &error),
         }
@@ -24,7 +25,7 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
     }
 }
 
-/// Nothing is in its place from now on; the keeper closes its own way to it.
+/// Puts an absent device at its index, and closes the handle of the superblock writer too.
 fn close_one(index: u8, driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Device, IoError> {
     let device = &driver.devices()[usize::from(index)];
     let absent = Device::absent(device.name(), device.info().sectors);

@@ -1,9 +1,9 @@
-//! A layer is closed, and another one is opened over its devices and others in the same process,
-//! while clients wait.
+//! Replacement of a layer in the same process: it is closed, and another one is opened over its
+//! devices and new ones, while clients wait.
 //!
-//! Invariants
-//! - What the layer was asked is answered before it is closed; what comes later waits in the port.
-//! - Other threads see the last picture of the layer before until the next one is ready.
+//! # Invariants
+//! - All requests in the layer are answered before it is closed; later ones wait in the port.
+//! - Other threads see the last snapshot of the old layer until the new one is ready.
 
 use std::sync::Arc;
 use std::thread;
@@ -25,18 +25,18 @@ use crate::running::live::Live;
 use crate::running::superblock_writer::Keeper;
 use crate::util::error::Error;
 
-/// How often to look whether what was promised is known to all.
+/// Interval of checks whether all held answers were sent.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a layer leaves that was closed.
+/// State that a closed layer leaves.
 pub(crate) struct Rest {
-    /// The devices, in their places; an absent one in that of each of `lost`.
+    /// Devices by index; an absent device replaces each of `lost`.
     pub devices: Vec<Device>,
-    /// What their superblocks say.
+    /// Superblocks of the devices.
     pub roster: Roster,
-    /// The devices that are lost, or were removed.
+    /// Devices that are lost or were removed.
     pub lost: u16,
-    /// Where a scrub is that is under way, and whether it rests.
+    /// Position of a scrub in progress, and whether it is paused.
     scrub: Option<(u64, bool)>,
 }
 
@@ -47,10 +47,10 @@ pub(crate) struct Opened {
     pub plan: Plan,
 }
 
-/// Closes a layer: everything that it was asked is answered, and all of it durable.
+/// Closes a layer: all its requests are answered, and everything is durable.
 ///
 /// # Errors
-/// When it can't be closed clean. The volume is over then.
+/// When it can't be closed cleanly. The volume ends then.
 pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Rest, Error> {
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
@@ -79,10 +79,10 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     Ok(Rest { devices, roster, lost, scrub })
 }
 
-/// Opens a layer over what another one left, as the superblocks say.
+/// Opens a layer over the devices of a closed one, according to the superblocks.
 ///
 /// # Errors
-/// When it can't be opened. The volume is over then.
+/// When it can't be opened. The volume ends then.
 pub(crate) fn open(
     rest: Rest,
     (config, layer): (&Config, LayerConfig),
@@ -110,18 +110,18 @@ pub(crate) fn open(
     Ok(Opened { driver, layer, plan })
 }
 
-/// Goes on with a scrub where it was.
+/// Resumes a scrub at its position.
 fn resume(scrub: Option<(u64, bool)>, driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
     let Some((place, is_paused)) = scrub else { return };
     let mut ask = |verb| -> Result<Answer, Refusal> { driver.operate(verb, &mut Answering(jobs)) };
-    // A layer that can't will not have been asked before.
+    // Only a layer that supports scrubs can have reported one.
     ask(Verb::Scrub(Scrub::Start(place))).ok();
     if is_paused {
         ask(Verb::Scrub(Scrub::Pause)).ok();
     }
 }
 
-/// The host of a layer that takes no more requests.
+/// Host of a layer that accepts no more requests.
 struct Answering<'a>(&'a mut Jobs);
 
 impl Host for Answering<'_> {

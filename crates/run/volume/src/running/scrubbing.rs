@@ -1,11 +1,11 @@
-//! The position of a scrub and the devices with known damage, kept beside the volume file for the
-//! next start; and when the next scrub is due.
+//! Position of a scrub and devices with known damage, saved beside the volume file for the next
+//! start; and the schedule of scrubs.
 //!
-//! A start with known damage scrubs all data, because the layer does not know any more where the
-//! damage is. Until that scrub is complete, the devices count as damaged.
+//! A start with known damage scrubs all data, because the layer does not remember the locations of
+//! the damage. Until that scrub is complete, the devices count as damaged.
 //!
-//! When the file is lost, or its position is old, rows are read again and damage is found again.
-//! When it can't be written, an event and the status say so, and it is tried again.
+//! If the file is lost or its position is old, stripes are read again and damage is found again. If
+//! it can't be written, an event and the status report it, and the write is retried.
 
 use std::fs;
 use std::io::{self, Read};
@@ -20,33 +20,33 @@ use crate::running::front::Port;
 use crate::util::events::{Events, Level};
 use crate::util::private::{beside, open_plain, replace_private};
 
-/// How the file's name ends.
+/// Suffix of the file's name.
 const ENDING: &str = ".scrub";
-/// The longest text of the file that is read, in bytes.
+/// Maximum number of bytes read from the file.
 const LONGEST: u64 = 4096;
-/// How often the place is written.
+/// Interval of writes of the position.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What the file has.
+/// Content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Noted {
-    /// Where the scrub is; none when none goes on.
+    /// Position of the scrub; `None` when none is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
     #[serde(default)]
     paused: bool,
-    /// Devices with known damage that is not repaired durably, and failing ones, as a set of bits.
+    /// Devices with known damage that is not durably repaired, and failing ones, as a bit set.
     #[serde(default)]
     damaged: u16,
-    /// Devices that failed repeatedly, as a set of bits.
+    /// Devices that failed repeatedly, as a bit set.
     #[serde(default)]
     failing: u16,
-    /// When the last one was over, in seconds since 1970.
+    /// End of the last scrub, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
 }
 
-/// See the module text.
+/// Schedule and saved state of scrubs.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
     path: PathBuf,
@@ -59,12 +59,12 @@ pub(crate) struct Scrubbing {
     unkept: Unkept,
 }
 
-/// Why the place can't be kept now; none while it can. Reading it waits for no file.
+/// Reason why the position can't be saved; `None` while it can. Reading it never waits for a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unkept(Arc<Mutex<Option<String>>>);
 
 impl Unkept {
-    /// Why, in words.
+    /// Returns the reason.
     pub(crate) fn why(&self) -> Option<String> {
         self.lock().clone()
     }
@@ -75,8 +75,8 @@ impl Unkept {
 }
 
 impl Scrubbing {
-    /// Tells the layer of known damage, and resumes the scrub that was under way, from the start of
-    /// the devices if there is damage. With `every` one is begun so long after the last.
+    /// Passes known damage to the layer, and resumes the scrub in progress; with damage it restarts
+    /// at the beginning of the devices. With `every` a scrub starts that long after the last one.
     pub(crate) fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
         let path = beside(volume, ENDING);
         let noted = read(&path);
@@ -96,12 +96,12 @@ impl Scrubbing {
         Scrubbing { path, written, noted, at, every, port, events, unkept }
     }
 
-    /// Tells `events` when the place can't be kept, and `unkept` why.
+    /// Reports failed writes to `events`, and their reason to `unkept`.
     pub(crate) fn telling(self, events: &Events, unkept: &Unkept) -> Self {
         Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
     }
 
-    /// Records how far the tasks are and which devices have damage, and begins a scrub that is due.
+    /// Records the progress of the tasks and the damaged devices, and starts a scrub that is due.
     pub(crate) fn look(&mut self, tasks: &[Task], gauges: Option<&Gauges>) {
         if let Some(gauges) = gauges {
             self.noted.damaged = gauges.damaged.to_bits();
@@ -129,7 +129,7 @@ impl Scrubbing {
                 }
             }
         }
-        // One that is behind what is written is another scrub.
+        // A position before the written one belongs to another scrub.
         let urgent = self.noted.place.is_some() != self.written.place.is_some()
             || self.noted.place < self.written.place
             || self.noted.paused != self.written.paused
@@ -141,7 +141,7 @@ impl Scrubbing {
         }
     }
 
-    /// Writes what the file should have. The first failure in a row is told.
+    /// Writes the file if it is outdated. The first of several failures in a row is reported.
     pub(crate) fn write(&mut self) {
         if self.noted == self.written {
             return;
@@ -169,7 +169,7 @@ impl Scrubbing {
     }
 }
 
-/// Reads the file. A damaged one is as good as none; a clock that was ahead is not waited for.
+/// Reads the file. A damaged file counts as missing, and a time in the future as the present.
 fn read(path: &Path) -> Noted {
     let mut text = Vec::new();
     let read = open_plain(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
@@ -178,12 +178,12 @@ fn read(path: &Path) -> Noted {
     Noted { ended: noted.ended.map(|ended| ended.min(seconds())), ..noted }
 }
 
-/// Seconds since 1970.
+/// Returns the time in seconds since 1970.
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Removes what says where the scrub of a volume is.
+/// Removes the file of a volume.
 pub(crate) fn forget(volume: &Path) {
     fs::remove_file(beside(volume, ENDING)).ok();
 }

@@ -1,9 +1,9 @@
-//! Losses while a volume is served: the superblocks of the members that are left say so before
-//! anything else is promised to a host. Another device that comes in the place of a lost one gets
-//! its superblock here too.
+//! Recording of losses while a volume is served: the superblocks of the remaining members exclude a
+//! lost member before durability is reported to a host again. The superblock of a device that
+//! replaces a member is written here too.
 //!
-//! A thread of its own writes, so that a member that hangs meanwhile holds up promises only, and
-//! the layer's deadline for it goes on.
+//! A separate thread writes, so that a member that does not respond delays only answers about
+//! durability, and the layer's deadline for it continues.
 
 pub(crate) mod seating;
 
@@ -26,45 +26,46 @@ use crate::running::superblock_writer::seating::Seating;
 use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
 
-/// How often a write is tried before the hosts hear of it, and the pause before it is tried again.
+/// Attempts of a write before flushes fail, and the pause between them.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the thread is told.
+/// Messages to the thread.
 #[derive(Debug)]
 enum Order {
-    /// How the members stand.
+    /// Member states to record.
     Say(Standing),
-    /// Another device comes in the place of one: who hears when all superblocks say so.
+    /// A new device replaces a member; the sender reports when all superblocks record it.
     Seat(Box<Coming>, Sender<Result<(), AdminError>>),
-    /// A lost device is to be closed: this is in its place. Who hears when it is.
+    /// A lost device has to be closed, and this handle replaces its own; the sender reports
+    /// completion.
     Close(u8, Reserve, Sender<()>),
 }
 
-/// A device that comes in the place of one that is lost.
+/// A device that replaces a member.
 #[derive(Debug)]
 pub(crate) struct Coming {
-    /// Whose place that is.
+    /// Member number.
     pub index: u8,
-    /// What it has.
+    /// Content of the device.
     pub has: Has,
-    /// The way to its superblocks.
+    /// Handle for its superblocks.
     pub reserve: Reserve,
 }
 
-/// What a device has that comes.
+/// Content of a new device.
 #[derive(Debug)]
 pub(crate) enum Has {
-    /// Nothing, on so many sectors.
+    /// No data; with this length in sectors.
     Nothing(u64),
-    /// All that the member has that it replaces, on so many sectors.
+    /// All data of the member that it replaces; with this length in sectors.
     Everything(u64, Arc<Seating>),
-    /// What it had when it was lost; its superblock is this.
+    /// The data that it had when it was lost; with its superblock.
     AllUpTo(Box<Superblock>),
 }
 
 impl Has {
-    /// The sectors of the device, as its superblock tells them.
+    /// Returns the length of the device in sectors, as recorded in its superblock.
     pub(crate) fn sectors(&self) -> u64 {
         match self {
             Has::Nothing(sectors) | Has::Everything(sectors, _) => *sectors,
@@ -72,7 +73,7 @@ impl Has {
         }
     }
 
-    /// What the device says from now on in place `index`, where the others say `newest`.
+    /// Returns the new superblock of the device as member `index`. `newest` is that of the others.
     fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
         match self {
             Has::Nothing(sectors) => superblocks::replacement(newest, index, *sectors),
@@ -82,70 +83,71 @@ impl Has {
     }
 }
 
-/// Whether a host may be told that something is durable.
+/// Whether durability may be reported to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// It may.
     Kept,
-    /// Not yet: that is known within this time.
+    /// Not yet; the decision takes at most this long.
     Waits(Duration),
-    /// It must be told that it is not.
+    /// The request must fail instead.
     Broken,
 }
 
-/// See the module text.
+/// Handle of the superblock writer.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     orders: Sender<Order>,
     progress: Arc<Mutex<Progress>>,
-    /// Those in whose place another device is about to come, as a set of bits: until it is there
-    /// nothing of them is told.
+    /// Members that are about to be replaced, as a bit set: their losses are not recorded
+    /// meanwhile.
     coming: u16,
-    /// What the thread leaves at its end.
+    /// Returns the superblocks at the end of the thread.
     end: Receiver<Roster>,
-    /// The devices whose loss is told.
+    /// Devices whose loss is recorded.
     members: u16,
-    /// What the thread was told last, and when.
+    /// States last sent to the thread, and the time.
     wanted: Standing,
     since: Instant,
-    /// How long the members may take.
+    /// Time limit for recording a loss.
     patience: Duration,
-    /// Whether a device failed, and nobody has asked the layer yet what that means.
+    /// Whether a device failed and the layer's reaction is not known yet.
     suspects: bool,
 }
 
-/// How far the thread is.
+/// Progress of the thread.
 #[derive(Debug, Default)]
 struct Progress {
     settled: u16,
     failed: Option<String>,
-    /// What all superblocks say.
+    /// Common state of all superblocks.
     said: Option<Superblock>,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Clerk {
     roster: Roster,
     reserves: Vec<Reserve>,
-    /// How many members may be lost in all.
+    /// Number of members that may be lost in total.
     tolerates: u32,
-    /// How the layer is: whether it can do without another device now.
+    /// State of the layer: whether it tolerates another loss now.
     shown: Arc<Mutex<Snapshot>>,
     progress: Arc<Mutex<Progress>>,
     waker: Arc<Waker>,
     news: Arc<Mutex<Quiet>>,
     orders: Receiver<Order>,
-    /// What is to be said of the members.
+    /// Member states to record.
     all: Standing,
-    /// Who waits for the device that came last.
+    /// Receiver of the result for the last new device.
     asks: Option<Sender<Result<(), AdminError>>>,
 }
 
 impl Keeper {
-    /// One for a volume whose superblocks are as they should be; none for a volume in memory.
+    /// Starts the writer of a volume whose superblocks are up to date; `None` for a volume in
+    /// memory.
     ///
     /// # Errors
-    /// When the system gives no thread, or no second way to a device.
+    /// When no thread can be started, or a device can't be opened a second time.
     pub(crate) fn new(
         roster: Roster,
         layer: &LayerConfig,
@@ -163,7 +165,7 @@ impl Keeper {
             |(device, sectors): (&hostftl_io::Device, u64)| device.reserve(places(sectors));
         let reserves =
             devices.iter().zip(roster.sectors()).map(reserve).collect::<Result<_, _>>()?;
-        // Where no loss is survived, no superblock tells of one.
+        // Without redundancy no superblock records a loss.
         let survives = tolerates > 0 || changes;
         let members = if survives { !journal::bit(layer, devices.len()) } else { 0 };
         let wanted = of_members(standing(driver.layer(), fresh), members);
@@ -181,7 +183,7 @@ impl Keeper {
             waker,
             news: news.clone(),
             orders: inbox,
-            // A device that recovery dropped is there, and must not get another superblock.
+            // A device that recovery dropped is still present, and must not get another superblock.
             all: wanted,
             asks: None,
         };
@@ -200,12 +202,12 @@ impl Keeper {
         }))
     }
 
-    /// A device failed; [`Keeper::look`] will say what that means.
+    /// Records that a device failed; the next [`Keeper::look`] has the layer's reaction.
     pub(crate) fn suspect(&mut self) {
         self.suspects = true;
     }
 
-    /// What the layer says now.
+    /// Takes the current member states of the layer.
     pub(crate) fn look(&mut self, standing: Standing) {
         self.suspects = false;
         let more = without(of_members(standing, self.members), self.coming);
@@ -218,15 +220,15 @@ impl Keeper {
         }
     }
 
-    /// What all superblocks say.
+    /// Returns the common state of all superblocks.
     pub(crate) fn said(&self) -> Option<Superblock> {
         lock(&self.progress).said
     }
 
-    /// Another device is about to come in the place of a lost one: its superblock is written, then
-    /// those of the others. Who waits hears when all say so, or why they do not.
+    /// Starts the seating of a new device: its superblock is written, then those of the others. The
+    /// receiver gets the result.
     pub(crate) fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), AdminError>> {
-        // The loss of a device that is copied is recorded as ever.
+        // The loss of a device that is being copied must still be recorded.
         if !matches!(coming.has, Has::Everything(..)) {
             let bit = 1 << coming.index;
             self.coming |= bit;
@@ -237,19 +239,19 @@ impl Keeper {
         hears
     }
 
-    /// A lost device is to be closed: `absent` is in its place. Who waits hears when it is.
+    /// Closes the handle of a lost device, which `absent` replaces. The receiver is notified.
     pub(crate) fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
         let (says, hears) = channel();
         self.orders.send(Order::Close(index, absent, says)).ok();
         hears
     }
 
-    /// It is there, or will not come: what the layer says of that place counts again.
+    /// Ends a seating, successful or not: the layer's state of that member counts again.
     pub(crate) fn end_seat(&mut self, index: u8) {
         self.coming &= !(1 << index);
     }
 
-    /// Whether something may be promised now.
+    /// Returns whether durability may be reported now.
     pub(crate) fn promise(&self) -> Promise {
         if self.suspects {
             return Promise::Waits(self.patience);
@@ -264,11 +266,11 @@ impl Keeper {
         }
     }
 
-    /// Lets the members know who was lost to the last, and ends. What the superblocks say; none
-    /// when one of them takes too long to say something that may wait.
+    /// Records the last losses, and ends the thread. Returns the superblocks; `None` when a member
+    /// takes too long for an update that is not required.
     ///
     /// # Errors
-    /// When they can't be told.
+    /// When a loss can't be recorded.
     pub(crate) fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
         self.look(standing);
         let Keeper { orders, progress, end, wanted, patience, .. } = self;
@@ -288,12 +290,12 @@ impl Keeper {
 }
 
 impl Clerk {
-    /// Does what is ordered until nothing more can come; what the superblocks say then.
+    /// Executes messages until the sender is dropped; returns the superblocks.
     fn run(mut self) -> Roster {
         while let Ok(order) = self.orders.recv() {
             self.take(order);
             for tries in 1.. {
-                // What came meanwhile is told as well.
+                // Combine messages that arrived meanwhile.
                 while let Ok(order) = self.orders.try_recv() {
                     self.take(order);
                 }
@@ -324,8 +326,8 @@ impl Clerk {
         self.roster
     }
 
-    /// Whether a member may be done without from the next start on: a device that came, and lacks
-    /// something yet, needs all others.
+    /// Returns whether the next start may exclude a member. A new device with missing chunks needs
+    /// all other members.
     fn can_do_without(&self, member: u8) -> bool {
         let needed = (self.all.lost | 1 << member) & !self.all.out.unwrap_or(0);
         let gauges = lock(&self.shown).gauges;
@@ -346,7 +348,7 @@ impl Clerk {
         }
     }
 
-    /// Writes the superblock of a device that comes. Nothing else is on its way then.
+    /// Writes the superblock of a new device, after all pending updates.
     fn seat(&mut self, coming: Coming) -> Result<(), AdminError> {
         self.settle(self.all).map_err(|(_, error)| error.to_string())?;
         let newest = self.roster.target().ok_or("there are no superblocks")?;
@@ -373,10 +375,10 @@ impl Clerk {
         Ok(())
     }
 
-    /// All superblocks say what they should.
+    /// Publishes that all superblocks are up to date.
     fn settled(&mut self) {
         if !self.roster.may_promise(self.all.lost) && self.tolerates > 0 {
-            // A later start would believe an older state.
+            // A later start would find only older states and trust them.
             return self.fail("no device is left whose superblock can be written".into());
         }
         let (settled, said) = (self.all.lost, self.roster.target());
@@ -384,7 +386,7 @@ impl Clerk {
         self.asks.take().into_iter().for_each(|asks| drop(asks.send(Ok(()))));
     }
 
-    /// Writes what there is to write; the member whose device refuses, and why.
+    /// Writes all outdated copies; on failure returns the member and the error.
     fn settle(&mut self, standing: Standing) -> Result<(), (u8, IoError)> {
         while let Some(write) = self.roster.next(standing) {
             let (_, page) = page_of(&write);
@@ -418,13 +420,13 @@ impl Clerk {
     }
 }
 
-/// What is said of members alone.
+/// Returns the states with losses of `members` only.
 fn of_members(standing: Standing, members: u16) -> Standing {
     let Standing { lost, out, .. } = standing;
     Standing { lost: lost & members, out: out.map(|out| out & members), ..standing }
 }
 
-/// The same, and nothing of those of `devices`.
+/// Returns the states without those of `devices`.
 fn without(standing: Standing, devices: u16) -> Standing {
     let Standing { lost, out, joined, gone, leaving, spare } = standing;
     let rest = |set: u16| set & !devices;
@@ -438,7 +440,8 @@ fn without(standing: Standing, devices: u16) -> Standing {
     }
 }
 
-/// A loss is never taken back, whoever found it, unless another device comes.
+/// Merges new states. A loss is permanent, whatever detected it, until another device replaces the
+/// member.
 fn take_in(all: &mut Standing, more: Standing) {
     let (joined, gone) = (all.joined | more.joined, all.gone | more.gone);
     *all = Standing { lost: all.lost | more.lost, joined, gone, ..more };
@@ -472,7 +475,7 @@ mod tests {
         keeper.look(lost(0b110));
         assert!(matches!(inbox.try_recv(), Ok(Order::Say(said)) if said == lost(0b010)));
         assert!(matches!(keeper.promise(), Promise::Waits(left) if left <= patience));
-        // The other member hangs.
+        // The other member does not respond.
         thread::sleep(patience);
         assert_eq!(keeper.promise(), Promise::Broken);
         lock(&shared).settled = 0b010;

@@ -11,34 +11,34 @@ use hostftl_io::Lease;
 use crate::open::session::ack_log::Change;
 use crate::open::session::ack_log::entry::Kind;
 
-/// The block device that a volume is.
+/// Block device that a volume exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// The UUID of the volume.
+    /// UUID of the volume.
     pub volume: [u8; 16],
-    /// Whether what is durable is there for the next process: not so in memory.
+    /// Whether durable data outlives the process; false for a volume in memory.
     pub lasts: bool,
-    /// Its name for clients.
+    /// Name for clients.
     pub name: String,
-    /// Another name that means the same.
+    /// Alias of the name.
     pub also: Option<String>,
-    /// The name that it had, if that is refused for now, and what to tell whoever asks for it.
+    /// Former name, if it is refused for now, and the reason for clients.
     pub held: Option<(String, String)>,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The longest read or write in bytes; a front end splits what is longer.
+    /// Maximum length of a read or write in bytes; a front end splits longer ones.
     pub max_transfer: u32,
-    /// Where long requests are best split, in bytes.
+    /// Alignment for splitting long requests, in bytes.
     pub align: u32,
-    /// Whether zeroes take no longer than a trim.
+    /// Whether zeroing is as fast as a trim.
     pub fast_zeroes: bool,
-    /// Whether what the last server answered may be gone.
+    /// Whether writes that the last server acknowledged may be lost.
     pub forgot: bool,
-    /// Whether it is only read: what would change it is refused, and a flush has nothing to do.
+    /// Whether changes are refused. A flush has no effect then.
     pub read_only: bool,
 }
 
-/// A buffer of the volume's arena, which gets it back when it is dropped.
+/// Buffer of the volume's arena, returned when dropped.
 #[derive(Debug)]
 pub struct Buffer(pub(crate) Lease);
 
@@ -56,36 +56,36 @@ impl DerefMut for Buffer {
     }
 }
 
-/// What a client wants.
+/// Operation of a job.
 #[derive(Debug)]
 pub enum JobOp {
-    /// Fill the buffer, which is as long as the job.
+    /// Fills the buffer, which is as long as the job.
     Read(Buffer),
-    /// Write the buffer; with `fua` it is durable when answered.
+    /// Writes the buffer.
     Write {
-        /// The bytes, as long as the job.
+        /// Data, as long as the job.
         data: Buffer,
-        /// Durable before the answer.
+        /// Makes the write durable before the answer.
         fua: bool,
     },
-    /// Make durable what was answered before this job came.
+    /// Makes everything durable that was acknowledged before the job was submitted.
     Flush,
-    /// The range is not needed, and reads zeros afterwards.
+    /// Discards the range, which reads as zeros afterwards.
     Trim {
-        /// Durable before the answer.
+        /// Makes the trim durable before the answer.
         fua: bool,
     },
-    /// The range reads zeros afterwards.
+    /// Zeroes the range.
     Zeroes {
-        /// Durable before the answer.
+        /// Makes the zeroing durable before the answer.
         fua: bool,
     },
-    /// Which parts are mapped? The answer may be about the front of the range only.
+    /// Queries the mapped parts. The answer may cover only the start of the range.
     Status,
 }
 
 impl JobOp {
-    /// From now on the answer to what changes anything says that it is durable.
+    /// Makes a change durable before its answer.
     pub(crate) fn make_durable(&mut self) {
         match self {
             JobOp::Write { fua, .. } | JobOp::Trim { fua } | JobOp::Zeroes { fua } => *fua = true,
@@ -94,36 +94,36 @@ impl JobOp {
     }
 }
 
-/// The most extents in one answer.
+/// Maximum number of extents in an answer.
 pub const MAX_EXTENTS: usize = 256;
 
-/// A part of a range that is mapped, or one that reads as zeros.
+/// Part of a range that is either mapped or reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How long, in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether it may hold something other than zeros.
+    /// Whether it may hold data other than zeros.
     pub mapped: bool,
 }
 
-/// One request: sector-aligned, and a read or write at most `max_transfer` long. A flush has offset
-/// and length 0. When nobody waits for the answer any more, it is dropped.
+/// A request: sector-aligned; a read or write is at most `max_transfer` long. A flush has offset
+/// and length 0. The answer is dropped if its receiver is gone.
 #[derive(Debug)]
 pub struct Job {
-    /// What to do.
+    /// Operation.
     pub op: JobOp,
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The front end's name for the job, given back with the answer.
+    /// Identifier of the front end, returned with the answer.
     pub cookie: u64,
-    /// Where the answer goes.
+    /// Receiver of the answer.
     pub reply: Arc<dyn Answers>,
 }
 
 impl Job {
-    /// Whether the job is whole sectors, and its buffer as long as it says.
+    /// Returns whether the job covers whole sectors and its buffer has its length.
     pub(crate) fn is_whole(&self) -> bool {
         let sector = SECTOR as u64;
         let whole = self.offset.is_multiple_of(sector) && self.bytes.is_multiple_of(sector);
@@ -134,7 +134,8 @@ impl Job {
             }
     }
 
-    /// Returns the change that the job makes, as the stash keeps it; `None` if it changes nothing.
+    /// Returns the change that the job makes, for the acknowledgement log; `None` if it changes
+    /// nothing.
     pub(crate) fn change(&self) -> Option<Change<'_>> {
         let (kind, data): (_, &[u8]) = match &self.op {
             JobOp::Write { data, .. } => (Kind::Write, data),
@@ -145,12 +146,12 @@ impl Job {
         Some(Change { kind, offset: self.offset, bytes: self.bytes, data })
     }
 
-    /// Whether it is a read or write of more than `longest` bytes.
+    /// Returns whether the job is a read or write of more than `longest` bytes.
     pub(crate) fn is_too_long(&self, longest: u64) -> bool {
         matches!(self.op, JobOp::Read(_) | JobOp::Write { .. }) && self.bytes > longest
     }
 
-    /// Answers the job without doing it.
+    /// Answers the job without executing it.
     pub(crate) fn refuse(self, result: Result<(), HostError>) {
         let data = match self.op {
             JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
@@ -161,11 +162,11 @@ impl Job {
     }
 }
 
-/// Takes answers, from whichever thread has them.
+/// Receiver of answers, called from any thread.
 pub trait Answers: Send + Sync {
-    /// An answer. A front end that is gone misses nothing.
+    /// Takes an answer. It is dropped if the front end has ended.
     fn take(&self, answer: Answer);
-    /// No other answer comes at once: what was taken may go out. This must not wait.
+    /// Sends the answers taken so far, because no other one follows at once. It must not block.
     fn flush(&self) {}
 }
 
@@ -181,21 +182,21 @@ impl fmt::Debug for dyn Answers {
     }
 }
 
-/// The answer to a job.
+/// Answer to a job.
 #[derive(Debug)]
 pub struct Answer {
-    /// The job's cookie.
+    /// Cookie of the job.
     pub cookie: u64,
-    /// What came of it.
+    /// Result of the job.
     pub result: Result<(), HostError>,
-    /// The job's buffer. `None` when there was none or a hung device keeps it.
+    /// Buffer of the job. `None` when it had none, or a device that timed out still holds it.
     pub data: Option<Buffer>,
-    /// For [`JobOp::Status`]: the extents from the front of the range on, one at least.
+    /// For [`JobOp::Status`]: extents from the start of the range, at least one.
     pub extents: Vec<Extent>,
 }
 
 impl Answer {
-    /// An answer without extents.
+    /// Creates an answer without extents.
     pub fn new(cookie: u64, result: Result<(), HostError>, data: Option<Buffer>) -> Self {
         Answer { cookie, result, data, extents: Vec::new() }
     }

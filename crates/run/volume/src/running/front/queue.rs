@@ -1,4 +1,4 @@
-//! The queue of a port: front ends put jobs in, and the layer's host takes them out.
+//! Queue of a port: front ends add jobs, and the layer's host takes them out.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -9,12 +9,12 @@ use hostftl_io::{Arena, Waker};
 
 use crate::running::front::job::{Export, Job, JobOp};
 
-/// See the module text.
+/// Queue of jobs.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// The block device that new clients see.
+    /// Block device for new clients.
     export: RwLock<Arc<Export>>,
-    /// Its length.
+    /// Length of the block device in bytes.
     bytes: AtomicU64,
     read_only: bool,
     arena: Arc<Arena>,
@@ -29,7 +29,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// An empty queue, and its end where jobs are taken out; `waker` wakes the thread that has it.
+    /// Creates an empty queue and its inbox; `waker` wakes the thread of the inbox.
     pub(crate) fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Arc<Self>, Inbox) {
         let (bytes, read_only) = (AtomicU64::new(export.bytes), export.read_only);
         let (export, waiting) = (RwLock::new(Arc::new(export)), Mutex::default());
@@ -37,30 +37,30 @@ impl Queue {
         (queue.clone(), Inbox(queue))
     }
 
-    /// The block device behind the queue, as it is now.
+    /// Returns the current block device behind the queue.
     pub(crate) fn export(&self) -> Arc<Export> {
         self.export.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Gives the block device this length.
+    /// Changes the length of the block device.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         let mut export = self.export.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         *export = Arc::new(Export { bytes, ..(**export).clone() });
         self.bytes.store(bytes, SeqCst);
     }
 
-    /// The buffers of the jobs.
+    /// Returns the buffers of the jobs.
     pub(crate) fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
-    /// What wakes the thread that takes jobs out.
+    /// Returns the waker of the thread that takes jobs.
     pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    /// Adds a job and wakes nobody. Answers it with an error when its range is not whole sectors of
-    /// the export, or the queue is closed.
+    /// Adds a job without waking a thread. Answers it with an error if its range is not whole
+    /// sectors of the export, or the queue is closed.
     pub(crate) fn push(&self, job: Job) {
         let end = job.offset.checked_add(job.bytes);
         let inside = end.is_some_and(|end| end <= self.bytes.load(Relaxed));
@@ -87,13 +87,13 @@ impl Queue {
         waiting.jobs.push_back(job);
     }
 
-    /// Whether a job waits, or the end.
+    /// Returns whether a job waits, or the queue is closed.
     pub(crate) fn has_work(&self) -> bool {
         let waiting = self.lock();
         waiting.closed || !waiting.jobs.is_empty()
     }
 
-    /// Takes no more jobs; those that wait will still be done.
+    /// Accepts no more jobs; queued ones are completed.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.waker.ring();
@@ -104,12 +104,12 @@ impl Queue {
     }
 }
 
-/// The end of a port where jobs come out, for the one thread that does them.
+/// Receiving end of a port, for the thread that executes the jobs.
 #[derive(Debug)]
 pub struct Inbox(Arc<Queue>);
 
 impl Inbox {
-    /// The next job; a read or write longer than `longest` bytes stays.
+    /// Takes the next job; a read or write longer than `longest` bytes remains.
     pub fn take(&self, longest: u64) -> Taken {
         let mut waiting = self.0.lock();
         let Some(job) = waiting.jobs.front() else {
@@ -121,37 +121,37 @@ impl Inbox {
         waiting.jobs.pop_front().map_or(Taken::Nothing, Taken::Job)
     }
 
-    /// Whether `take` gives more than nothing: a reason not to sleep.
+    /// Returns whether `take` would return a job or the end, so that the thread must not sleep.
     pub fn has_work(&self) -> bool {
         self.0.has_work()
     }
 
-    /// The buffers of the jobs.
+    /// Returns the buffers of the jobs.
     pub fn arena(&self) -> &Arc<Arena> {
         self.0.arena()
     }
 
-    /// What wakes the inbox's thread.
+    /// Returns the waker of the inbox's thread.
     pub fn waker(&self) -> &Arc<Waker> {
         self.0.waker()
     }
 }
 
-/// What an inbox has.
+/// Result of taking a job.
 #[derive(Debug)]
 pub enum Taken {
     /// A job.
     Job(Job),
-    /// A job that is too long now.
+    /// The next job is too long for now.
     TooLong,
-    /// Nothing now.
+    /// No job is queued.
     Nothing,
-    /// Nothing, and the port is closed.
+    /// No job is queued, and the port is closed.
     Over,
 }
 
 impl Drop for Inbox {
-    /// Refuses what is left, so that no client waits for ever.
+    /// Refuses the queued jobs, so that no client waits forever.
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
         waiting.closed = true;

@@ -1,4 +1,4 @@
-//! The simplest thing behind a port: bytes in memory, for the tests of front ends.
+//! Simplest backend of a port: bytes in memory, for the tests of front ends.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::running::front::Port;
 use crate::running::front::job::{Answer, Buffer, Export, Extent, Job, JobOp, MAX_EXTENTS};
 use crate::running::front::queue::{Inbox, Taken};
 
-/// A port over `bytes` bytes of zeros that live as long as the process.
+/// Returns a port over `bytes` zero bytes, which exist as long as the process.
 ///
 /// # Panics
-/// When the kernel gives no memory or no thread.
+/// When no memory or thread is available.
 pub fn ram_port(name: &str, bytes: u64) -> Port {
     let export = Export {
         volume: [0; 16],
@@ -71,7 +71,7 @@ fn answer(job: Job, bytes: &mut [u8]) {
     job.reply.flush();
 }
 
-/// What is not zero counts as mapped.
+/// Returns the extents; sectors other than zeros count as mapped.
 fn extents(bytes: &[u8]) -> Vec<Extent> {
     let is_mapped = |sector: &[u8]| sector.iter().any(|byte| *byte != 0);
     let sectors: Vec<&[u8]> = bytes.chunks(SECTOR).collect();

@@ -1,4 +1,4 @@
-//! A place for a thread that hands jobs in.
+//! Seat of a thread that submits jobs.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -10,26 +10,27 @@ use super::Port;
 use crate::running::engine::Engine;
 use crate::running::front::job::Job;
 
-/// After so many waits in a row with nothing under way the devices are of the kind that is done
-/// with a command at once: there is nothing to lead.
+/// Number of consecutive waits without commands in flight after which the devices are considered to
+/// complete commands at once, so that no leader is needed.
 const IDLE: u32 = 64;
-/// After so many waits for one job each the client is one that waits for each answer. Who has
-/// several requests under way does not gain by polling: a sleep lets more of them come together.
+/// Number of consecutive waits with one job each after which the client is considered to wait for
+/// each answer. A client with several requests in flight gains nothing from polling: a sleep
+/// batches more of them.
 const SINGLE: u32 = 64;
 
-/// Where one thread hands jobs in, and does them itself when nobody else does: that saves waking
-/// another thread for each. While it waits for its client it may also wait for the devices.
+/// Submits the jobs of one thread, and executes them unless another thread does so, which saves
+/// waking one. While the thread waits for its client it may also wait for the devices.
 #[derive(Debug)]
 pub struct Seat {
     port: Port,
-    /// Whether the devices are this thread's care.
+    /// Whether this thread waits for the devices.
     leads: bool,
-    /// Jobs since the thread waited.
+    /// Jobs since the last wait.
     pushed: u32,
-    /// After how many waits in a row there was one job.
+    /// Number of consecutive waits with one job.
     single: u32,
     polling: Polling,
-    /// How often in a row nothing was under way when the thread was about to wait.
+    /// Number of consecutive waits without commands in flight.
     idle: u32,
 }
 
@@ -38,13 +39,14 @@ impl Seat {
         Seat { port, leads: false, pushed: 0, single: 0, polling: Polling::default(), idle: 0 }
     }
 
-    /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
+    /// Submits a job. It is executed when the thread waits, leaves or helps, or earlier by another
+    /// thread.
     pub fn push(&mut self, job: Job) {
         self.pushed += 1;
         self.port.queue().push(job);
     }
 
-    /// Does what is to be done and not done by another thread, without waiting.
+    /// Executes pending work that no other thread executes, without waiting.
     pub fn help(&self) {
         match self.engine() {
             Some(engine) => engine.help(),
@@ -52,8 +54,8 @@ impl Seat {
         }
     }
 
-    /// Helps; whether the thread has nothing to wait for but its client, because whatever is under
-    /// way is another's care, or nothing is.
+    /// Helps, and returns whether the thread has to wait only for its client, because another
+    /// thread waits for the devices or no commands are in flight.
     pub fn is_free(&mut self) -> bool {
         self.help();
         if self.engine().is_some_and(|engine| engine.is_flying()) {
@@ -67,13 +69,13 @@ impl Seat {
         !self.leads
     }
 
-    /// The thread waits for its client alone now, as [`Seat::is_free`] allows: how it looks before
-    /// it sleeps, if it should.
+    /// Returns how to poll before the sleep, if polling pays. The thread waits only for its client
+    /// now, as [`Seat::is_free`] permits.
     pub fn polls(&mut self) -> Option<Wait<'_>> {
         self.polling().map(Polling::begin)
     }
 
-    /// What a wait that begins now does before a sleep.
+    /// Returns the polling for a wait that starts now.
     fn polling(&mut self) -> Option<&Polling> {
         self.single = match std::mem::take(&mut self.pushed) {
             0 => self.single,
@@ -83,8 +85,8 @@ impl Seat {
         (self.single == SINGLE).then_some(&self.polling)
     }
 
-    /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
-    /// the devices to others.
+    /// Helps, and gives up the wait for the devices. Required before the thread waits for anything
+    /// other than [`Seat::wait_readable`].
     pub fn leave(&mut self) {
         self.help();
         if std::mem::take(&mut self.leads)
@@ -94,13 +96,13 @@ impl Seat {
         }
     }
 
-    /// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
+    /// Waits until `fd` is readable, for at most `most`. Returns whether it is.
     pub fn wait_readable(&mut self, fd: BorrowedFd<'_>, most: Option<Duration>) -> bool {
         self.wait_until(fd, most, || false)
     }
 
-    /// As [`Seat::wait_readable`], and not after something that this thread did made `done` true.
-    /// What others do must make `fd` readable.
+    /// Waits like [`Seat::wait_readable`], and also stops when this thread's own work made `done`
+    /// true. Work of other threads must make `fd` readable.
     pub fn wait_until(
         &mut self,
         fd: BorrowedFd<'_>,

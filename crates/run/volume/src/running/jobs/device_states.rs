@@ -1,11 +1,11 @@
 //! The last reported state of each device, and the events of later changes.
 //!
-//! Events are derived from differences of states, never from causes: a loss is reported whether a
+//! Events are derived from state differences, never from causes: a loss is reported whether a
 //! command failed, an operator wanted it, or recovery found an older copy. The first state is that
 //! of the superblocks before recovery.
 //!
 //! Invariant: a change that frees a device, or makes another loss survivable, is reported only when
-//! all superblocks say so: a start after a power cut knows nothing else.
+//! all superblocks record it, because a start after a power cut relies on them alone.
 
 use hostftl_core::{DeviceSet, Layer, MAX_MEMBERS, Member, MemberRole, MemberState, Members};
 use hostftl_format::roster::Standing;
@@ -15,40 +15,41 @@ use crate::metadata::roster::standing;
 use crate::open::event_host::Quiet;
 use crate::util::events::Level;
 
-/// See the module text.
+/// Reported states of the devices.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     members: Members,
-    /// Devices that came during this run.
+    /// Devices that joined during this run.
     came: DeviceSet,
-    /// Devices that were removed and are not open any more.
+    /// Removed devices that were closed.
     closed: DeviceSet,
     /// Whether the layer has failed.
     has_failed: bool,
-    /// Whether nothing was reported yet: recovery has found the first changes.
+    /// Whether nothing was reported yet, so that the first changes come from recovery.
     at_start: bool,
 }
 
 impl Reported {
-    /// The states before recovery, as the superblocks say. The devices of `out` hold no data.
+    /// Creates the states before recovery, from the superblocks. The devices of `out` hold no data.
     pub(super) fn new(members: &hostftl_layers::Members, out: DeviceSet) -> Self {
         let (came, members) = (members.fresh, members.states(out));
         let closed = members.removed();
         Reported { members, came, closed, at_start: true, ..Reported::default() }
     }
 
-    /// The layer was opened again, with devices that came.
+    /// Records that the layer was reopened with new devices.
     pub(super) fn reopened(&mut self, came: DeviceSet) {
         (self.came, self.closed) = (came, self.members.removed());
         came.iter().for_each(|device| self.set_joining(device));
     }
 
-    /// What the superblocks are to say of the states of `layer`.
+    /// Returns the member states for the superblocks.
     pub(super) fn look(&self, layer: &impl Layer) -> Standing {
         standing(layer, self.came)
     }
 
-    /// Whether the states of `now`, or that the layer has failed, may be news.
+    /// Returns whether the states of `now`, or a failure of the layer, differ from the reported
+    /// ones.
     pub(super) fn is_news(&self, now: &Members, has_failed: bool) -> bool {
         let is_same = |device| {
             let (was, is) = (self.members.get(device), now.get(device));
@@ -57,7 +58,7 @@ impl Reported {
         has_failed != self.has_failed || !(0..MAX_MEMBERS as u8).all(is_same)
     }
 
-    /// A device came in place `index`.
+    /// Records that a new device is member `index`.
     pub(super) fn came(&mut self, index: u8) {
         self.came.insert(index);
         self.set_joining(index);
@@ -68,28 +69,28 @@ impl Reported {
         self.members = self.members.with(device, member);
     }
 
-    /// Those that were removed, as all superblocks say, and are open still.
+    /// Returns the removed devices that are still open.
     pub(super) fn open_of_removed(&self) -> DeviceSet {
         self.members.removed() - self.closed
     }
 
-    /// One that was removed is not open any more.
+    /// Records that a removed device was closed.
     pub(super) fn is_closed(&mut self, index: u8) {
         self.closed.insert(index);
     }
 
-    /// An operator wants device `index` left out, or did before it came to that.
+    /// Records whether an operator wants device `index` offline.
     pub(super) fn order(&mut self, index: u8, is_wanted: bool) {
         self.members.plan(index, is_wanted);
     }
 
-    /// Losses are no longer those that recovery found.
+    /// Ends the phase in which losses are attributed to recovery.
     pub(super) fn end_start(&mut self) {
         self.at_start = false;
     }
 
-    /// Reports how `now` differs from what was reported, as far as the superblocks, which are
-    /// `said`, say so already; they never change where there are none.
+    /// Reports the differences between `now` and the reported states, as far as the superblocks,
+    /// whose state is `said`, record them. `said` is `None` where superblocks never change.
     pub(super) fn hear(
         &mut self,
         now: &Members,
@@ -161,7 +162,8 @@ impl Reported {
     }
 }
 
-/// What may be reported of a device that was reported as `was` and is `now`.
+/// Returns the state that may be reported of a device whose reported state is `was` and current
+/// state is `now`.
 fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) -> Member {
     let Some(said) = said else { return now };
     let is = |set| DeviceSet::from_bits(set).contains(device);

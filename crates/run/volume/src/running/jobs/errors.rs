@@ -7,7 +7,8 @@ use crate::running::status::latency::Kind;
 use crate::util::events::Level;
 
 impl Jobs {
-    /// Reports an error of a host's request: the first, and then each time their number doubles.
+    /// Reports an error of a host's request: the first one, and then each time their number
+    /// doubles.
     pub(super) fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
         self.errors += 1;
         if !self.errors.is_power_of_two() {

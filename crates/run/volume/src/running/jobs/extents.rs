@@ -1,10 +1,11 @@
-//! What of a volume is mapped, for clients that ask.
+//! Mapped extents of a volume, for clients' queries.
 
 use hostftl_core::{Layer, MAX_TOUCH, SECTOR};
 
 use crate::running::front::job::{Extent, MAX_EXTENTS};
 
-/// What is mapped from sector `lba` on: up to `sectors` sectors, but no more than a step may touch.
+/// Returns the extents from sector `lba` on: up to `sectors` sectors, but no more than a step may
+/// touch.
 pub(super) fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {
     let mut all: Vec<Extent> = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! What the drives of a volume tell of their flash, since the volume was started.
+//! Reports of the drives of a volume on their flash.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -7,32 +7,32 @@ use hostftl_io::{Device, NvmeDrive};
 use hostftl_nvme::Facts;
 use serde::{Deserialize, Serialize};
 
-/// A drive that was asked is left alone for so long.
+/// Minimum interval between two queries of a drive.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What a drive tells. Bytes are of the whole drive, whoever wrote them.
+/// Report of a drive. Bytes are of the whole drive, for all its users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct DriveStatus {
     pub model: String,
     pub celsius: Option<i32>,
-    /// The share of the rated life that is used, in percent.
+    /// Used part of the rated life in percent.
     pub used_percent: Option<u8>,
-    /// Years until it is used, at the pace since the drive was made.
+    /// Years until the rated life is used up, at the average rate so far.
     pub years_left: Option<f64>,
-    /// Written by hosts since the drive was made.
+    /// Bytes written by hosts over the life of the drive.
     pub written_bytes: Option<u64>,
-    /// Written to the medium, since a beginning that the drive chose.
+    /// Bytes written to the medium, since a start chosen by the drive.
     pub media_written_bytes: Option<u64>,
-    /// Which page counts that: `OCP C0h`, `FDP statistics` or `endurance group`.
+    /// Log page with that count: `OCP C0h`, `FDP statistics` or `endurance group`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// Written to the medium since the volume was started; none when it is not served.
+    /// Bytes written to the medium since the volume was started; `None` when it is not served.
     pub flash_bytes: Option<u64>,
-    /// What the drive warns of.
+    /// Warnings of the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What could not be had, and why.
+    /// Values that are not available, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl DriveStatus {
         let media = facts.media_written();
         let smart = facts.smart.as_ref();
         let before = start.and_then(Facts::media_written);
-        // A counter that went back was begun again.
+        // A counter that decreased was reset.
         let since = media.zip(before).filter(|(now, then)| now.source == then.source);
         DriveStatus {
             model: facts.controller.model.clone(),
@@ -61,7 +61,7 @@ impl DriveStatus {
     }
 }
 
-/// The drives of a volume, in the order of its devices.
+/// Drives of a volume, in the order of its devices.
 #[derive(Debug)]
 pub(crate) struct Drives(Vec<Option<Drive>>);
 
@@ -73,27 +73,27 @@ struct Drive {
 }
 
 impl Drives {
-    /// Asks the drives of these devices what they count from.
+    /// Reads the initial counters of the drives of these devices.
     pub(crate) fn of(devices: &[Device]) -> Self {
         Drives(devices.iter().map(Drive::of).collect())
     }
 
-    /// One device more.
+    /// Adds a device.
     pub(crate) fn add(&mut self, device: &Device) {
         self.0.push(Drive::of(device));
     }
 
-    /// Another device is in place `index`.
+    /// Replaces the drive of device `index`.
     pub(crate) fn replace(&mut self, index: usize, device: &Device) {
         self.0[index] = Drive::of(device);
     }
 
-    /// Asks the drives; `None` in the place of one that reports nothing.
+    /// Queries the drives; `None` for a drive without reports.
     pub(crate) fn ask(&self) -> Vec<Option<DriveStatus>> {
         self.0.iter().map(|drive| drive.as_ref().and_then(Drive::ask)).collect()
     }
 
-    /// As [`Drives::ask`], for the devices of a volume that is not served.
+    /// Queries the drives of a volume that is not served.
     pub(crate) fn ask_at_rest(devices: &[Device]) -> Vec<Option<DriveStatus>> {
         let facts = |device: &Device| device.nvme().and_then(|drive| drive.facts().ok());
         let status = |facts: Facts| DriveStatus::of(&facts, None);
@@ -102,14 +102,14 @@ impl Drives {
 }
 
 impl Drive {
-    /// The drive of a device; none of one that can't be asked.
+    /// Returns the drive of a device; `None` if it can't be queried.
     fn of(device: &Device) -> Option<Self> {
         let nvme = device.nvme()?;
         let start = nvme.facts().ok();
         Some(Drive { nvme, start, last: Mutex::default() })
     }
 
-    /// What the drive tells now; none where it tells nothing.
+    /// Queries the drive; `None` if it reports nothing.
     fn ask(&self) -> Option<DriveStatus> {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((when, told)) = last.as_ref()
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((told.flash_bytes, told.media_written_bytes), (Some(3000), Some(5000)));
         assert_eq!((told.used_percent, told.years_left), (Some(10), Some(9.0)));
         assert_eq!(DriveStatus::of(&facts(5000), None).flash_bytes, None);
-        // Begun again, so nobody knows.
+        // The counter was reset, so the difference is unknown.
         assert_eq!(DriveStatus::of(&facts(1), Some(&facts(2000))).flash_bytes, None);
         let silent = Facts { ocp: None, ..facts(0) };
         assert_eq!(DriveStatus::of(&silent, Some(&facts(2))).flash_bytes, None);

@@ -1,4 +1,4 @@
-//! How long requests took, from when a layer was given them to its answer.
+//! Latencies of requests, from their submission to the layer until the answer.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::running::front::job::JobOp;
 
-/// The longest time that is told apart, in ns: a minute and a half.
+/// Maximum latency that is recorded, in ns: 90 seconds.
 const LONGEST: u64 = 90_000_000_000;
 
-/// What is told apart.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -27,12 +27,12 @@ impl Kind {
         (Kind::Trim, "trim"),
     ];
 
-    /// What it is called.
+    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// What a job is.
+    /// Returns the kind of a job.
     pub(crate) fn of(op: &JobOp) -> Self {
         match op {
             JobOp::Read(_) | JobOp::Status => Kind::Read,
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// Since the volume was started; each figure is exact to two digits.
+/// Latencies since the volume was started, with a precision of two digits.
 #[derive(Debug)]
 pub(crate) struct Latencies([Histogram<u64>; 4]);
 
@@ -54,11 +54,11 @@ impl Default for Latencies {
     }
 }
 
-/// How long one kind of request took, in ns.
+/// Latencies of one kind of request, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Latency {
-    /// `read`, `write`, `flush` or `trim` (zeroing too).
+    /// `read`, `write`, `flush` or `trim` (which includes zeroing).
     pub request: String,
     pub count: u64,
     pub p50_ns: u64,
@@ -68,13 +68,13 @@ pub struct Latency {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Records a latency.
     pub(crate) fn note(&mut self, kind: Kind, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
         self.0[kind as usize].saturating_record(nanos.max(1));
     }
 
-    /// The kinds of which there were any.
+    /// Returns the kinds with at least one request.
     pub(crate) fn list(&self) -> Vec<Latency> {
         let all = Kind::ALL.iter().map(|(kind, name)| (&self.0[*kind as usize], name));
         let some = all.filter(|(histogram, _)| !histogram.is_empty());

@@ -1,5 +1,4 @@
-//! The memory of the process that serves a volume: what is stated when it is made, and what the
-//! process has in use.
+//! Memory of the process that serves a volume: the planned amount, and the current use.
 
 use hostftl_io::HOST_CLASSES;
 use hostftl_layers::Plan;
@@ -7,37 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::running::front::CLIENTS_BYTES;
 
-/// The fixed part for every volume: the program itself, its own threads, tables of commands, and
-/// the figures that are kept for `status`.
+/// Fixed part of every volume: the program, its own threads, tables of commands, and the figures of
+/// `status`.
 const FIXED: u64 = 12 << 20;
-/// The memory of 64 clients for stacks, tables of requests and buffers of their sockets. Measured
-/// on glibc: 60 clients that read 32 MiB each and take nothing of it bring 24 MiB beside
-/// [`CLIENTS_BYTES`] in the worst of some runs.
+/// Memory of 64 clients for stacks, tables of requests and socket buffers. Measured with glibc: 60
+/// clients that read 32 MiB each without receiving it need 24 MiB beside [`CLIENTS_BYTES`] in the
+/// worst case.
 const CONNECTIONS: u64 = 24 << 20;
 
-/// See the module text. Lengths are in bytes.
+/// Memory of a volume. Lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Where everything is, as the literature counts it.
+    /// Map, as counted in the literature.
     pub map_bytes: u64,
-    /// What else grows with the volume: counts, lists and queues.
+    /// Other structures that grow with the volume: counts, lists and queues.
     pub meta_bytes: u64,
-    /// Buffers for data, the layer's and its clients'.
+    /// Data buffers of the layer and of its clients.
     pub arena_bytes: u64,
-    /// The memory of clients beside the buffers: for connections, and when they read slowly or much
-    /// at once.
+    /// Memory of clients beside the buffers: for connections, and for clients that read slowly or
+    /// much at once.
     #[serde(default)]
     pub clients_bytes: u64,
-    /// What is the same for every volume.
+    /// Part that is the same for every volume.
     pub fixed_bytes: u64,
-    /// All of that.
+    /// Sum of the above.
     pub planned_bytes: u64,
-    /// What the process has in use now; none when the volume is not served.
+    /// Resident memory of the process; `None` when the volume is not served.
     pub resident_bytes: Option<u64>,
 }
 
 impl Memory {
-    /// What a layer with this plan needs, when all of it was touched.
+    /// Returns the maximum memory of a layer with this plan.
     pub fn of(plan: &Plan) -> Self {
         let clients = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
         let arena_bytes = plan.buffer_bytes() + clients.sum::<u64>();
@@ -56,7 +55,7 @@ impl Memory {
         }
     }
 
-    /// With what this process has in use (its resident set), as far as the system tells.
+    /// Returns the same with the resident set of this process, if the system reports it.
     pub(crate) fn in_use(&self) -> Self {
         Memory { resident_bytes: resident(), ..self.clone() }
     }

@@ -1,9 +1,8 @@
-//! How far the work in the background is, and how long it will take at the rate that it was seen to
-//! have.
+//! Progress of background work, and its remaining time at the measured rate.
 //!
-//! The rate is the mean over a window that slides. When the rate of the newest part of the window
-//! is another one (a host came or went, the share was changed, the work began quickly), what is
-//! older is left out: a mean over both would be neither.
+//! The rate is the mean over a sliding window. If the rate of the newest part of the window differs
+//! (a host came or left, the share was changed, the work started quickly), older samples are
+//! dropped: a mean over both would be wrong.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,39 +11,37 @@ use hostftl_core::{Task, TaskKind};
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 
-/// Over which time a rate is taken: long enough to be steady, short enough to follow a host that
-/// comes or goes.
+/// Window of the rate: long enough to be steady, short enough to follow the load of a host.
 const WINDOW: Duration = Duration::from_secs(20);
-/// The newest part of that: longer than what a checkpoint or a busy second takes.
+/// Newest part of the window: longer than a checkpoint or a busy second.
 const RECENT: Duration = Duration::from_secs(4);
-/// The name of the task that copies a device to the one that replaces it.
+/// Name of the task that copies a device to its replacement.
 pub(crate) const COPY: &str = "copy";
 
-/// Rates are different when one is less than so much of the other.
+/// Rates differ when one is less than this fraction of the other.
 const DIFFERENT: f64 = 0.5;
 
-/// A task. Lengths are in bytes, of what is live as it lies on the devices.
+/// A task. Lengths are in bytes of valid data as stored on the devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct TaskStatus {
     /// `rebuild`, `resilver`, `evacuate`, `scrub` or `copy`.
     pub task: String,
-    /// Whether an operator lets it rest.
+    /// Whether an operator has paused it.
     pub paused: bool,
-    /// Whether it stands still until something is trimmed, or a device is added.
+    /// Whether it is blocked until data is trimmed or a device is added.
     #[serde(default)]
     pub needs_space: bool,
     pub done_bytes: u64,
     pub remaining_bytes: u64,
-    /// Bytes a second, as measured; none before anything was.
+    /// Measured rate in bytes per second; `None` before the first measurement.
     pub bytes_per_second: Option<u64>,
-    /// At that rate; none while there is none.
+    /// Remaining time at that rate; `None` without a rate.
     pub eta_seconds: Option<u64>,
 }
 
-/// Returns the tasks that a volume can have, by name: only `copy` where devices neither come nor
-/// leave, and no `rebuild` or `resilver` where no loss is survived. `parameters` is the layer's
-/// text.
+/// Returns the names of the tasks that a volume can have: only `copy` if its members can't change,
+/// and no `rebuild` or `resilver` without redundancy. `parameters` is the layer's text.
 pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
     let Ok(layer) = LayerConfig::parse(parameters) else { return Vec::new() };
     let changes = layer.kind.registration().promises.changes();
@@ -56,19 +53,19 @@ pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
     kinds.chain([COPY]).collect()
 }
 
-/// See the module text.
+/// Rates of all tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Meters(BTreeMap<&'static str, Meter>);
 
-/// What a task had done and what was left at some time.
+/// Sample of a task: time, bytes done, bytes left.
 type Look = (Instant, u64, u64);
 
-/// The looks at a task, oldest first.
+/// Samples of a task, oldest first.
 #[derive(Debug, Default)]
 struct Meter(VecDeque<Look>);
 
 impl Meters {
-    /// The tasks as they are now.
+    /// Records samples of the current tasks.
     pub(crate) fn look(&mut self, tasks: &[Task], now: Instant) {
         self.0.retain(|name, _| tasks.iter().any(|task| task.kind.name() == *name));
         for task in tasks {
@@ -76,7 +73,7 @@ impl Meters {
         }
     }
 
-    /// The tasks in figures.
+    /// Returns the tasks with their rates.
     pub(crate) fn tell(&self, tasks: &[Task]) -> Vec<TaskStatus> {
         let tell = |task: &Task| {
             let rate = self.0.get(task.kind.name()).and_then(|meter| meter.rate(task));
@@ -102,14 +99,14 @@ impl Meter {
             self.0.clear();
         }
         self.0.push_back((now, task.done, task.left));
-        // One that is older than the window stays, so that all of the window is covered.
+        // One sample older than the window remains, so that the whole window is covered.
         while self.0.get(1).is_some_and(|(at, ..)| now - *at > WINDOW) {
             self.0.pop_front();
         }
         self.forget_other_rates(now);
     }
 
-    /// Leaves out what is older than the newest part when that has another rate.
+    /// Drops samples older than the newest part if their rate differs.
     fn forget_other_rates(&mut self, now: Instant) {
         let begins = self.0.iter().rposition(|(at, ..)| now - *at >= RECENT);
         let Some(begins) = begins.filter(|at| *at > 0) else { return };
@@ -129,8 +126,8 @@ impl Meter {
     }
 }
 
-/// Bytes a second from one look to another; 0 when both are one. What a host overwrites is less to
-/// be done as well.
+/// Returns the rate between two samples in bytes per second; 0 if they are the same. Data that a
+/// host overwrites reduces the remaining work and counts too.
 fn speed((begin, had, lacked): &Look, (end, has, lacks): &Look) -> f64 {
     let came = has.saturating_sub(*had).max(lacked.saturating_sub(*lacks));
     let seconds = (*end - *begin).as_secs_f64();
@@ -155,14 +152,14 @@ mod tests {
         meters.look(&[task(100, 900)], at(10));
         let told = &meters.tell(&[task(100, 900)])[0];
         assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(10), Some(90)));
-        // It goes ten times as fast for longer than the window.
+        // The rate is ten times as high for longer than the window.
         (1..=3).for_each(|it| meters.look(&[task(100 + it * 1000, 5000)], at(10 + it * 10)));
         let told = &meters.tell(&[task(3100, 5000)])[0];
         assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(100), Some(50)));
     }
 
-    /// Goes through a task of so many bytes: `rate` tells bytes a second at each second. Each look
-    /// is given what was told, and the second; the seconds that it took.
+    /// Simulates a task of `all` bytes: `rate` is the rate in bytes per second at each second.
+    /// `look` gets each second and the reported status. Returns the total seconds.
     fn run(all: u64, rate: impl Fn(f64) -> f64, mut look: impl FnMut(f64, &TaskStatus)) -> f64 {
         let (mut meters, begin) = (Meters::default(), Instant::now());
         let (mut done, mut seconds) = (0.0, 0.0);
@@ -175,8 +172,8 @@ mod tests {
         seconds
     }
 
-    /// The most that what was told after `from` seconds is wrong, as a part of what was left, until
-    /// that is so little that whole seconds are too rough.
+    /// Returns the largest relative error of the remaining time reported after `from` seconds,
+    /// until the rest is too small for whole seconds.
     fn error(all: u64, rate: impl Fn(f64) -> f64, from: f64) -> f64 {
         let mut told = Vec::new();
         let end = run(all, rate, |at, it| told.push((at, it.eta_seconds, it.done_bytes)));
@@ -190,13 +187,13 @@ mod tests {
     fn the_time_that_is_left_is_right_after_a_quick_start_and_a_change_of_the_share() {
         let steady = |_: f64| 1e6;
         assert!(error(100_000_000, steady, 0.0) < 0.05);
-        // A second at full speed, before the share of a busy host holds.
+        // One second at full speed, before the share for a busy host applies.
         let quick = |at: f64| if at < 1.0 { 2e7 } else { 1e6 };
         assert!(error(200_000_000, quick, 5.5) < 0.05);
-        // Checkpoints and a busy host: a second in eight nothing moves.
+        // Checkpoints and a busy host: no progress in one second of eight.
         let bumpy = |at: f64| if at % 8.0 >= 7.0 { 0.0 } else { 8e6 / 7.0 };
         assert!(error(100_000_000, bumpy, 0.0) < 0.2);
-        // The share changes in the middle: what is told follows within five seconds.
+        // The share changes in the middle: the estimate follows within five seconds.
         for factor in [0.2, 4.0] {
             let change = |at: f64| if at < 30.0 { 1e6 } else { 1e6 * factor };
             assert!(error(150_000_000, change, 35.0) < 0.05, "{factor}");

@@ -1,4 +1,4 @@
-//! What went through a volume, and what became of it on the way to the flash.
+//! Traffic of a volume, and its amplification on the way to the flash.
 
 use hostftl_core::{Cause, SECTOR};
 use hostftl_io::Snapshot;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::open::event_host::Quiet;
 
-/// What went through a volume since it was started.
+/// Traffic of a volume since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Traffic {
@@ -18,9 +18,9 @@ pub struct Traffic {
     pub host_trim_bytes: u64,
     pub flushes: u64,
     pub device_write_bytes: Sent,
-    /// Bytes sent to the devices over bytes that the host wrote; none before it wrote any.
+    /// Bytes sent to the devices per byte written by the host; `None` before the first write.
     pub waf_layer: Option<f64>,
-    /// From what the host wrote to what the flash got, step by step.
+    /// Steps from the host's writes to the flash.
     #[serde(default)]
     pub write_path: Vec<WafStep>,
     pub device_read_bytes: u64,
@@ -52,22 +52,22 @@ pub struct Sent {
     pub journal: u64,
 }
 
-/// One step of the way from the host to the flash.
+/// One step on the way from the host to the flash.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct WafStep {
     pub step: String,
-    /// None where nobody knows.
+    /// Bytes; `None` if unknown.
     pub bytes: Option<u64>,
-    /// For each byte that the host wrote; none before it wrote any.
+    /// Bytes per byte written by the host; `None` before the first write.
     pub per_host_byte: Option<f64>,
 }
 
-/// The last step of the way.
+/// Last step.
 const FLASH: &str = "flash";
 
 impl Traffic {
-    /// What the drives wrote to their flash; none when one of them does not count.
+    /// Sets the bytes that the drives wrote to their flash; `None` if a drive does not count them.
     pub(crate) fn set_flash(&mut self, bytes: Option<u64>) {
         let host = self.host_write_bytes;
         for step in self.write_path.iter_mut().filter(|step| step.step == FLASH) {
@@ -76,7 +76,7 @@ impl Traffic {
         }
     }
 
-    /// The figures of a driver, and what recovery told.
+    /// Returns the figures of a driver and of recovery.
     pub(crate) fn of(snapshot: &Snapshot, news: &Quiet) -> Self {
         let Snapshot { stats, counters, .. } = snapshot;
         let bytes = |sectors: u64| sectors * SECTOR as u64;
@@ -116,8 +116,8 @@ impl Traffic {
     }
 }
 
-/// From what the host wrote to what the flash got. The parts of what was sent add up to it; only
-/// the drive knows what it wrote to its flash ([`Traffic::set_flash`]).
+/// Returns the steps from the host's writes to the flash. The parts add up to the bytes sent. Only
+/// the drive knows its writes to flash ([`Traffic::set_flash`]).
 fn write_path(snapshot: &Snapshot) -> Vec<WafStep> {
     let Snapshot { stats, counters, gauges, .. } = snapshot;
     let bytes = |sectors: u64| Some(sectors * SECTOR as u64);

@@ -1,9 +1,9 @@
-//! The progress of the superblock of a complete copy, which decides which of two devices is the
+//! Progress of writing the superblock of a complete copy, which decides which of two devices is the
 //! member.
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// See the module text.
+/// State of the seating of a copy, shared between threads.
 #[derive(Debug, Default)]
 pub(crate) struct Seating(AtomicU8);
 
@@ -12,7 +12,7 @@ const BEGUN: u8 = 2;
 const DURABLE: u8 = 3;
 
 impl Seating {
-    /// Begins to write the superblock. Returns false when it was withdrawn.
+    /// Starts writing the superblock. Returns false when the copy was withdrawn.
     pub(crate) fn begin(&self) -> bool {
         self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()
     }
@@ -27,7 +27,7 @@ impl Seating {
         self.0.store(DURABLE, SeqCst);
     }
 
-    /// Whether the new device is the member.
+    /// Returns whether the new device is the member.
     pub(crate) fn is_done(&self) -> bool {
         self.0.load(SeqCst) == DURABLE
     }
