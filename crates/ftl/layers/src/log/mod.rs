@@ -1,19 +1,19 @@
-//! The log array: blocks are compressed, packed into rows over all devices, protected, and written
-//! once.
+//! Log-structured array: blocks are compressed, packed into rows over all devices, protected by
+//! parity, and written once.
 //!
-//! How a block moves: it is compressed into scratch, gets room in the open [`row`] of its stream,
-//! is copied there and published in the [`map`]. A row that is full, or that a flush needs, is
-//! sealed: it gets a number, a head that lists what it holds, and parity, and goes to all devices
-//! at once.
-//! Nothing written is ever updated in place, so there is no write hole. Collection moves what is
-//! live in a victim into a stream of its own, checked but not unpacked. The map is a tree of pages
-//! whose images are records of a third stream; a root points at its top, and recovery replays the
-//! heads of the rows since then.
+//! A block is compressed into scratch memory, gets space in the open [`row`] of its stream, is
+//! copied there and published in the [`map`]. A row is sealed when it is full or a flush needs it.
+//! It then gets a sequence number, a head that lists its records, and parity, and is written to all
+//! devices at once.
+//! Written data is never updated in place, so there is no write hole. Garbage collection moves the
+//! valid records of a victim into a stream of its own; they are verified but not decompressed. The
+//! map is a tree of pages, and their images are records of a third stream. A root points at the top
+//! of the tree, and recovery replays the heads of the rows since that root.
 //!
 //! Invariants
-//! - Rows are replayed in the order of their numbers; a row lists nothing of which a row with a
-//!   lower number has a newer version.
-//! - A segment is written again only when a root is durable that needs nothing of it.
+//! - Rows are replayed in the order of their sequence numbers. A row never lists a record that a
+//!   row with a lower number has a newer version of.
+//! - A segment is reused only when a durable root no longer needs its contents.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
 mod array;
@@ -88,7 +88,7 @@ use segments::Segments;
 use share::Share;
 use volume::Volume;
 
-/// The layer.
+/// Log layer.
 pub(crate) type Log = Shell<Engine>;
 
 #[derive(Debug)]
@@ -99,13 +99,13 @@ pub(crate) struct Engine {
 }
 
 impl Log {
-    /// What the layer needs over `devices`.
+    /// Returns the resources that the layer needs over `devices`, and its capacity.
     pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         Ok(layout.plan(&config.log, Buffers::needed(&layout)))
     }
 
-    /// The layer; `buffers` become its rows and scratch.
+    /// Returns the layer. `buffers` become its rows and scratch memory.
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -119,12 +119,12 @@ impl Log {
             missing: (members.missing - journal.device_set()) | layout.hole(),
             fresh: members.fresh - journal.device_set(),
             gone: members.gone | layout.hole(),
-            // What is in zones can't be gone on with: what comes is erased.
+            // A zoned device cannot resume at its old write pointers: a returning device is erased.
             returning: if layout.zoned { DeviceSet::EMPTY } else { members.returning },
             ..members
         }
         .states(DeviceSet::EMPTY);
-        // How many lost devices parity need not make up for, only the root knows.
+        // Only the root records the lost devices that parity need not make up for.
         let most = match mode {
             Mode::Format => config.tolerates(),
             Mode::Open => u32::from(layout.devices) - 1,

@@ -1,69 +1,68 @@
-//! How fast work in the background goes beside a host: at a share of the rate that it has when
-//! nothing holds it back.
+//! Rate of background work beside host I/O: a configured percentage of the unthrottled rate.
 //!
-//! Work is done in units, such as a row, several of which may be under way at once. A unit begins
-//! no sooner after the one before than a share of the rate of late allows. So the work never
+//! Work is done in units, such as a row, and several units may be in flight. The interval between
+//! two unit starts is the unthrottled time of a unit divided by the percentage. So the work never
 //! starves, however busy the host is.
 //!
-//! The rate is known from how long it took until so many units were over. Beside a host units say
-//! nothing of it: what holds them back, and a device that is slower for the host's sake, would make
-//! the share smaller and smaller. But a host may stay, and a device may become slower for good: so
-//! every now and then some units are a *probe*, which nothing holds back, for a four-hundredth of
-//! the time at most. A faster one counts as any other unit does, a slower one only little.
+//! The unthrottled rate is measured from the time of [`SPAN`] units. Units beside host I/O are not
+//! measured: they are throttled, and the devices are slower because of the host, so the rate would
+//! drop further and further. But host I/O may never pause, and a device may become slower for good.
+//! Some units are therefore a *probe* that is not throttled, for at most 1/400 of the time. A
+//! faster probe counts like any other measurement, a slower one only little.
 
 use hostftl_core::{Answer, Nanos, Refusal};
 
 use crate::log::layout::LANES;
 
-/// So long after its last request the host is gone, and the work goes as fast as it can.
+/// Idle time of the host, in nanoseconds, after which background work is no longer throttled.
 const QUIET: Nanos = 50_000_000;
-/// Units in whose time the rate is taken, when several are under way at once.
+/// Number of units over which the rate is measured when several are in flight.
 const SPAN: u32 = LANES as u32;
-/// Units that are not held back so that the rate is known: while the first of them are done it is
-/// not what it is later.
+/// Unthrottled units per probe. The first half is warm-up and is discarded.
 const PROBE: u32 = 2 * SPAN;
-/// How often that is done at most, in nanoseconds, and how many times as long as a probe takes.
+/// Minimum time between two probes in nanoseconds, and as a multiple of the duration of a probe.
 const PROBE_EVERY: Nanos = 1_000_000_000;
 const PROBE_REST: u64 = 400;
-/// So much of a difference counts when the rate is learned, and when a probe is slower.
+/// Divisor of a difference when the rate is updated, and when a probe is slower.
 const WEIGHT: u64 = 8;
 const SLOW_WEIGHT: u64 = 64;
 
 #[derive(Debug)]
 pub(super) struct Share {
     percent: u8,
-    /// When the host asked for something last.
+    /// Time of the last host request.
     asked: Option<Nanos>,
-    /// When a unit was begun last, or should have been, and how long after that the next may begin.
+    /// Start time of the last unit, or its due time if it was only a little late, and the interval
+    /// to the next start.
     begun: Nanos,
     wait: Nanos,
-    /// Units that may still begin at once, and since when they may.
+    /// Remaining units of the probe, and the time when the last probe started.
     free: u32,
     probed: Nanos,
-    /// The time of late for 4 KiB, in nanoseconds; none before a unit was timed.
+    /// Recent time per 4 KiB, in nanoseconds; `None` before the first measurement.
     usual: Option<u64>,
-    /// Units under way.
+    /// Units in flight.
     under_way: u32,
-    /// What is timed: since when, and the units that were over since, with 4 KiB each.
+    /// Start of the current measurement, and the units and 4 KiB pages completed since.
     since: Nanos,
     units: u32,
     pages: u64,
     timing: Timing,
 }
 
-/// What the units that are timed say of the rate.
+/// Meaning of the current measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timing {
-    /// All: there was no host.
+    /// No host I/O: the measurement counts.
     Alone,
-    /// Nothing: there was one.
+    /// Host I/O: the measurement counts only if there is none yet.
     Beside,
-    /// Some are not held back so that the rate is known: the first of these say nothing yet.
+    /// Probe beside host I/O; the `first` span is warm-up.
     Probe { first: bool },
 }
 
 impl Share {
-    /// So much of the best rate, in percent.
+    /// Returns a throttle at `percent` of the unthrottled rate.
     pub(super) fn new(percent: u8) -> Self {
         Share {
             percent,
@@ -81,7 +80,7 @@ impl Share {
         }
     }
 
-    /// Another share.
+    /// Changes the percentage.
     pub(super) fn change(&mut self, percent: u8) -> Result<Answer, Refusal> {
         if !(1..=100).contains(&percent) {
             return Err(Refusal::Because("a share is 1 to 100 percent"));
@@ -90,13 +89,14 @@ impl Share {
         Ok(if was == percent { Answer::WasSo } else { Answer::Begun })
     }
 
-    /// The host asks for something.
+    /// Notes a host request at time `now`.
     #[inline]
     pub(super) fn host_asks(&mut self, now: Nanos) {
         self.asked = Some(now);
     }
 
-    /// When the next unit may begin; none when that is now.
+    /// Returns the time when the next unit may start, or `None` if it may start now. Starts a probe
+    /// when one is due.
     pub(super) fn waits(&mut self, now: Nanos) -> Option<Nanos> {
         let (gone, next) = (self.asked? + QUIET, self.begun + self.wait);
         if now >= gone {
@@ -111,25 +111,25 @@ impl Share {
         (now < next && self.free == 0).then(|| gone.min(next))
     }
 
-    /// How long after a probe the next one comes.
+    /// Returns the minimum time between two probes.
     fn rests(&self) -> Nanos {
         let unit = self.wait / 100 * u64::from(self.percent);
         PROBE_EVERY.max(unit.saturating_mul(PROBE_REST * u64::from(PROBE)))
     }
 
-    /// A unit begins.
+    /// Notes the start of a unit.
     pub(super) fn begin(&mut self, now: Nanos) {
         if self.under_way == 0 {
             self.time_from(now, self.timing);
         }
-        // One that is a little late does not make the next ones late.
+        // A unit that is a little late does not delay the following ones.
         let due = self.begun + self.wait;
         self.begun = if (due..due + self.wait).contains(&now) { due } else { now };
         self.free = self.free.saturating_sub(1);
         self.under_way += 1;
     }
 
-    /// A unit of so many bytes is over; one of none says nothing of the rate.
+    /// Notes the completion of a unit of `bytes` bytes. A unit of 0 bytes is not measured.
     pub(super) fn over(&mut self, now: Nanos, bytes: u64) {
         assert!(self.under_way > 0, "a unit that is over was begun");
         self.under_way -= 1;
@@ -145,7 +145,8 @@ impl Share {
         self.wait = self.usual.unwrap_or(0) * pages * 100 / u64::from(self.percent);
     }
 
-    /// 4 KiB took so long. What the next units say.
+    /// Updates the rate with `took` nanoseconds per 4 KiB. Returns the meaning of the next
+    /// measurement.
     fn learn(&mut self, took: u64) -> Timing {
         let usual = self.usual.unwrap_or(took);
         match self.timing {
@@ -186,7 +187,7 @@ mod tests {
         unit(&mut share, 1000, 2000);
         assert_eq!(share.waits(2000), Some(5000));
         assert_eq!(share.waits(5000), None);
-        // The host makes the devices slow; the share is of what they can do alone.
+        // The host slows the devices down; the percentage is of their rate without it.
         unit(&mut share, 5000, 13_000);
         assert_eq!(share.waits(13_000), None, "it was slower than its share already");
         unit(&mut share, 13_000, 13_200);
@@ -210,8 +211,8 @@ mod tests {
         assert_eq!(share.waits(begun), Some(begun + 2000), "nothing was done in no time");
     }
 
-    /// Work for so long beside a host; each unit takes 16 µs, as many as are under way. How many
-    /// units were begun.
+    /// Works beside a host for `long` nanoseconds. Each unit takes 16 µs. Returns the number of
+    /// units started.
     fn work(share: &mut Share, from: Nanos, long: Nanos) -> u64 {
         let (mut ends, mut begun) = (VecDeque::new(), 0);
         for now in (from..from + long).step_by(500) {
@@ -232,14 +233,14 @@ mod tests {
     #[test]
     fn the_rate_is_known_still_when_the_host_has_been_there_for_long() {
         let mut share = Share::new(25);
-        // Sixteen in 16 µs are one in a microsecond, and a quarter of these is allowed.
+        // 16 units in 16 µs are one per microsecond, and a quarter of these is allowed.
         for second in 0..5 {
             let begun = work(&mut share, second * 1_000_000_000, 1_000_000_000);
             assert!((240_000..265_000).contains(&begun), "{begun} in second {second}");
         }
     }
 
-    /// The host makes units take four times as long: the share is of what the devices do alone.
+    /// The host makes units take four times as long; the percentage is of the rate without it.
     #[test]
     fn a_device_that_is_slower_beside_a_host_makes_the_share_no_smaller() {
         let mut share = Share::new(25);

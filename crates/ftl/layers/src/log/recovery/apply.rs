@@ -1,5 +1,5 @@
-//! Does once more what rows and records of the journal list: the map points where it did, and
-//! segments are as full as they were.
+//! Applies the entries of rows and journal records: updates the map and the valid counts of
+//! segments.
 
 use hostftl_format::log::{self, Entry, Kind, Place};
 
@@ -9,20 +9,20 @@ use crate::log::map::Where;
 use crate::log::ops::{Cx, give_up};
 use crate::log::recovery::found::Found;
 
-/// Entries of a row whose map pages are asked for at once.
+/// Entries of a row whose map pages are read ahead.
 const AHEAD: u32 = 64;
 
-/// What became of an entry.
+/// Result of applying an entry.
 pub(super) enum Applied {
-    /// It was applied, or there is nothing to do.
+    /// Applied, or nothing to do.
     Yes,
-    /// Its page is to come.
+    /// Its map page is still being read.
     Later,
-    /// It can't be.
+    /// It cannot be applied.
     Never(&'static str),
 }
 
-/// Asks for the map pages of the next entries of a row.
+/// Starts reading the map pages of the next entries of a row.
 pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
     let entries = from..found.head.entries.min(from + AHEAD);
     for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
@@ -42,7 +42,7 @@ pub(super) fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     apply_sound(entry, array, cx)
 }
 
-/// Applies an entry whose place is known to be one.
+/// Applies an entry whose place was validated.
 fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     let Entry { kind, block, place, crc } = entry;
     cx.touch(1);
@@ -74,7 +74,7 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     Applied::Yes
 }
 
-/// Points a block somewhere else.
+/// Points a block at another place.
 fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     if array.mapping.pages.map().place(block).is_nowhere() && place.is_nowhere() {
         return;
@@ -90,7 +90,7 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     }
 }
 
-/// Plays the next record if its turn comes before row `row`; `None` when it does not.
+/// Plays the next journal record if it is due before row `row`; `None` if it is not.
 pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
     match array.output.journal.play(row, &mut array.media, cx) {
         Turn::None => None,
@@ -102,7 +102,7 @@ pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<b
 
 fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> bool {
     let place = if entry.kind == Kind::Data { place } else { entry.place };
-    // What its row has too stays there.
+    // A block that its row contains as well stays in the row.
     let known = entry.kind == Kind::Data
         && entry.block < array.mapping.pages.map().len()
         && array.mapping.pages.pair(entry.block) == Some((entry.place, entry.crc));

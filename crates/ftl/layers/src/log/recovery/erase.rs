@@ -1,5 +1,5 @@
-//! Zones of devices that came in the place of others, or as more: whatever is in them, it is not of
-//! use, and a zone is written from its beginning. So they are erased before the volume is opened.
+//! Erases the zones of new devices. Their contents are useless, and a zone is written from its
+//! beginning, so they are erased before the volume is opened.
 
 use hostftl_core::Command;
 
@@ -8,11 +8,11 @@ use crate::log::layout::{At, ROOT_ZONES};
 use crate::log::ops::Cx;
 use crate::log::recovery::{Recovery, Step};
 
-/// Zones that are erased at once.
+/// Zones erased at once.
 const MOST: u32 = 8;
 
 impl Recovery {
-    /// Erases the zones of a device from number `from` on, if it came; then the next device's.
+    /// Erases the zones of a new device from zone `from` on, then those of the next new device.
     pub(super) fn erase_newcomer(
         &mut self,
         device: u8,
@@ -50,7 +50,7 @@ impl Recovery {
         self.go(Step::Erase(device, zone + 1))
     }
 
-    /// The zone at sector `lba` of a device is erased.
+    /// Notes that the zone at sector `lba` of a device is erased.
     pub(super) fn zone_erased(&self, (device, lba): (u8, u64), array: &mut Array) {
         match array.media.devices.layout().zone_of(lba) {
             None => array.mapping.checkpoint.roots_mut().was_reset(device, lba),
@@ -59,8 +59,7 @@ impl Recovery {
     }
 }
 
-/// The first zone of a device from number `from` on that holds something; those of roots come
-/// first.
+/// Returns the first written zone of a device from `from` on. Root zones come first.
 fn next_written(device: u8, from: u32, array: &mut Array) -> Option<u32> {
     if let Some(zone) = array.mapping.checkpoint.roots_mut().written(device, from) {
         return Some(zone);

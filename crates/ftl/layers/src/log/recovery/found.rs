@@ -1,4 +1,4 @@
-//! A row that replay has found, and where its chunks are.
+//! A row found by replay, and the placement of its chunks.
 
 use hostftl_core::{DeviceSet, MetaBuf};
 use hostftl_format::log::Head;
@@ -7,16 +7,16 @@ use crate::log::layout::{At, Layout};
 use crate::log::media::Media;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// See the module text. Chunks have the numbers of [`Layout::number_of`]; sets of them are bits.
+/// Row found by replay. Chunks are numbered by [`Layout::number_of`]; sets of chunks are bit masks.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Its head.
+    /// Head of the row.
     pub head: Head,
-    /// Where it begins.
+    /// Position of its first sector.
     pub at: At,
-    /// The buffer of the head, with the entries.
+    /// Buffer of the head, with its entries.
     pub buf: MetaBuf,
-    /// Whether its head is not on its device, and was made from the other chunks.
+    /// Whether the head was rebuilt from the other chunks.
     pub was_made: bool,
 }
 
@@ -56,9 +56,9 @@ impl Found {
         (sent < end).then_some((sent.max(first), end))
     }
 
-    /// Returns whether a chunk may come into its zone: that is open, or can be opened. A device
-    /// that was lost for a while, and no root came to say so, may have others open: then it lacks
-    /// its chunk.
+    /// Returns whether a chunk can be written to its zone: the zone is open, or can be opened. A
+    /// device that was lost for a while, without a root that records this, may have other zones
+    /// open. Its chunk is then recorded as missing.
     pub(super) fn may_open_for(&self, chunk: u32, media: &mut Media) -> bool {
         let (segment, device) = (self.at.segment, self.device_of(chunk, media));
         let zones = media.devices.zones();
@@ -74,14 +74,15 @@ impl Found {
         ((1 << self.head.chunks) - 1) | parities(layout)
     }
 
-    /// Returns whether any of these chunks is not in its zone and could still come there.
+    /// Returns whether any of these chunks is not completely in its zone and can still be written
+    /// there.
     fn lacks_any(&self, chunks: u32, media: &Media) -> bool {
         numbers(chunks).any(|chunk| self.lacking(chunk, media).is_some())
     }
 
-    /// Returns whether so many of these chunks are not in their zones that the row was never
-    /// promised: no flush covers one that could still come, and of others a row may lack as many
-    /// as parity makes up for.
+    /// Returns whether too many of these chunks are absent for the row to have been acknowledged.
+    /// No flush covers a chunk that can still be written, and a row may lack at most as many other
+    /// chunks as parity makes up for.
     pub(super) fn never_came(&self, chunks: u32, media: &Media) -> bool {
         let layout = media.layout();
         let mut absent = 0;
@@ -95,12 +96,12 @@ impl Found {
     }
 }
 
-/// Returns the set of the parities.
+/// Returns the set of the parity chunks.
 pub(super) fn parities(layout: &Layout) -> u32 {
     layout.parities().fold(0, |set, it| set | 1 << layout.number_of(it))
 }
 
-/// Returns the numbers in a set.
+/// Returns the chunk numbers in a set.
 pub(super) fn numbers(set: u32) -> impl Iterator<Item = u32> {
     let mut left = set;
     core::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Roots, read by who does not serve the volume: where they lie, and what a device has for sure
-//! that was done without and is back, as its newest root says.
+//! Reads roots without opening the volume: their places, and the last row that a stale device has
+//! for certain according to its newest root.
 
 use hostftl_core::{DeviceInfo, DeviceSet, MetaBuf};
 use hostftl_format::log::{self, Root};
@@ -9,13 +9,13 @@ use crate::log::layout::Layout;
 use crate::plan::PlanError;
 use crate::roots::RootPlaces;
 
-/// The number of the last row that a device has with all before, by the newest root on it: none
-/// when the device was lost then already.
+/// Returns the number of the last row that a device has with all earlier rows, according to the
+/// newest root on it: 0 if the device was already lost then.
 pub(crate) fn has_up_to(root: &Root, device: u8) -> u64 {
     if DeviceSet::from_bits(root.lost).contains(device) { 0 } else { root.durable }
 }
 
-/// See [`RootPlaces`].
+/// Returns the places of the roots on the devices, see [`RootPlaces`].
 pub(crate) fn roots_at(
     config: &LayerConfig,
     infos: &[DeviceInfo],
@@ -29,7 +29,7 @@ pub(crate) fn roots_at(
     Ok(RootPlaces { devices, at, pages, counts })
 }
 
-/// See [`crate::roots::LastOn`].
+/// Returns the number of the last row that `device` has, see [`crate::roots::LastOn`].
 pub(crate) fn last_on(
     config: &LayerConfig,
     infos: &[DeviceInfo],

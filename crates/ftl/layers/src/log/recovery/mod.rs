@@ -1,14 +1,15 @@
-//! Recovery: from what the devices hold to a layer that serves.
+//! Recovery: from the contents of the devices to a layer that serves.
 //!
-//! 1. Flush, so that what is read is durable; of zoned devices, then, how far zones are written.
-//! 2. The root with the greatest number; a root like it that claims the next life. Zones of devices
-//!    that came are erased.
-//! 3. The directory and the counts that it points at.
-//! 4. The rows since then (see [`replay`]), with the map pages that they change, and between them
-//!    the records of the journal (see [`crate::log::journal`]).
-//! 5. Zones that nothing needs are erased, and what only the journal has goes into rows.
-//! 6. The first record of the new life, if there is a journal.
-//! 7. A checkpoint, after which nothing of the last life is replayed any more.
+//! 1. Flush the devices, so that data that is read is durable. Zoned devices then report their
+//!    write pointers.
+//! 2. Read the root with the greatest number, and write a copy of it that claims the next life.
+//!    Zones of new devices are erased.
+//! 3. Read the directory and the counts that the root points at.
+//! 4. Replay the rows since the root (see [`replay`]) with the map pages that they change, and
+//!    between them the records of the journal (see [`crate::log::journal`]).
+//! 5. Erase unneeded zones, and copy blocks that only the journal has into rows.
+//! 6. Write the first record of the new life, if there is a journal.
+//! 7. Write a checkpoint, after which rows of the last life are no longer replayed.
 
 mod apply;
 mod erase;
@@ -38,21 +39,21 @@ use crate::log::recovery::root_zones::{Search, is_blank};
 use crate::log::recovery::under_way::UnderWay;
 use crate::log::row::Phase;
 
-/// Pages of a report.
+/// Pages of a zone report.
 const REPORT_PAGES: usize = 16;
 
-/// What is being done; the number is how far it has come.
+/// Current step; the number is its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Start,
     Flush,
-    /// The zones of a device, from this one on.
+    /// The zones of a device are reported, from this zone on.
     Report(u8, u32),
     Roots(u32),
     Claim,
-    /// The zones of a device that came, from this one on, are erased.
+    /// The zones of a new device are erased, from this zone on.
     Erase(u8, u32),
-    /// They are erased: what follows is behind a flush of the device.
+    /// They are erased, and the device is flushed before the next step.
     Erased(u8),
     Tops(u32),
     Replay,
@@ -68,11 +69,11 @@ pub(super) struct Recovery {
     step: Step,
     sent: UnderWay,
     root_buf: Option<MetaBuf>,
-    /// Whether any device has a sound root in each slot.
+    /// Whether any device has a valid root in each slot.
     slots: [bool; 2],
-    /// The greatest number of a root on each device.
+    /// Greatest number of a root on each device.
     newest: [u64; 16],
-    /// How far reading the roots of a zone has come.
+    /// Progress of the search for the newest root in root zones.
     search: Search,
     report: Option<MetaBuf>,
     best: Option<(Root, MetaBuf)>,
@@ -80,12 +81,12 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// Whether the volume is new.
+    /// Returns whether the volume is formatted or opened.
     fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The rows since the root.
+    /// Returns the replay of the rows since the root.
     pub(super) fn replay(&mut self) -> &mut Replay {
         &mut self.replay
     }
@@ -167,7 +168,7 @@ impl Recovery {
         self.go(Step::Flush)
     }
 
-    /// Reads both copies of both slots of each device, one after the other.
+    /// Reads both copies of both root slots of each device, one after the other.
     fn read_root(&mut self, index: u32, array: &mut Array, cx: &mut Cx) -> bool {
         if !self.sent.is_empty() {
             return false;
@@ -180,7 +181,7 @@ impl Recovery {
         self.go(Step::Roots(index + 1))
     }
 
-    /// Reads a root at a sector of a device.
+    /// Reads the root at a sector of a device.
     pub(super) fn ask_root(
         &mut self,
         index: u32,
@@ -195,7 +196,7 @@ impl Recovery {
         self.sent.send(index as u16, command, &mut array.media.devices, cx);
     }
 
-    /// Where the root lies that is read as number `index`.
+    /// Returns the sector of the root that is read as number `index`.
     fn root_place(&self, index: u32, array: &mut Array) -> u64 {
         array.layout().root_at((index % 2).into(), index / 2 % 2)
     }
@@ -221,7 +222,7 @@ impl Recovery {
         if let Some(root) = root.filter(|root| root.number > *newest) {
             array.media.devices.has(device, has_up_to(&root, device));
         }
-        // Whoever is back tells what it has, and nothing of the volume.
+        // A returning device reveals only its own last row; its root may be stale.
         let root = root.filter(|_| !array.media.devices.is_returning(device));
         self.slots[usize::from(index % 2)] |= root.is_some();
         *newest = root.map_or(0, |root| root.number).max(*newest);
@@ -243,7 +244,7 @@ impl Recovery {
             (true, best) => {
                 best.as_ref().is_some_and(|(root, _)| self.is_newest(root.number, array))
             }
-            // A slot always has a root, and a cut damages one copy: the newest may be lost.
+            // A slot always has a root, and a power loss damages one copy: the newest may be lost.
             (false, _) => self.slots == [true; 2],
         };
         let Some((root, buf)) = best.filter(|_| whole) else {
@@ -264,7 +265,7 @@ impl Recovery {
             return false;
         }
         for at in 0..array.layout().tree.tops() {
-            // The directory may have been shorter.
+            // The directory of the root may be shorter than that of the layout.
             let pair = match at.checked_sub(array.layout().tree.directories) {
                 Some(count) => Some(root.directories + count),
                 None => (at < root.directories).then_some(at),
@@ -294,8 +295,8 @@ impl Recovery {
         self.go(Step::Claim)
     }
 
-    /// Says which devices are older copies, when the volume can't do without them; those that are
-    /// `known` to be lost are none.
+    /// Reports stale devices and fails the volume, which cannot work without them. Devices that are
+    /// `known` to be lost are not reported.
     fn refuse_stale(&mut self, stale: DeviceSet, known: DeviceSet, array: &mut Array, cx: &mut Cx) {
         for device in stale - (array.media.devices.inactive() | known) {
             let has_root = self.newest[usize::from(device)] > 0;
@@ -311,8 +312,9 @@ impl Recovery {
         give_up(why, cx);
     }
 
-    /// Devices that have not seen root `number`, which was on all of them. Each life has such a
-    /// root before the volume is ready: the claim, of which the first root of the life tells.
+    /// Returns the devices without root `number`, which was written to all devices. Each life
+    /// writes such a root before the volume is ready: its claim, which the first root of the life
+    /// refers to.
     fn stale_devices(&mut self, number: u64, array: &mut Array) -> DeviceSet {
         if planted(Bug::OlderBelieved) {
             return DeviceSet::EMPTY;
@@ -351,7 +353,7 @@ impl Recovery {
         self.go(Step::Tops(at + 1))
     }
 
-    /// A command of recovery is over.
+    /// Handles the completion of a recovery command.
     pub(super) fn done(
         &mut self,
         index: u16,
@@ -377,7 +379,7 @@ impl Recovery {
                 self.take_report(device, into, result, array, cx);
             }
             (Step::Erase(..), Command::Reset { device, lba, .. }) => {
-                // One that fails takes its device along.
+                // A failed erase fails its device.
                 if result.is_ok() {
                     self.zone_erased((device, lba), array);
                 }
@@ -395,14 +397,14 @@ impl Recovery {
         }
     }
 
-    /// All rows are replayed: the new life begins with a checkpoint.
+    /// Begins the new life after all rows are replayed. It starts with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
         array.output.durability.go_on_behind(last);
         assert!(array.output.rows.iter().all(|row| row.phase() == Phase::Idle));
         self.clean(array)
     }
 
-    /// Finds out what nothing needs; of a zoned device that has to be erased.
+    /// Finds the free segments, and those of zoned devices that must be erased first.
     pub(super) fn clean(&mut self, array: &mut Array) -> bool {
         let (zones, zoned) = (array.media.devices.zones(), array.layout().zoned);
         let dirty = |at| zoned && (zones.is_dirty(at) || !zones.failed(at).is_empty());
@@ -431,7 +433,7 @@ impl Recovery {
             return false;
         }
         if !array.layout().lengths.are_equal() {
-            // What the root says may have too few free segments, life after life.
+            // The members that the root records may leave too few free segments in every life.
             array.background.collection.choose_members(&mut array.media, cx);
         }
         if array.output.journal.begin_restoring() {
@@ -440,7 +442,7 @@ impl Recovery {
         self.go(Step::Journal)
     }
 
-    /// Puts what only the journal has into rows.
+    /// Copies blocks that only the journal has into rows.
     fn restore_all(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(moved) = self.pump_restore(array, cx) {
             return moved | array.output.pump(&mut array.media, cx);
@@ -448,7 +450,7 @@ impl Recovery {
         self.go(Step::Journal)
     }
 
-    /// Begins the records of the new life, then its first root.
+    /// Writes the first journal record of the new life before its first root.
     fn begin_records(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Array { media, output, .. } = array;
         if let Some(moved) = output.journal.first_record(media, output.volume, cx) {
@@ -468,7 +470,7 @@ impl Recovery {
             return false;
         }
         if array.mapping.checkpoint.root().number == 1 {
-            // Both slots have a root from the beginning.
+            // A new volume writes a root to both slots.
             array.begin_images();
             return true;
         }
@@ -476,7 +478,7 @@ impl Recovery {
         array.output.journal.open();
         let segments = &array.media.segments;
         if array.media.devices.join(|segment| !segments.is_left(segment)) {
-            // What came is believed when a root says what it lacks.
+            // A new device is trusted only after a root records its missing chunks.
             array.mapping.checkpoint.hurry();
         }
         cx.become_ready(replayed, dropped);

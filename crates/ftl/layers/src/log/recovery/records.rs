@@ -1,6 +1,6 @@
-//! Records of the journal, played between the rows, and what no row has put into new rows.
+//! Plays journal records between the rows, and copies blocks that no row has into new rows.
 //!
-//! Invariant: when that is over, the map points nowhere into the journal.
+//! Invariant: afterwards the map has no pointer into the journal.
 
 use hostftl_format::log::{Entry, Kind, Place};
 
@@ -11,7 +11,7 @@ use crate::log::output::Output;
 use crate::log::recovery::Recovery;
 
 impl Recovery {
-    /// Puts the next block that only the journal has into a row; `None` when there is none.
+    /// Copies the next block that only the journal has into a row; `None` if there is none.
     pub(crate) fn pump_restore(&mut self, array: &mut Array, cx: &mut Cx) -> Option<bool> {
         match array.output.journal.restore(&mut array.media, cx) {
             Turn::None => None,
@@ -21,8 +21,8 @@ impl Recovery {
         }
     }
 
-    /// Gives an entry's block a row, if the journal has its newest version. False when none takes
-    /// it now.
+    /// Copies an entry's block into a row if the journal has its newest version. Returns false if
+    /// no row has space now.
     fn restore_entry(
         &mut self,
         entry: Entry,

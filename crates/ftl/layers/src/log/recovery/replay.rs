@@ -1,8 +1,8 @@
-//! Replay: the rows since the root, in the order of their numbers, up to the first that is missing
-//! or not whole.
+//! Replay of the rows since the root, in the order of their numbers, up to the first missing or
+//! incomplete row.
 //!
-//! Each stream is a chain: a row says how long it is, and in which segment the stream goes on. A
-//! row that a later head knows to be durable is taken as it is; the others are verified first (see
+//! Each stream is a chain: a row records its length and the next segment of its stream. A row that
+//! a later head marks durable is applied without verification; other rows are verified first (see
 //! [`super::verify`]).
 
 use alloc::collections::VecDeque;
@@ -26,14 +26,14 @@ use crate::log::redundancy::metadata::Wanted;
 use crate::log::row::streams::MAP;
 use crate::log::stripe::Stripe;
 
-/// What a step of replay did.
+/// Result of a replay step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It moved on.
+    /// Progress was made.
     Moved,
-    /// It waits.
+    /// A command is in flight.
     Waits,
-    /// All rows up to this one are applied, and no more are whole.
+    /// All rows up to this number are applied, and no later row is complete.
     Over(u64),
 }
 
@@ -43,18 +43,19 @@ impl Progress {
     }
 }
 
-/// The rows of one stream.
+/// Rows of one stream.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Where the next row may be, and on which devices its segment lies; `None` at the end.
+    /// Position of the next row, and the devices of its segment; `None` at the end.
     at: Option<(At, Stripe)>,
-    /// The segment where the stream went on, if it left that one before its end.
+    /// Next segment of the stream, if it left the current one before its end.
     ahead: Option<(u32, Stripe)>,
     next: Option<Found>,
 }
 
 impl Chain {
-    /// There is no row where the next one may be: the stream ended, or had left the segment.
+    /// Continues in the next segment, or ends the chain, because there is no row at the expected
+    /// position.
     fn end(&mut self) {
         let ahead = self.ahead.take();
         self.at = ahead.map(|(segment, stripe)| (At { segment, slot: 0, sector: 0 }, stripe));
@@ -68,16 +69,16 @@ pub(crate) struct Replay {
     chains: [Chain; STREAMS],
     bufs: Vec<MetaBuf>,
     epoch: u32,
-    /// The first row to replay, and the one that is looked for.
+    /// First row to replay, and the next row to find.
     from: u64,
     expected: u64,
-    /// All rows up to this one are known to be durable.
+    /// All rows up to this number are known to be durable.
     durable: u64,
-    /// Rows that are found and not applied.
+    /// Rows that are found but not applied.
     queue: VecDeque<Found>,
-    /// The first entry of the first of them that is not applied.
+    /// First entry of the first queued row that is not applied.
     entry: u32,
-    /// Whether no more rows are looked for.
+    /// Whether the search for rows has ended.
     found_all: bool,
     verify: Verify,
     sent: UnderWay,
@@ -108,7 +109,7 @@ impl Replay {
         }
     }
 
-    /// Begins where `root` says.
+    /// Starts at the positions that `root` records.
     pub(crate) fn begin(&mut self, root: &Root) {
         self.epoch = root.epoch;
         self.from = root.replay_from;
@@ -124,7 +125,7 @@ impl Replay {
         }
     }
 
-    /// The head of the next row of a stream, if that is what `buf`, read at `lba`, has.
+    /// Returns the head of the next row of a stream, if `buf`, read at `lba`, contains it.
     pub(crate) fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let (at, stripe) = self.chains[usize::from(stream)].at?;
@@ -133,14 +134,14 @@ impl Replay {
         (next && u16::from(head.stream) == stream).then_some(head)
     }
 
-    /// Rows that were applied, and rows that were found but not whole.
+    /// Returns the number of applied rows, and of rows that were found but dropped as incomplete.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.applied, self.dropped)
     }
 }
 
 impl Replay {
-    /// The next step.
+    /// Performs the next step.
     pub(crate) fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
         if !self.sent.is_empty() || !array.media.salvage.is_idle() {
             return Progress::Waits;
@@ -160,7 +161,7 @@ impl Replay {
         Progress::when(self.take_first(array, cx))
     }
 
-    /// No row is left: only the journal may have anything.
+    /// Finishes after the last row, when only journal records may remain.
     fn end_of_log(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
         if let Some(moved) = play_journal(u64::MAX, array, cx) {
             return Progress::when(moved);
@@ -189,7 +190,7 @@ impl Replay {
         }
     }
 
-    /// A command of replay is over.
+    /// Handles the completion of a replay command.
     pub(crate) fn done(
         &mut self,
         index: u16,
@@ -222,7 +223,7 @@ impl Replay {
                 self.chains[stream].at = None;
                 continue;
             }
-            // What can't be read there is made from the other members.
+            // Unreadable heads of this segment are rebuilt from its other members.
             array.media.devices.membership_mut().claim_rows(at.segment, stripe.members());
             let buf = self.bufs.pop().expect("a buffer for each chain");
             let pages = array.layout().head_pages(at.sector == 0);
@@ -236,12 +237,12 @@ impl Replay {
         moved
     }
 
-    /// A head was made from the other chunks, or could not be.
+    /// Handles a head that was rebuilt from the other chunks, or could not be.
     pub(crate) fn head_made(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
         self.head_read(stream, buf, true, array);
     }
 
-    /// A head was read from its device, or `was_made` from the others, or could not be.
+    /// Handles a head that was read from its device, or `was_made` from the other chunks.
     fn head_read(&mut self, stream: u16, buf: MetaBuf, was_made: bool, array: &mut Array) {
         let (at, _) = self.chains[stream as usize].at.expect("the chain goes on");
         let lba = array.layout().lba(at);
@@ -262,7 +263,8 @@ impl Replay {
         }
     }
 
-    /// The device has answered: is that the head, or what it should have been?
+    /// Handles a head read from its device. If it is not valid and there is parity, it is rebuilt,
+    /// since the device may be the cause.
     fn head_came(
         &mut self,
         stream: u16,
@@ -296,7 +298,7 @@ impl Replay {
         self.head_read(stream, buf, false, array);
     }
 
-    /// Takes the row that is next in order, from whichever chain has it.
+    /// Takes the next row in order from the chain that has it.
     fn take_next(&mut self, array: &mut Array) -> bool {
         if self.queue.front().is_some_and(|it| it.head.seq <= self.durable) {
             return false; // These are applied first: their buffers are needed.
@@ -335,14 +337,15 @@ impl Replay {
         true
     }
 
-    /// Applies the first row that is known to be durable.
+    /// Applies the first queued row if it is known to be durable.
     fn apply_durable(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let durable = self.durable;
         let ready = self.queue.front().is_some_and(|it| it.head.seq <= durable);
         ready && self.apply_first(array, cx)
     }
 
-    /// Does once more what the first row in the queue lists, as far as the pages are here.
+    /// Applies the entries of the first queued row, up to the first whose map page is not in
+    /// memory.
     fn apply_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (seq, from) = (self.queue.front().expect("a row to apply").head.seq, self.entry);
         if from == 0
@@ -372,7 +375,7 @@ impl Replay {
         true
     }
 
-    /// The first row in the queue is not whole: the log ends before it.
+    /// Ends the log before the first queued row, which is incomplete.
     fn end_here(&mut self) -> bool {
         let first = self.queue.front().expect("a row that is not whole").head.seq;
         self.dropped += self.queue.len() as u64;

@@ -1,4 +1,4 @@
-//! What zoned devices tell of their zones when a volume is opened.
+//! Reads the zone reports of zoned devices when a volume is opened.
 
 use hostftl_core::{About, Command, DeviceError, MetaBuf, Verdict};
 use hostftl_format::report::{self, SEGMENT_BYTES};
@@ -11,7 +11,7 @@ use crate::log::ops::{Cx, give_up, works};
 use crate::log::recovery::{Recovery, Step};
 
 impl Recovery {
-    /// Asks a device for its zones from number `from` on.
+    /// Requests a report of a device's zones from number `from` on.
     pub(crate) fn ask_report(
         &mut self,
         device: u8,
@@ -37,7 +37,7 @@ impl Recovery {
         true
     }
 
-    /// A device has told.
+    /// Handles the zone report of a device.
     pub(crate) fn take_report(
         &mut self,
         device: u8,
@@ -73,7 +73,7 @@ impl Recovery {
         cx.wake();
     }
 
-    /// All devices have told: a new volume forgets what was there.
+    /// Continues when all devices have reported: a new volume erases old contents.
     fn all_told(&mut self, array: &mut Array) -> bool {
         let lost = array.media.devices.inactive();
         array.media.devices.zones_mut().find_open(lost);

@@ -1,4 +1,4 @@
-//! Finds the newest root of a zoned volume: each zone of roots is read from its end.
+//! Finds the newest root of a zoned volume: each root zone is read backwards from its end.
 
 use hostftl_core::{BLOCK, Command, DeviceSet, MetaBuf};
 
@@ -8,27 +8,27 @@ use crate::log::layout::ROOT_ZONES;
 use crate::log::ops::Cx;
 use crate::log::recovery::{Recovery, Step};
 
-/// How far reading the roots has come.
+/// Progress of the search.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// The next copy in the zone that is read, and one; `None` before it is begun.
+    /// One more than the next copy to read in the zone; `None` before the zone is started.
     next: Option<u32>,
-    /// Whether the copy behind it is damaged.
+    /// Whether the copy after it is damaged.
     damaged_behind: bool,
-    /// Devices with a damaged root behind the newest sound one of a zone.
+    /// Devices with a damaged root after the newest valid one of a zone.
     doubtful: DeviceSet,
-    /// Devices of a new volume whose zones are erased.
+    /// Devices of a new volume whose root zones are erased.
     erased: u8,
 }
 
 impl Search {
-    /// Nothing was read.
+    /// Search that has not started.
     pub(super) const NEW: Search =
         Search { next: None, damaged_behind: false, doubtful: DeviceSet::EMPTY, erased: 0 };
 }
 
 impl Recovery {
-    /// Erases the next zone of roots of a new volume; false when there is none.
+    /// Erases the root zones of the next device of a new volume. Returns false if there is none.
     pub(crate) fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (devices, sectors) = (array.layout().devices, u64::from(array.layout().column));
         if self.mode() != Mode::Format || self.search.erased == devices || cx.room() < 8 {
@@ -50,7 +50,7 @@ impl Recovery {
         true
     }
 
-    /// Reads the roots of each zone from its end until one is sound; `index` counts zones.
+    /// Reads the roots of each zone backwards until one is valid; `index` counts zones.
     pub(crate) fn read_root_back(&mut self, index: u32, array: &mut Array, cx: &mut Cx) -> bool {
         if !self.sent.is_empty() {
             return false;
@@ -72,7 +72,8 @@ impl Recovery {
         true
     }
 
-    /// A root was read: the newest of its zone, and `newer` than all before it of its device.
+    /// Notes a valid root, the newest of its zone. If it is `newer` than all others of its device,
+    /// new roots are appended to this zone.
     pub(crate) fn root_found(&mut self, index: u32, newer: bool, array: &mut Array) {
         self.search.next = Some(0);
         if newer {
@@ -81,19 +82,19 @@ impl Recovery {
         }
     }
 
-    /// A copy was read that is no root; a blank one was left out.
+    /// Notes a copy that is not a valid root; a `blank` one was never written.
     pub(crate) fn no_root(&mut self, index: u32, blank: bool) {
         let device = (index / ROOT_ZONES) as u8;
         let search = &mut self.search;
         let second = search.next.expect("a copy was read") % 2 == 1;
-        // A root of which one copy was never written was not durable.
+        // A root with a copy that was never written was not durable.
         let both = !second && !blank && search.damaged_behind;
         search.doubtful |= DeviceSet::of_if(both, device);
         search.damaged_behind = second && !blank;
     }
 
-    /// Whether the newest root that is sound is the newest that was made, as far as a device knows
-    /// on which it is.
+    /// Returns whether the newest valid root is the newest that was written, according to a device
+    /// that has it.
     pub(crate) fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
         let doubtful = self.search.doubtful;
         let newest = self.newest;
@@ -102,7 +103,7 @@ impl Recovery {
     }
 }
 
-/// Whether all of a buffer is zeros.
+/// Returns whether a buffer is all zeros.
 pub(super) fn is_blank(buf: &MetaBuf) -> bool {
     buf.pages().iter().all(|page| page.0 == [0; BLOCK])
 }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
     use crate::log::layout::Layout;
 
-    /// Reads both copies of a root, the second first; whether each is blank, if it is no root.
+    /// Reads both copies of an invalid root, the second first; the arguments mark blank copies.
     fn doubts(second: bool, first: bool) -> DeviceSet {
         let mut it = Recovery::new(&Layout::example(1), [0; 16], Mode::Open);
         for (copy, blank) in [(1, second), (0, first)] {

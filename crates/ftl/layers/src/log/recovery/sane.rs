@@ -1,5 +1,6 @@
-//! What roots, heads and records may say. A sound checksum proves nothing of a disk that somebody
-//! else wrote: what can't be is taken for damage, before anything is reckoned with it.
+//! Plausibility checks of roots, heads and records. A valid checksum proves nothing about a disk
+//! that was written by other software: impossible values are treated as damage before they are used
+//! in calculations.
 
 use hostftl_format::log::journal::Record;
 use hostftl_format::log::{Begin, Head, Place, Root};
@@ -9,13 +10,13 @@ use hostftl_core::{BLOCK, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::Stripe;
 
-/// No count of anything ever gets there: a billion a second take a century.
+/// Bound of every counter, which a billion increments per second reach after a century.
 const MOST: u64 = 1 << 62;
-/// As many lives as there may ever be; some are left for those to come.
+/// Bound of the number of lives; the rest is left for future lives.
 const MOST_LIVES: u32 = u32::MAX - (1 << 16);
 
 impl Layout {
-    /// Whether a root may say this.
+    /// Returns whether the values of a root are possible.
     pub fn admits_root(&self, root: &Root) -> bool {
         let Root { number, replay_from, durable, everywhere, journal, .. } = *root;
         let counts = [number, replay_from, durable, everywhere, journal];
@@ -41,13 +42,14 @@ impl Layout {
             && root.streams.iter().flatten().all(begins)
     }
 
-    /// Whether a segment may lie on these devices.
+    /// Returns whether a segment can have these members.
     pub fn admits_members(&self, members: DeviceSet) -> bool {
         let all = DeviceSet::first_n(self.devices.into());
         members.is_within(all) && members.len() > u32::from(self.parity)
     }
 
-    /// Whether the head of a row at `at`, in a segment on these devices, may say this.
+    /// Returns whether the values of the head of a row at `at` are possible, in a segment with this
+    /// stripe.
     pub fn admits_head(&self, head: &Head, at: At, stripe: Stripe) -> bool {
         let Head { first_sectors, last_sectors, .. } = *head;
         let chunks = u32::from(head.chunks);
@@ -65,13 +67,14 @@ impl Layout {
             && first_sectors <= self.chunk - at.sector
     }
 
-    /// Whether a record of the journal may say this.
+    /// Returns whether the values of a journal record are possible.
     pub fn admits_record(&self, record: &Record) -> bool {
         let counts = [record.number, record.oldest, record.before];
         counts.iter().all(|count| *count < MOST) && record.number > 0
     }
 
-    /// Whether a record of a block or of an image may lie there: within one chunk of one segment.
+    /// Returns whether a record of a block or image can be at this place: within one chunk of one
+    /// segment.
     pub fn admits_place(&self, place: Place) -> bool {
         let begin = self.first() * SECTOR as u64;
         let Some(byte) = place.byte().checked_sub(begin) else { return false };
@@ -85,8 +88,8 @@ impl Layout {
             && end <= chunk * SECTOR as u64
     }
 
-    /// Whether all that a map page points at may lie there. Map pages come while requests wait, so
-    /// that nothing is divided where it can be done without.
+    /// Returns whether all places in a map page are possible. Map pages are loaded while requests
+    /// wait, so divisions are avoided where possible.
     pub fn admits_places(&self, mut places: impl Iterator<Item = Place>) -> bool {
         let begin = self.first() * SECTOR as u64;
         let length = u64::from(self.segments) * u64::from(self.column) * SECTOR as u64;
@@ -108,7 +111,7 @@ impl Layout {
         })
     }
 
-    /// Whether the image of a page may lie there.
+    /// Returns whether the image of a page can be at this place.
     pub fn admits_image(&self, place: Place) -> bool {
         let aligned = place.byte().is_multiple_of(SECTOR as u64);
         self.admits_place(place) && place.len() as usize == BLOCK && aligned

@@ -1,4 +1,4 @@
-//! Commands of recovery under way.
+//! Recovery commands in flight.
 
 use hostftl_core::Command;
 
@@ -9,17 +9,17 @@ use crate::log::ops::{Cx, Op};
 pub(super) struct UnderWay(u32);
 
 impl UnderWay {
-    /// Whether there are none.
+    /// Returns whether no command is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.0 == 0
     }
 
-    /// How many.
+    /// Returns the number of commands in flight.
     pub(super) fn count(&self) -> u32 {
         self.0
     }
 
-    /// Sends one; `index` comes back with it.
+    /// Sends a command; `index` is returned with its completion.
     pub(super) fn send(
         &mut self,
         index: u16,
@@ -31,7 +31,7 @@ impl UnderWay {
         devices.submit(Op::Recover { index }, command, cx);
     }
 
-    /// Sends one to a device that came and does not belong yet.
+    /// Sends a command to a new device that is not a member yet.
     pub(super) fn send_to_newcomer(
         &mut self,
         device: u8,
@@ -43,13 +43,13 @@ impl UnderWay {
         devices.submit_to_newcomer(device, Op::Recover { index: 0 }, command, cx);
     }
 
-    /// Sends one to the journal's device.
+    /// Sends a command to the journal device.
     pub(super) fn send_to_journal(&mut self, command: Command, devices: &mut Devices, cx: &mut Cx) {
         self.0 += 1;
         devices.submit_to_journal(Op::Recover { index: 0 }, command, cx);
     }
 
-    /// One is over.
+    /// Notes the completion of a command.
     pub(super) fn end(&mut self) {
         assert!(self.0 > 0, "a command that comes back was sent");
         self.0 -= 1;

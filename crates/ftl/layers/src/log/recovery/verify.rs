@@ -1,11 +1,11 @@
-//! Verifying a row that nobody knows to be durable: heads may have reached the devices before what
-//! they list.
+//! Verification of a row that is not known to be durable: its head may have reached the devices
+//! before the data that it lists.
 //!
-//! Every record is checked. A chunk that can't be read, or has a record that is wrong, is made from
-//! the others, and so is the first one when its head had to be; when that does not help in any way,
-//! the row is not whole, and was never promised. A whole row is given back what it lacks: parity
-//! may not have reached its device either. In a zone that is what is missing behind the pointer,
-//! and nothing else can be.
+//! Every record is checked. A chunk that is unreadable or has a wrong record is rebuilt from the
+//! others, and so is the first chunk if its head had to be rebuilt. If no rebuild succeeds, the row
+//! is incomplete and was never acknowledged. The missing chunks of a complete row are written,
+//! since parity may not have reached its device either. In a zone only the part after the write
+//! pointer can be missing, and only that can be written.
 
 use hostftl_core::{
     ArrayVec, Cause, Command, DeviceError, Factors, Gather, MAX_PIECES, Piece, SECTOR, Tally,
@@ -24,43 +24,43 @@ use crate::log::recovery::found::{Found, numbers, parities};
 use crate::log::recovery::under_way::UnderWay;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// How far it has come.
+/// Progress of the verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
     Begin,
     /// Chunks are being read.
     Reading,
-    /// A chunk is made from the others.
+    /// A chunk is rebuilt from the others.
     Folding(Rebuild),
-    /// This entry is next.
+    /// This entry is checked next.
     Entry(u32),
-    /// What the row lacks is written.
+    /// Missing chunks are written.
     Writing,
     Over,
 }
 
-/// The row that is being verified lies in the buffers of row 0. Sets are of the bits of the numbers
-/// of chunks.
+/// Verification of one row, which is in the buffers of row 0. Sets of chunks are bit masks of chunk
+/// numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Verify {
     step: Step,
-    /// Chunks that could not be read, or hold something wrong.
+    /// Chunks that are unreadable or have wrong contents.
     bad: u32,
-    /// How those of data were made from the others.
+    /// Successful rebuilds of data chunks.
     made: [Option<Rebuild>; 2],
-    /// What is to be written yet.
+    /// Chunks that remain to be written.
     lacks: u32,
 }
 
 impl Verify {
-    /// Whether the row is whole.
+    /// Returns whether the row is complete.
     pub(super) fn is_over(&self) -> bool {
         self.step == Step::Over
     }
 
-    /// The next step, and whether anything moved; nothing of recovery is under way. `None` when the
-    /// row is not whole.
+    /// Performs the next step while no recovery command is in flight. Returns whether progress was
+    /// made, or `None` if the row is incomplete.
     pub(super) fn pump(
         &mut self,
         found: &Found,
@@ -79,7 +79,7 @@ impl Verify {
         Some(true)
     }
 
-    /// Reads all chunks of the row, and its parities.
+    /// Reads all chunks of the row, including parity.
     fn read_row(
         &mut self,
         found: &Found,
@@ -111,24 +111,24 @@ impl Verify {
         Some(())
     }
 
-    /// Chunks of data that are bad, and how many of those can be made.
+    /// Returns the set of bad data chunks, and the number of chunks that can be rebuilt.
     fn bad_data(&self, layout: &Layout) -> (u32, u32) {
         let parities = parities(layout);
         (self.bad & !parities, (parities & !self.bad).count_ones())
     }
 
-    /// All that can be read is there.
+    /// Continues when all readable chunks are in memory.
     fn row_came(&mut self, found: &Found, media: &mut Media, cx: &mut Cx) -> Option<bool> {
         let unread = self.bad_data(media.layout()).0;
-        // What lies on the device in its place would go into the next parity, which would not agree
-        // with the others then.
+        // The contents of that chunk on its device would be included in the new parity, which then
+        // would not match the other chunks.
         self.bad |= u32::from(found.was_made);
         match self.bad_data(media.layout()) {
             (data, can_be_made) if data.count_ones() <= can_be_made => {
                 self.make_next(found, media)?
             }
             _ if found.never_came(self.bad, media) => return None,
-            // A head that is torn where parity lacks was never promised: no device has failed.
+            // A torn head whose parity is missing was never acknowledged: no device has failed.
             _ if unread == 0 => return None,
             _ => {
                 let device = found.device_of(unread.trailing_zeros(), media);
@@ -139,8 +139,8 @@ impl Verify {
         Some(true)
     }
 
-    /// Makes the next bad chunk of data from the others; when none is left, records are checked.
-    /// `None` when nothing makes it.
+    /// Rebuilds the next bad data chunk from the others; if none is left, checks the records.
+    /// Returns `None` if no rebuild is possible.
     fn make_next(&mut self, found: &Found, media: &mut Media) -> Option<()> {
         let data = self.bad_data(media.layout()).0;
         let is_made = |chunk: u32| self.how(chunk).is_some();
@@ -158,13 +158,13 @@ impl Verify {
         Some(())
     }
 
-    /// How a chunk of data was made, if it was.
+    /// Returns the rebuild of a data chunk, if it was rebuilt.
     fn how(&self, chunk: u32) -> Option<Rebuild> {
         let is_it = |it: &Rebuild| it.wanted() == Chunk::Data(chunk as u8);
         self.made.into_iter().flatten().find(is_it)
     }
 
-    /// Folds the next chunks into the one that is wanted, a few at a time.
+    /// Folds the next chunks into the rebuilt one, at most `MAX_PIECES` at a time.
     fn fold_others(
         &mut self,
         mut rebuild: Rebuild,
@@ -239,14 +239,14 @@ impl Verify {
         Some(())
     }
 
-    /// Begins to write what the row lacks: chunks that were made from the others, and parity.
+    /// Starts writing the missing chunks of the row: rebuilt chunks and parity.
     fn restore(&mut self, found: &Found, sent: &mut UnderWay, media: &mut Media, cx: &mut Cx) {
         let (zoned, parity) = (media.layout().zoned, media.layout().parity);
         let made =
             numbers(self.bad_data(media.layout()).0).filter(|chunk| self.how(*chunk).is_some());
         let made = made.fold(0, |set, chunk| set | 1 << chunk);
-        // Whether parity arrived costs as much to find out as to make it anew; but the only one
-        // with which a chunk was made is as it should be.
+        // Checking whether parity arrived costs as much as writing it again. But single parity that
+        // was used for a rebuild is known to be valid.
         let anew = if parity == 1 && made != 0 { 0 } else { parities(media.layout()) };
         let done = parity == 0 || planted(Bug::ParityNotRestored);
         self.lacks = if done { 0 } else { made | anew };
@@ -260,7 +260,7 @@ impl Verify {
         self.write_next(found, sent, media, cx);
     }
 
-    /// Writes the next chunk that the row lacks; a parity is made first.
+    /// Writes the next missing chunk; a parity chunk is computed first.
     fn write_next(&mut self, found: &Found, sent: &mut UnderWay, media: &mut Media, cx: &mut Cx) {
         let Some(number) = numbers(self.lacks).next() else {
             self.step = Step::Over;
@@ -299,7 +299,8 @@ impl Verify {
         sent.send(chunk as u16, command, &mut media.devices, cx);
     }
 
-    /// Takes back a command of verifying. Returns whether the row is whole, as far as is known.
+    /// Handles the completion of a verification command. Returns whether the row is complete so
+    /// far.
     pub(super) fn done(
         &mut self,
         index: u16,
@@ -336,7 +337,7 @@ impl Verify {
         true
     }
 
-    /// Writes back the chunk that was folded last, if that is what it was made for.
+    /// Writes the chunk that was folded last if it is missing on its device.
     pub(super) fn write_made(
         &mut self,
         index: u16,
@@ -350,8 +351,8 @@ impl Verify {
         }
     }
 
-    /// A record of a chunk has this checksum. When that is wrong the chunk is made from the others,
-    /// in a way that was not tried yet. `None` when there is none.
+    /// Checks the checksum of a record. If it is wrong, the chunk is rebuilt from the others in a
+    /// way that was not tried yet. Returns `None` if there is no such way.
     fn entry_checked(
         &mut self,
         chunk: u32,
