@@ -1,5 +1,5 @@
-//! A volume's process has in use what was stated when the volume was made, once all was touched.
-//! Each layer has a process of its own: this test begins itself again.
+//! Compares the memory of a volume's process, once all of it was touched, with the planned amount.
+//! The test starts itself again, so that each layer has its own process.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,10 @@ use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, create, open};
 
-/// Says which layer this process is to measure.
+/// Variable with the layer that this process measures.
 const LAYER: &str = "HOSTFTL_TEST_MEMORY_OF";
 const MIB: u64 = 1 << 20;
-/// Requests of 4 KiB, which touch what only small writes use.
+/// Number of requests of 4 KiB, which touch memory that only small writes use.
 const SMALL: u64 = 20_000;
 
 struct Client {
@@ -36,7 +36,7 @@ impl Client {
         self.random >> 11
     }
 
-    /// Writes bytes that can't be compressed, with `depth` such requests under way.
+    /// Writes incompressible data, with `depth` such requests in flight.
     fn write(&mut self, depth: usize, offset: u64, bytes: u64) {
         while self.waiting >= depth {
             self.wait();
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// Every entry of the map, every buffer.
+    /// Touches every entry of the map and every buffer.
     fn touch_all(&mut self) {
         let all = self.port.export().bytes;
         for offset in (0..all / MIB).map(|index| index * MIB) {
@@ -81,8 +81,8 @@ impl Client {
     }
 }
 
-/// A volume of `layer` in a folder: large enough that a map left out would be seen, where maps are
-/// large.
+/// Returns a volume of `layer` in a folder. It is large enough that a missing map would be
+/// detected, where maps are large.
 fn spec(layer: LayerKind, folder: &Path) -> CreateSpec {
     let name = |file: &str| folder.join(file).to_str().expect("a name").to_owned();
     let size = if layer == LayerKind::Hard { 3072 * MIB } else { 512 * MIB };
@@ -111,7 +111,7 @@ fn spec(layer: LayerKind, folder: &Path) -> CreateSpec {
 }
 
 fn measure(layer: LayerKind) {
-    // Of memory where there is such a folder, which is no memory of this process.
+    // Use a memory file system if there is one: it does not count as memory of this process.
     let shm = Path::new("/dev/shm");
     let place = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
     let folder = tempfile::tempdir_in(place).expect("a folder");
@@ -126,13 +126,13 @@ fn measure(layer: LayerKind) {
     running.stop().expect("it stops");
     println!("{layer}: {} KiB in use of {memory:?}", used >> 10);
     assert_eq!(stated.planned_bytes, memory.planned_bytes, "status says what create said");
-    // There is no client over a socket.
+    // There are no clients on sockets.
     let wanted = memory.planned_bytes - memory.clients_bytes;
     let (off, most) = (used.abs_diff(wanted), (wanted / 10).max(16 * MIB));
     assert!(off <= most, "{layer}: {} KiB off what was stated: {memory:?}", off >> 10);
 }
 
-/// Measures a layer in a process of its own.
+/// Measures a layer in its own process.
 fn measure_apart(layer: LayerKind) {
     let mut again = Command::new(std::env::current_exe().expect("this test"));
     again.args(["--exact", "what_is_in_use_is_what_was_stated", "--nocapture"]);

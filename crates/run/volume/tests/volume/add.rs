@@ -1,4 +1,4 @@
-//! Volumes that get more devices.
+//! Adding devices to a volume.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ pub(crate) fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
 }
 
-/// Serves it: writes the blocks of `write`, waits until so many devices may be lost, and reads
-/// those of `read`.
+/// Serves the volume: writes the blocks of `write`, waits until `lose` devices may fail, and reads
+/// the blocks of `read`.
 pub(crate) fn serve(
     place: &Place,
     write: core::ops::Range<u64>,
@@ -75,7 +75,7 @@ fn a_full_volume_grows_by_what_the_rehearsal_said_and_holds_that() {
     let after = blocks(&place);
     assert_eq!((before * 4096, after * 4096), done.exported);
     assert!(after > before * 7 / 5, "{before} to {after}: a third data device of the same size");
-    // What is new is written to the end, and what was there stays.
+    // The new capacity is writable up to its end, and old data is unchanged.
     serve(&place, before..after, 0..after, 1);
     assert!(is_sound(&place));
     fs::remove_file(place.path("d1")).unwrap();
@@ -118,8 +118,8 @@ fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
     let whole = made("log:parity=yes", 3);
     add(&spec(&whole, &["n"])).unwrap();
     let size = blocks(&whole);
-    // The file names the new device as pending, it is cleared, and both of its superblocks are
-    // written; then the others say nothing of it yet, or one of them does, or all of them.
+    // Cuts after the new device was listed as pending, cleared, and given both superblocks: no
+    // other superblock lists it then, or one does, or all do.
     let cut = |steps| {
         let place = made("log:parity=yes", 3);
         serve(&place, 0..100, 0..100, 1);
@@ -196,7 +196,7 @@ fn a_spare_takes_the_place_of_a_lost_device_by_itself() {
     let now = status(&place.path("v.toml")).unwrap();
     assert_eq!((now.devices[1].health.as_str(), now.degraded), ("removed", false));
     assert_eq!((role(3).as_str(), blocks(&place)), ("", size));
-    // It is a member like any other: another may be lost.
+    // The former spare is an ordinary member: the loss of another one is tolerated.
     fs::remove_file(place.path("d0")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let running = open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default());

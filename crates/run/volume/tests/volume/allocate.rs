@@ -1,4 +1,4 @@
-//! Files that `create` makes have their room from the beginning, unless they are to be sparse.
+//! Allocation of the files of `create`, which are sparse only on request.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +9,7 @@ use hostftl_volume::{CreateSpec, create};
 use crate::common::{MIB, Place};
 use crate::trouble::Small;
 
-/// What a file takes, in bytes.
+/// Returns the allocated bytes of a file.
 fn taken(spec: &CreateSpec) -> u64 {
     std::fs::metadata(&spec.devices[0]).unwrap().blocks() * 512
 }

@@ -16,13 +16,13 @@ use crate::common::{Client, MIB, Place};
 struct Loop(String);
 
 impl Loop {
-    /// `None`, and a line that says so, when it can't be had.
+    /// Creates a file with a loop device; `None`, and a message, when that is not possible.
     fn over(path: &Path) -> Option<Self> {
         fs::File::create(path).unwrap().set_len(64 * MIB).unwrap();
         Loop::at(path)
     }
 
-    /// One more over a file that is there.
+    /// Creates another loop device over an existing file.
     fn at(path: &Path) -> Option<Self> {
         let mut setup = Command::new("losetup");
         let output = setup.args(["--find", "--show"]).arg(path).stderr(Stdio::null()).output();
@@ -33,7 +33,7 @@ impl Loop {
         Some(Loop(String::from_utf8(output.stdout).unwrap().trim().into()))
     }
 
-    /// Lets it say whether it turns; `None`, and a line that says so, when it will not.
+    /// Sets its rotational flag; `None`, and a message, when that is not possible.
     fn turns(&self, turns: bool) -> Option<()> {
         let name = Path::new(&self.0).file_name().unwrap();
         let queue = PathBuf::from("/sys/block").join(name).join("queue");
@@ -115,7 +115,7 @@ fn a_block_device_is_a_device_like_any_other() {
 
 const MUCH: u64 = 40 * MIB;
 
-/// Fills much of a volume on `device`, lets `look` look, and trims it again while it is recorded.
+/// Fills most of a volume on `device`, calls `look`, and trims it again, with a recording.
 fn fill_and_trim(place: &Place, device: &str, look: impl FnOnce()) -> Status {
     let spec = CreateSpec { devices: vec![device.into()], size: None, ..place.spec(Hard) };
     create(&spec).unwrap();

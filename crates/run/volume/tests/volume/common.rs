@@ -1,4 +1,4 @@
-//! Volumes on sparse files in a folder that goes away, and a client with one job at a time.
+//! Volumes on sparse files in a temporary folder, and a client with one job at a time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,9 +21,8 @@ impl Place {
         Place { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
     }
 
-    /// With `v.toml` over so many files of `megabytes`, `d0` and so on.
-    /// Gives the volume file the content `text`, with these devices as pending: as after a cut
-    /// before the last step of a change of the devices.
+    /// Gives the volume file the content `text`, with these devices as pending: as after a power
+    /// cut before the last step of a change of the devices.
     pub(crate) fn cut_off(&self, text: &str, pending: &[&str]) {
         let names: Vec<String> = pending.iter().map(|name| self.name(name)).collect();
         fs::write(self.path("v.toml"), format!("pending = {names:?}\n{text}")).unwrap();
@@ -52,8 +51,8 @@ impl Place {
         self.path(name).to_str().unwrap().into()
     }
 
-    /// What makes `v.toml` over the file `d0`, which does not exist yet; it stands for a modelled
-    /// drive or a zoned device where the layer needs one.
+    /// Returns the parameters of `v.toml` over the file `d0`, which does not exist yet. It is a
+    /// drive model or a zoned device where the layer needs one.
     pub(crate) fn spec(&self, layer: LayerKind) -> CreateSpec {
         let model = if layer.needs_hint() { "drive:mlc-32g:capacity=64m@" } else { "" };
         CreateSpec {
@@ -72,10 +71,10 @@ impl Place {
     }
 }
 
-/// How long anything may take that happens in the background.
+/// Longest wait for background work.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Waits until something is so of a volume that is served.
+/// Waits until a condition on a served volume holds.
 pub(crate) fn until(running: &Running, is: impl Fn(&Running) -> bool) {
     let begun = Instant::now();
     while !is(running) {
@@ -84,7 +83,7 @@ pub(crate) fn until(running: &Running, is: impl Fn(&Running) -> bool) {
     }
 }
 
-/// Layers over one device of any kind.
+/// Returns the layers over one device of any kind.
 pub(crate) fn layers() -> impl Iterator<Item = LayerKind> {
     LayerKind::of_blocks().chain([LayerKind::Pblk, LayerKind::Rrpc])
 }

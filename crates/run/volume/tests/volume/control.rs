@@ -1,5 +1,5 @@
-//! The control socket: a request that was reported as not done is never done, and a slow client
-//! holds up no other.
+//! Control socket: a request that was reported as refused is never carried out, and a slow client
+//! does not delay others.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use crate::sole::socket_of;
 
 const SET: &str = r#"{"wish":{"set":{"key":"gc","value":"greedy"}}}"#;
 
-/// Sends a request; what the server said of it first, and the connection.
+/// Sends a request; returns the first line of the server and the connection.
 fn request(socket: &Path, deadline_ns: u64) -> (String, BufReader<UnixStream>) {
     let stream = UnixStream::connect(socket).unwrap();
     let text = format!("{{\"deadline_ns\":{deadline_ns},\"question\":{SET}}}\n");
@@ -61,11 +61,11 @@ fn clients_that_are_slow_hold_up_no_other() {
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let socket = socket_of(&running.status().uuid);
-    // More than the server keeps; each has said a part of something.
+    // More clients than the server keeps; each has sent part of a message.
     let slow: Vec<_> = (0..100)
         .map(|_| {
             let stream = UnixStream::connect(&socket).unwrap();
-            // The oldest is turned out as soon as there are too many.
+            // The oldest is disconnected as soon as there are too many.
             (&stream).write_all(b" ").ok();
             stream
         })
@@ -82,7 +82,7 @@ fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let socket = socket_of(&running.status().uuid);
-    // A server that stands still: connections come into its queue, and nothing else happens.
+    // A server that is stopped: connections enter its queue and are never accepted.
     fs::remove_file(&socket).unwrap();
     let still = UnixListener::bind(&socket).unwrap();
     let wish = Wish::Set { key: "gc".into(), value: "greedy".into() };
@@ -150,7 +150,7 @@ fn the_outcome_is_unknown_when_the_server_ends_after_it_took_a_request() {
     let error = std::thread::scope(|scope| {
         let client = scope.spawn(|| operate(&path, &Wish::Scrub).unwrap_err());
         let mut said = String::new();
-        // The client asks for the status first, to know whether this is the volume that it means.
+        // The client queries the status first, to identify the volume.
         let mut status = BufReader::new(listener.accept().unwrap().0);
         status.read_line(&mut said).unwrap();
         let report = serde_json::json!({ "status": running.status(), "events": [] });

@@ -1,4 +1,4 @@
-//! A device in the place of one that nothing but a copy can replace.
+//! Replacing a device that only a copy can replace.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -91,7 +91,7 @@ fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
     fill(&place);
     let before = fs::read_to_string(place.path("v.toml")).unwrap();
     put(&place, "1", "n1").unwrap();
-    // All superblocks say so, and the volume file does not yet.
+    // All superblocks list the new device, and the volume file does not yet.
     place.cut_off(&before, &["n1"]);
     let done = put(&place, "1", "n1").unwrap();
     assert_eq!(done.notes, ["a change that was cut off is finished"]);
@@ -105,7 +105,7 @@ fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
     fill(&place);
     let message = put(&place, "0", "d0").unwrap_err().to_string();
     assert!(message.contains("--force would destroy it"), "{message}");
-    // Not even when the newer one is away.
+    // Refused even when the newer device is absent.
     fs::rename(place.path("n0"), place.path("away")).unwrap();
     let message = put(&place, "0", "d0").unwrap_err().to_string();
     assert!(message.contains("n0: can't open it"), "{message}");
@@ -116,7 +116,7 @@ fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
     is_whole(&place);
 }
 
-/// Both superblocks of a device.
+/// Returns both superblocks of a device.
 fn superblocks(place: &Place, name: &str) -> [Vec<u8>; 2] {
     let bytes = fs::read(place.path(name)).unwrap();
     [bytes[..4096].into(), bytes[bytes.len() - 4096..].into()]
@@ -136,7 +136,7 @@ fn a_copy_that_was_cut_off_at_its_end_is_finished_by_the_next_start() {
         let others = (files > 1).then(|| superblocks(&place, "d1"));
         let before = fs::read_to_string(place.path("v.toml")).unwrap();
         put(&place, "0", "n0").unwrap();
-        // The cut came when the new device said that it is the member, and nothing else did.
+        // Cut after the new device had its superblocks and before any other one was updated.
         place.cut_off(&before, &["n0"]);
         others.into_iter().for_each(|pages| set_superblocks(&place, "d1", &pages));
         fill(&place);

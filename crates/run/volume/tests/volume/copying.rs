@@ -1,4 +1,4 @@
-//! A served device that still answers is copied to the one that replaces it, and stays a member
+//! Copy of a working device to its replacement while the volume is served; it remains a member
 //! until the copy is complete.
 
 use std::env;
@@ -63,7 +63,7 @@ fn is_sound(place: &Place) -> bool {
     check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
 }
 
-/// A served volume whose device 1 is being copied to `n`, and the copy waits.
+/// Returns a served volume whose device 1 is being copied to `n`, with the copy paused.
 fn held(layer: &str, files: usize) -> (Place, Running, Port) {
     let place = Place::with_volume(layer, files, 48);
     let (running, port) = serve(&place);
@@ -74,7 +74,7 @@ fn held(layer: &str, files: usize) -> (Place, Running, Port) {
     (place, running, port)
 }
 
-/// The volume's devices are as before the copy, and no trace of it is left.
+/// Checks that the devices are unchanged, and that no trace of the copy remains.
 fn is_as_before(place: &Place, running: &Running) {
     let now = running.status();
     assert!(now.devices.iter().all(|it| it.health == "online"), "{now:?}");
@@ -99,7 +99,7 @@ fn no_redundancy_is_lost_while_a_device_is_copied() {
         task.remaining_bytes > 0 && now.notes.iter().any(|it| it.contains("is being copied to"))
     );
     assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [place.name("n")]);
-    // Chunks that were not copied yet, and chunks that were, change; another device fails.
+    // Overwrite copied and uncopied chunks, while another device fails.
     write(&client, 1);
     File::options().write(true).open(place.path("d0")).unwrap().set_len(0).unwrap();
     verify(&client, 1);
@@ -117,7 +117,7 @@ fn no_redundancy_is_lost_while_a_device_is_copied() {
     running.stop().unwrap();
 }
 
-/// Copies a device under writes, then does without each other one and without the old one.
+/// Copies a device under writes, then reads without each of the others and without the old one.
 fn is_complete(layer: &str, files: usize) {
     let place = Place::with_volume(layer, files, 48);
     let (running, port) = serve(&place);
@@ -274,7 +274,7 @@ fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
     File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     let why = put(&place, "1", &place.name("small")).unwrap_err().to_string();
     assert!(why.contains("and the volume needs"), "{why}");
-    // The copy has begun when the new device fails.
+    // The new device fails after the copy started.
     put(&place, "1", &place.name("n")).unwrap();
     until(&running, |it| it.status().tasks.iter().any(|it| it.done_bytes > 0));
     set_copies(&place.name("n"), Copies::Fail);
@@ -287,7 +287,7 @@ fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
     assert!(is_sound(&place));
 }
 
-/// Where the others have not all that a device has, it is not left out.
+/// A device is not excluded when the others lack some of its data.
 #[test]
 fn a_device_that_can_not_be_read_and_is_needed_stays() {
     let (place, running, port) = held("log:parity=yes:compress=none", 4);
@@ -324,7 +324,7 @@ fn a_device_that_can_not_be_read_is_rebuilt_where_the_others_allow_it() {
     assert!(is_sound(&place));
 }
 
-/// Names the volume file for the process that is killed during a copy.
+/// Variable with the volume file for the process that is killed during a copy.
 const CHILD: &str = "HOSTFTL_TEST_KILLED_COPY";
 
 #[test]

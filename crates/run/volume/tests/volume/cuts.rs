@@ -1,5 +1,5 @@
-//! Changes of the devices that are cut off after each of their durable writes, or refused because
-//! the volume file can't be written.
+//! Changes of the devices that are interrupted after each of their durable writes, or refused
+//! because the volume file can't be written.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,8 @@ use hostftl_volume::{
     online, open_with, operate, operate_here, replace,
 };
 
-/// Names the folder, the verb, whether the volume is served, and the steps before the cut.
+/// Variable with the volume file, the command, whether the volume is served, and the steps before
+/// the cut.
 const CHILD: &str = "HOSTFTL_TEST_CUT";
 const BLOCKS: u64 = 200;
 
@@ -98,7 +99,7 @@ fn the_process_that_is_cut_off() {
     exit(0);
 }
 
-/// Cuts a verb off after so many steps. Returns whether it ended before.
+/// Interrupts a command after `steps` steps. Returns whether it ended before.
 pub(crate) fn cut_off(place: &Place, verb: &str, is_served: bool, steps: u64) -> bool {
     let path = place.path("v.toml");
     let told = format!("{}|{verb}|{is_served}|{steps}", path.display());
@@ -137,7 +138,7 @@ fn survives(verb: &str, is_served: bool, steps: u64) -> bool {
     is_over
 }
 
-/// Cuts each verb off after each step, or after each of every `stride` steps.
+/// Interrupts each command after each step, or after every `stride`-th step.
 fn all_survive(is_served: bool, stride: u64) {
     for (at, verb) in VERBS.into_iter().enumerate() {
         if verb == "copy" && is_served {
@@ -177,7 +178,7 @@ fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
         let path = place.path("v.toml");
         let before = fs::read(&path).unwrap();
         let running = is_served.then(|| serve(&path, false));
-        // The file is written here first.
+        // The draft of the volume file has this name.
         let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
         fs::create_dir(&draft).unwrap();
         let told = act(&path, verb, is_served).unwrap_err();

@@ -1,4 +1,4 @@
-//! Events: derived from states, one for each device and cause, and kept over restarts.
+//! Events: derived from states, one for each device and cause, and preserved over restarts.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -30,7 +30,7 @@ fn noise(seed: u64) -> Vec<u8> {
     (0..65536).map(next).collect()
 }
 
-/// A volume over four devices with parity and data, closed.
+/// Returns a stopped volume over four devices with parity and data.
 fn filled() -> Place {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     let (running, client) = start(&place.path("v.toml"));
@@ -40,7 +40,7 @@ fn filled() -> Place {
     place
 }
 
-/// Damages one byte in each of many chunks of a device, but for its superblocks and roots.
+/// Damages one byte in each of many chunks of a device, without its superblocks and roots.
 fn damage(path: &Path, device: &str) {
     let file = File::options().read(true).write(true).open(path.with_file_name(device)).unwrap();
     for at in (8 * MIB..40 * MIB).step_by(40_000) {
@@ -58,7 +58,7 @@ fn kinds<'a>(events: &'a [Event], kind: &str) -> Vec<&'a Event> {
 fn a_device_that_recovery_drops_is_an_event_like_any_loss() {
     let place = filled();
     let path = place.path("v.toml");
-    // The superblocks stay, and all roots go.
+    // Destroys all roots and no superblocks.
     let device = File::options().write(true).open(place.path("d2")).unwrap();
     let from = data_window(48 * MIB / SECTOR as u64).0 * SECTOR as u64;
     device.write_all_at(&vec![0; 4 * MIB as usize], from).unwrap();
@@ -98,7 +98,7 @@ fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
     assert!(count > 1 && repairs[0].first_unix_ms <= repairs[0].unix_ms, "{repairs:?}");
     assert!(ends[0].text.contains("stripes repaired"), "{ends:?}");
     assert_eq!(repair_notes(&running.status()), 1, "{:?}", running.status().notes);
-    // A crash right now would lose nothing: the file has it.
+    // A crash now would lose no event: the file has it.
     let begun = Instant::now();
     let is_kept = || {
         let text = fs::read_to_string(place.path("v.toml.events")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Devices that are there and fail: what is claimed of the volume, and what is refused.
+//! Devices that are present and fail: the reported state of the volume, and refused requests.
 
 use std::fs::OpenOptions as File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 31 + at / 5) as u8).collect()
 }
 
-/// A served volume whose device 2 has lost its contents, and which knows nothing of that.
+/// Returns a served volume whose device 2 has lost its content without notice.
 fn truncated(layer: &str) -> (Place, Running, Port) {
     let place = Place::with_volume(layer, 4, 48);
     let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
@@ -82,11 +82,11 @@ fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
     (first..last).step_by(4096).for_each(|at| device.write_all_at(&[7; 4096], at).unwrap());
     read_all(&port);
     until(&running, |it| it.status().devices[2].health == "failing");
-    // What a killed server would find at its next start.
+    // State that the next start after a kill would find.
     until(&running, |_| place.path("v.toml.scrub").exists());
     let kept = std::fs::read_to_string(place.path("v.toml.scrub")).unwrap();
     running.stop().unwrap();
-    // The scrub of the start waits, so that the state before it can be seen.
+    // Pause the scrub of the start, so that the state before it can be checked.
     let paused = kept.replace("\"paused\":false", "\"paused\":true");
     std::fs::write(place.path("v.toml.scrub"), paused).unwrap();
 
@@ -111,7 +111,7 @@ fn a_device_that_fails_too_often_is_given_up_for_a_spare() {
     until(&running, |it| it.status().devices[2].health == "faulted");
     let status = running.status();
     assert!(status.degraded && status.events["device-faulted"] == 1, "{status:?}");
-    // What it held is made again on the other three.
+    // Its data is rebuilt on the other three devices.
     until(&running, |it| may_lose(it) == 1);
     operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
     read_all(&port);

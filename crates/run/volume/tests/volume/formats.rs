@@ -1,4 +1,4 @@
-//! A format that this build does not know is refused before anything is written.
+//! An unsupported format is refused before any write.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,8 @@ fn change(path: &Path, change: impl Fn(&mut Superblock)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Everything that opens a volume says this, and leaves the devices as they are.
+/// Checks that everything that opens a volume refuses with this text, and leaves the devices
+/// unchanged.
 fn all_refuse(place: &Place, names: &[&str], says: &[&str]) {
     let bytes = || names.iter().map(|name| fs::read(place.path(name)).unwrap()).collect::<Vec<_>>();
     let (before, path) = (bytes(), place.path("v.toml"));

@@ -1,4 +1,4 @@
-//! More devices for a volume that is served, beside its client.
+//! Adding devices to a served volume with a client.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -47,7 +47,7 @@ fn check(place: &Place) {
     assert_eq!(check_with(&place.path("v.toml"), options).unwrap().verdict, Verdict::Sound);
 }
 
-/// Says at its end that it is over.
+/// Sets a flag when it is dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -56,7 +56,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Devices come one after the other while a client writes and verifies; what it sees grows.
+/// Adds devices one after the other while a client writes and verifies, and checks that the export
+/// grows.
 fn grows(layer: &str, files: usize) {
     let place = Place::with_volume(layer, files, 48);
     let (running, port) = serve(&place);
@@ -72,7 +73,7 @@ fn grows(layer: &str, files: usize) {
             };
             (1..).take_while(turn).last()
         });
-        // Also when something is wrong here.
+        // Also set the flag when this thread panics.
         let ends = Ends(&over);
         for more in 0..3 {
             let rehearsal = AddSpec { rehearse: true, ..spec(&place, &[&format!("n{more}")]) };
@@ -122,7 +123,7 @@ fn a_volume_without_parity_grows_beside_a_client() {
     grows("log", 1);
 }
 
-/// A spare that came beside the client takes the place of a device that is lost then.
+/// A spare that was added while a client writes replaces a device that is lost later.
 #[test]
 fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
     let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
@@ -145,7 +146,7 @@ fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
     until(&running, |it| it.status().events.contains_key("device-removed"));
     assert_eq!(running.status().space.unwrap().failures_tolerated, 1);
     verify(&client, 1);
-    // With a device that left, and one more to come in the place of the spare.
+    // After a device was removed, another one replaces the spare.
     put(&place, &["n"]).unwrap();
     write(&client, 2);
     running.stop().unwrap();
@@ -156,8 +157,8 @@ fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
     running.stop().unwrap();
 }
 
-/// When a spare that came later has taken the place of a device that was missing at the start,
-/// nothing says any more that the volume does without it.
+/// After an added spare has replaced a device that was missing at the start, no note about that
+/// device remains.
 #[test]
 fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
     let place = Place::with_volume("log:parity=yes:compress=none", 2, 48);
@@ -170,7 +171,7 @@ fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     until(&running, |it| it.status().degraded);
     let add_spare = || add(&AddSpec { spare: true, ..spec(&place, &["s"]) });
-    // Until all superblocks say who is lost.
+    // Retry until all superblocks exclude the lost device.
     until(&running, |_| add_spare().is_ok());
     until(&running, |it| it.status().events.contains_key("device-removed"));
     let now = running.status();
@@ -251,7 +252,7 @@ fn a_volume_file_that_was_edited_ends_nothing() {
     operate(&path, &Wish::Offline("2".into())).unwrap();
     until(&running, |it| it.status().events.contains_key("degraded"));
     fs::write(&path, &missing).unwrap();
-    // Until all others say that it is lost, `add` asks for patience.
+    // Until all other superblocks exclude it, `add` asks to try again.
     until(&running, |_| match put(&place, &["n"]) {
         Ok(_) => true,
         Err(why) => !why.to_string().ends_with("try again"),

@@ -1,4 +1,4 @@
-//! A log volume whose flushes go to a journal of its own.
+//! A log volume with a journal device for flushes.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn spec(place: &Place) -> CreateSpec {
     let mut layer = LayerConfig::new(LayerKind::Log);
     layer.log.journal = true;
     let devices = vec![place.name("d0"), place.name("journal")];
-    // Longer than the file that is made for the journal.
+    // Longer than the journal file that `create` makes.
     CreateSpec { devices, layer, size: Some(96 * MIB), ..place.spec(LayerKind::Log) }
 }
 
@@ -24,7 +24,7 @@ fn step(status: &Status, name: &str) -> u64 {
     steps.iter().find(|step| step.step == name).and_then(|step| step.bytes).expect("a step")
 }
 
-/// What a process that is killed leaves behind: copies of the devices while the volume is served.
+/// Copies the devices while the volume is served: the state that a killed process leaves.
 fn killed(place: &Place, names: &[&str]) {
     for name in names {
         let to = place.path(&format!("{name}.killed"));
@@ -98,12 +98,12 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     assert_eq!(Client::new(port).read(0, 8192), [[7; 4096], [8; 4096]].concat(), "it is welcome");
     assert!(!running.stop().unwrap().degraded);
-    // As it was when it was killed.
+    // Restore the state at the kill.
     bring(&place, &["d0"]);
     std::fs::remove_file(place.path("journal")).unwrap();
     let why = open(&path).unwrap().start(&StartOptions::default()).unwrap_err().to_string();
     assert!(why.contains("the journal's device is not here"), "{why}");
-    // A copy of what is not there can't be made, so no command is named.
+    // An absent device can't be copied, so no command is suggested.
     let hand = hostftl_volume::status(&path).unwrap().problems.swap_remove(0);
     assert!(hand.contains(&place.name("journal")) && hand.contains("reconnect it"), "{hand}");
     assert!(!hand.contains("replace"), "{hand}");
@@ -130,7 +130,7 @@ fn the_journal_is_recognised_in_any_order() {
     assert!(import(journal, &place.path("x.toml")).is_err(), "nothing is without its rows");
 }
 
-/// A log with parity over three files, and a journal.
+/// Creates a log with parity over three files, and a journal.
 fn array() -> Place {
     let place = Place::new();
     let layer = LayerConfig::parse("log:parity=yes:compress=none:journal=yes").unwrap();
@@ -144,8 +144,8 @@ fn block(at: u64) -> Vec<u8> {
     (0..4096).map(|byte| (at * 43 + byte / 7) as u8).collect()
 }
 
-/// Serves it without what is away: reads the blocks below `read`, writes those up to `write`, each
-/// with a flush, and waits until the devices are good.
+/// Serves it without absent devices: reads the blocks below `read`, writes those up to `write`,
+/// each with a flush, and waits until the devices are healthy.
 fn serve(place: &Place, read: u64, write: u64) -> Status {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
@@ -187,7 +187,7 @@ fn a_volume_with_a_journal_takes_more_devices_served_or_not() {
         client.write(at * 4096, &block(at), false).unwrap();
         client.flush();
     }
-    // What was flushed since the last full row lies on the journal alone.
+    // Only the journal has the flushes since the last full stripe.
     killed(&place, &["d0", "d1", "d2", "d4", "d5", "journal"]);
     running.stop().unwrap();
     bring(&place, &["d0", "d1", "d2", "d4", "d5", "journal"]);
@@ -209,7 +209,7 @@ fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
     let status = serve(&place, 200, 300);
     assert!(status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
     assert_eq!(healths(&place)[2..], [" missing", "journal online"]);
-    // It is replaced though another device is lost.
+    // The journal is replaced although another device is lost.
     let (path, old, new) = (place.path("v.toml"), place.name("journal"), place.name("k"));
     let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
     let done = replace(&spec, &mut |_, _| {}).unwrap();
@@ -246,7 +246,7 @@ fn another_journal_comes_when_the_one_before_is_lost_and_not_needed() {
     assert!(done.was_lost && !done.copied && !done.lacks, "{done:?}");
     let status = serve(&place, 130, 200);
     assert!(!status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
-    // What was flushed to one that is there lies in rows once it is replaced.
+    // Replacing a present journal moves its flushes to stripes first.
     let done = replaces("j", "k").unwrap();
     assert!(!done.was_lost && !done.copied && !done.lacks, "{done:?}");
     serve(&place, 200, 210);
@@ -299,7 +299,7 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
     let before = is_well(&running.status(), "j");
     write(&client, 200..250);
     assert!(is_well(&running.status(), "j") > before, "flushes go to the new one");
-    // What was flushed since the last full row lies on the new journal alone.
+    // Only the new journal has the flushes since the last full stripe.
     killed(&place, &["d0", "d1", "d2", "j"]);
     running.stop().unwrap();
     bring(&place, &["d0", "d1", "d2", "j"]);
@@ -337,7 +337,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     let back = || online(&path, "3").map_err(|error| error.to_string());
     let why = back().unwrap_err();
     assert!(why.contains("journal") && why.contains("No such file"), "{why}");
-    // Another volume's device under its name.
+    // A device of another volume under its name.
     let other = Place::new();
     create(&spec(&other)).unwrap();
     fs::copy(other.path("journal"), place.path("journal")).unwrap();
@@ -361,7 +361,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     let before = step(&status, "journal");
     write(&client, 140..200);
     assert!(step(&running.status(), "journal") > before, "flushes go to it");
-    // What was flushed since the last full row lies on it alone.
+    // Only the returned journal has the flushes since the last full stripe.
     killed(&place, &["d0", "d1", "d2", "journal"]);
     running.stop().unwrap();
     bring(&place, &["d0", "d1", "d2", "journal"]);
@@ -374,7 +374,7 @@ fn a_journal_does_not_come_while_the_volume_file_can_not_be_written() {
     let place = array();
     let path = place.path("v.toml");
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
-    // What the file is written to first.
+    // The draft of the volume file has this name.
     let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
     fs::create_dir(&draft).unwrap();
     let (old, new) = (place.name("journal"), place.name("j"));
@@ -393,11 +393,11 @@ fn a_journal_does_not_come_while_the_volume_file_can_not_be_written() {
     }
     let journal = &running.status().devices[3];
     assert_eq!((journal.name.as_str(), journal.health.as_str()), (new.as_str(), "online"));
-    // What was flushed lies there alone: the device that was made for it must not be removed again.
+    // Only the new device has the flushes, so the file that was created for it must not be removed.
     killed(&place, &["d0", "d1", "d2", "j"]);
     running.stop().unwrap();
     bring(&place, &["d0", "d1", "d2", "j"]);
-    // The file names the old one, as after a kill before it was written the last time.
+    // The volume file lists the old one, as after a kill before its last update.
     assert!(before.contains(&old));
     place.cut_off(&before, &["j"]);
     serve(&place, 20, 30);

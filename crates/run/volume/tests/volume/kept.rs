@@ -1,5 +1,5 @@
-//! What is answered under `--ack memfd` is there after the death of the server, and is never put
-//! over what came later.
+//! Writes acknowledged with `--ack memfd` survive the death of the server, and never overwrite
+//! newer data.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn start(place: &Place, acks: Acks) -> (Running, Client) {
     (running, Client::new(port))
 }
 
-/// The stashes of the volume, in whichever folder.
+/// Returns the acknowledgement logs of the volume in all possible folders.
 fn stashes(place: &Place) -> Vec<PathBuf> {
     let uuid = Config::load(&place.path("v.toml")).unwrap().uuid.simple().to_string();
     let user = fs::metadata("/proc/self").map(|it| std::os::unix::fs::MetadataExt::uid(&it));
@@ -43,7 +43,7 @@ fn stashes(place: &Place) -> Vec<PathBuf> {
     paths.filter(ours).collect()
 }
 
-/// Whether this machine has what `--ack memfd` needs.
+/// Returns whether this machine supports `--ack memfd`.
 fn has_memory() -> bool {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     let has = mounts.lines().any(|line| {
@@ -56,8 +56,7 @@ fn has_memory() -> bool {
     has
 }
 
-/// Does `act` to a volume that is served, and leaves on the devices and in memory what a `kill -9`
-/// then would.
+/// Calls `act` on a served volume, and leaves the devices and the memory as after a `kill -9` then.
 fn die(place: &Place, acks: Acks, act: impl FnOnce(&Client)) {
     let (running, client) = start(place, acks);
     act(&client);
@@ -79,7 +78,7 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
         create(&place.spec(layer)).unwrap();
         let mut model = vec![0_u8; 16 * BLOCK as usize];
         die(&place, Acks::Memfd, |client| {
-            // The same blocks again and again: the last word of each counts.
+            // Overwrites the same blocks repeatedly: the last write of each counts.
             for round in 1..60_u64 {
                 let (at, sectors) = (round * 7 % 15 * 8, 1 + round % 9);
                 let (from, bytes) = (at * 512, sectors * 512);
@@ -109,7 +108,8 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
         assert!(seen.unclean_shutdown && seen.notes.iter().any(waits), "{layer}: {:?}", seen.notes);
         let checked = check(&place.path("v.toml")).unwrap();
         assert!(checked.notes.iter().any(waits), "{layer}: {:?}", checked.notes);
-        // Who only reads sees it too, and leaves it; so does the next start, whatever it answers.
+        // A read-only start applies the entries in memory and keeps them; the next start has them
+        // too, whatever its acknowledgement policy.
         let only_read = open_with(&place.path("v.toml"), &OpenOptions::read_only()).unwrap();
         let (running, port) = only_read.start(&options(Acks::Buffer)).unwrap();
         assert!(Client::new(port).read(0, 16 * BLOCK) == model, "{layer}: read-only");
@@ -157,7 +157,7 @@ fn a_start_that_was_cut_off_leaves_nothing_that_speaks_for_a_later_run() {
     }
     let place = Place::new();
     create(&place.spec(LayerKind::Hard)).unwrap();
-    // A stash is there, and the mark of its run was never written.
+    // A log exists, and the mark of its run was never written.
     fs::copy(place.path("d0"), place.path("before")).unwrap();
     let (running, _client) = start(&place, Acks::Memfd);
     let left: Vec<_> = stashes(&place).into_iter().map(|it| (fs::read(&it).unwrap(), it)).collect();

@@ -1,4 +1,4 @@
-//! Volumes as their users meet them.
+//! Tests of the public interface of volumes.
 
 mod add;
 mod allocate;

@@ -1,4 +1,4 @@
-//! The members of a stack with parity: named in any order, missing, stale, copied, foreign.
+//! Members of a stack with parity: named in any order, missing, stale, copied, foreign.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use hostftl_volume::{
 
 const FILES: [&str; 3] = ["d0", "d1", "d2"];
 
-/// What makes `v.toml` over three files.
+/// Returns the parameters of `v.toml` over three files.
 fn spec(place: &Place) -> CreateSpec {
     CreateSpec {
         allocate: false,
@@ -25,12 +25,12 @@ fn spec(place: &Place) -> CreateSpec {
     }
 }
 
-/// Serves it and writes `byte` into each block of a range, durably; the notes.
+/// Serves the volume and durably writes `byte` to each block of a range; returns the notes.
 fn write(place: &Place, byte: u8) -> Vec<String> {
     write_with(place, byte, OpenOptions::default())
 }
 
-/// The same, and agrees to go on without members that are not there.
+/// Writes likewise, with consent to start without missing members.
 fn write_degraded(place: &Place, byte: u8) -> Vec<String> {
     write_with(place, byte, DEGRADED)
 }
@@ -48,12 +48,12 @@ fn write_with(place: &Place, byte: u8, how: OpenOptions) -> Vec<String> {
     notes
 }
 
-/// Serves it and expects what [`write`] wrote; the notes.
+/// Serves the volume and expects the data of [`write`]; returns the notes.
 fn expect(place: &Place, byte: u8) -> Vec<String> {
     expect_with(place, byte, OpenOptions::default())
 }
 
-/// The same, and agrees to go on without members that are not there.
+/// Expects likewise, with consent to start without missing members.
 fn expect_degraded(place: &Place, byte: u8) -> Vec<String> {
     expect_with(place, byte, DEGRADED)
 }
@@ -105,7 +105,7 @@ fn any_order_and_a_volume_file_that_is_lost() {
     expect(&place, 3);
 }
 
-/// What all devices that are there hold.
+/// Returns the content of all devices that are present.
 fn contents(place: &Place) -> Vec<Option<Vec<u8>>> {
     FILES.iter().map(|name| fs::read(place.path(name)).ok()).collect()
 }
@@ -165,7 +165,7 @@ fn a_start_waits_for_a_member_that_comes() {
     write(&place, 1);
     fs::rename(place.path("d1"), place.path("away")).unwrap();
     let (from, to) = (place.path("away"), place.path("d1"));
-    // It comes when the start says that it waits.
+    // The device appears once the start reports that it waits.
     static HEARD: std::sync::Mutex<Option<String>> = std::sync::Mutex::new(None);
     let coming = std::thread::spawn(move || {
         while HEARD.lock().unwrap().is_none() {
@@ -190,7 +190,7 @@ fn what_is_no_absence_is_an_error_and_changes_nothing() {
     create(&spec(&place)).unwrap();
     write(&place, 1);
     fs::rename(place.path("d1"), place.path("away")).unwrap();
-    // A folder in its place, and a path through a file: neither says that the member is gone.
+    // A folder at its path, and a path through a file: neither means that the member is absent.
     fs::create_dir(place.path("d1")).unwrap();
     let before = contents(&place);
     let open = |place: &Place| open_with(&place.path("v.toml"), &DEGRADED).unwrap_err().to_string();
@@ -221,12 +221,12 @@ fn a_device_that_comes_back_after_it_missed_writes_is_left_out() {
     assert!(fs::read(place.path("d1")).unwrap() == before, "it was written to");
     fs::remove_file(place.path("d2")).unwrap();
     let message = refusal(&place);
-    // The two that were left had made themselves able to lose another, so consent would do.
+    // The two remaining ones were rebuilt to tolerate another loss, so consent would suffice.
     assert!(message.contains("d1: it missed writes since 20"), "{message}");
     assert!(message.contains("device 2 (") && message.contains("--degraded"), "{message}");
 }
 
-/// A mirror over `a` and `b`, in which `byte` is written.
+/// Creates a mirror over `a` and `b`, and writes `byte` to it.
 fn mirror(place: &Place, byte: u8) {
     let devices = ["a", "b"].map(|name| place.name(name)).into();
     create(&CreateSpec { devices, ..spec(place) }).unwrap();
@@ -268,7 +268,7 @@ fn halves_that_were_served_apart_are_both_refused_until_one_is_chosen() {
     let message = import(&both, &place.path("w.toml")).unwrap_err().to_string();
     assert!(message.contains("were served apart"), "{message}");
     assert!(before == ["a", "b"].map(|name| fs::read(place.path(name)).unwrap()));
-    // Whichever is chosen is served, without another word.
+    // The chosen half is served without further questions.
     for (keep, byte) in [("a", 2), ("b", 3)] {
         fs::remove_file(place.path("v.toml")).unwrap();
         import(&[place.name(keep)], &place.path("v.toml")).unwrap();
@@ -291,7 +291,7 @@ fn what_is_too_short_or_blank_is_left_out() {
     assert!(notes[1].contains("d0: has no HostFTL superblock"), "{notes:?}");
     fs::remove_file(place.path("d1")).unwrap();
     let message = refusal(&place);
-    // The two that were left had made themselves able to lose another, so consent would do.
+    // The two remaining ones were rebuilt to tolerate another loss, so consent would suffice.
     assert!(message.contains("d0: has no HostFTL superblock"), "{message}");
     assert!(message.contains("device 1 (") && message.contains("--degraded"), "{message}");
 }
@@ -328,13 +328,14 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     assert!(needs_consent);
     assert_eq!(config.devices, [place.name("d0"), "missing".into(), place.name("d2")]);
     assert_eq!(Config::load(&place.path("v.toml")).unwrap(), config);
-    // Before it is served without one: then two may have made themselves able to lose another.
+    // Before the volume was served without one: afterwards, two devices may have been rebuilt to
+    // tolerate another loss.
     let one = import(&two[..1], &place.path("w.toml")).unwrap_err().to_string();
     assert!(one.contains("the volume has 3 devices; number 0, 1 is not here"), "{one}");
     assert!(refusal(&place).contains("hostftl serve --degraded"));
     let notes = expect_degraded(&place, 1);
     assert!(notes[1].contains("missing: the volume file names no device in this place"));
-    // What is said of both places without a device is said once.
+    // The same message for both positions without a device appears once.
     fs::remove_file(place.path("d2")).unwrap();
     fs::write(
         place.path("v.toml"),
@@ -365,7 +366,7 @@ fn a_change_of_members_that_was_cut_off_is_finished() {
         File::open(place.path(name)).unwrap().read_exact_at(&mut page, 0).unwrap();
         (page[24], page[46])
     };
-    // When all is made again without d1 before the end, that is another change.
+    // If the rebuild without d1 completes before the stop, that is a second change.
     let one_change = || {
         let place = Place::new();
         create(&spec(&place)).unwrap();
@@ -376,7 +377,7 @@ fn a_change_of_members_that_was_cut_off_is_finished() {
         (says(&place, "d2").0 == says(&place, "before").0 + 1).then_some(place)
     };
     let place = (0..50).find_map(|_| one_change()).expect("the end came before that once");
-    // The superblocks of d2 are as they were before d1 was given up; the rest of it is not.
+    // The superblocks of d2 are from before the loss of d1; the rest of it is newer.
     let (old, new) = (File::open(place.path("before")).unwrap(), place.path("d2"));
     let new = File::options().write(true).open(new).unwrap();
     for at in [0, 48 * MIB - 4096] {

@@ -1,4 +1,4 @@
-//! Devices are named by path, number and UUID, in volume files of any order.
+//! Devices named by path, number and UUID, in volume files of any order.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,7 @@ fn permute(place: &Place, order: &[&str]) {
     assert_eq!(Config::load(&path).unwrap(), config);
 }
 
-/// A volume over five files whose volume file lists them in another order.
+/// Returns a volume over five files whose volume file lists them in another order.
 fn permuted() -> Place {
     let place = Place::with_volume("log:parity=yes:compress=none", 5, 48);
     permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
@@ -57,7 +57,7 @@ fn heal(running: &Running) {
     until(running, |it| it.status().space.is_some_and(is));
 }
 
-/// Waits until so many devices belong that came, and nothing misses anything.
+/// Waits until `count` devices have joined and redundancy is complete.
 fn joined(running: &Running, count: u64) {
     until(running, |it| it.status().events.get("device-joined") == Some(&count));
     heal(running);
@@ -69,7 +69,7 @@ fn is_sound(place: &Place) -> bool {
     check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
 }
 
-/// The files of the devices with this health.
+/// Returns the files of the devices with this health.
 fn with_health(status: &Status, health: &str) -> Vec<String> {
     let some = status.devices.iter().filter(|device| device.health == health);
     some.map(|device| device.name.rsplit('/').next().unwrap().into()).collect()
@@ -98,7 +98,7 @@ fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named
     assert!(done.new.uuid.len() == 36 && done.new.uuid != before.devices[3].uuid);
     until(&running, |it| it.status().devices[3].uuid == done.new.uuid);
     joined(&running, 1);
-    // A UUID and a symbolic link mean the same device.
+    // A UUID and a symbolic link denote the same device.
     symlink(place.path("d1"), place.path("link")).unwrap();
     let by_link = Wish::MayRemove(place.name("link"));
     assert_eq!(operate(&path, &by_link).unwrap().unwrap().device.unwrap().number, 1);
@@ -150,7 +150,7 @@ fn a_volume_that_is_not_served_changes_the_device_that_is_named() {
     assert!(is_sound(&place));
 }
 
-/// A file that is edited while the volume is served keeps its names.
+/// Editing the file while the volume is served does not change the names.
 #[test]
 fn a_volume_file_that_is_permuted_while_it_is_served_changes_nothing() {
     let place = permuted();
@@ -216,7 +216,7 @@ fn a_name_that_is_not_certain_is_refused() {
     let refused = why(&place.name("d2"));
     assert!(refused.contains("d2 can't be read, and devices 1, 2 were found at no"), "{refused}");
     assert!(why("7").contains("7 is none of its devices: device 0 ("));
-    // A device that holds nothing of the volume is none of its members.
+    // A device without data of the volume is not a member.
     fs::rename(place.path("away1"), place.path("d1")).unwrap();
     fs::File::create(place.path("d2")).unwrap().set_len(48 << 20).unwrap();
     let refused = why(&place.name("d2"));
@@ -225,7 +225,7 @@ fn a_name_that_is_not_certain_is_refused() {
     let refused = why(&place.name("copy"));
     assert!(refused.contains("copy holds device 3 ("), "{refused}");
     assert!(!place.path("n").exists(), "nothing was made");
-    // A number is certain, and so is the only path that is left of a device that is absent.
+    // A number is certain, and so is the only remaining path of an absent device.
     fs::remove_file(place.path("d2")).unwrap();
     assert_eq!(put(&place, &place.name("d2"), "n2").unwrap().old.number, 2);
     assert_eq!(put(&place, "1", "n1").unwrap().old.path, place.name("d1"));
@@ -233,7 +233,7 @@ fn a_name_that_is_not_certain_is_refused() {
     assert_eq!(devices, ["d0", "n1", "n2", "d3", "d4"].map(|name| place.name(name)));
 }
 
-/// Deadlines are given by any path to a device.
+/// A deadline may name a device by any path.
 #[test]
 fn a_deadline_is_of_the_device_that_a_link_leads_to() {
     let place = permuted();
@@ -246,7 +246,7 @@ fn a_deadline_is_of_the_device_that_a_link_leads_to() {
     assert!(why.contains("which is none of the devices"), "{why}");
 }
 
-/// An older copy of a device, which recovery drops, is taken back at the first try.
+/// An older copy of a device, which recovery drops, is taken back at the first attempt.
 #[test]
 fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
@@ -272,7 +272,7 @@ fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
     assert!(is_sound(&place));
 }
 
-/// A start is not refused because a spare is away, and takes it again when it is back.
+/// A start does not require a spare, and takes it again when it returns.
 #[test]
 fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
@@ -306,7 +306,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     joined(&running, 1);
     let now = running.status();
     assert!(now.devices[4].health == "online" && now.devices[4].role == "spare", "{now:?}");
-    // A device that an operator leaves out keeps its place, also over a restart.
+    // A device that an operator took offline keeps its slot, also over a restart.
     let told = operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
     assert!(told.notes.iter().any(|note| note.contains("the spare stays ready")), "{told:?}");
     heal(&running);

@@ -1,4 +1,4 @@
-//! What devices held before does not show through a volume.
+//! Former content of devices does not show through a volume.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -10,18 +10,18 @@ use hostftl_volume::{
 
 use crate::common::{Client, MIB, Place};
 
-/// Fills the first 64 MiB of a file, which is made if need be.
+/// Fills the first 64 MiB of a file, which is created if necessary.
 fn fill(place: &Place, name: &str) {
     let file = File::options().write(true).create(true).truncate(false).open(place.path(name));
     let (file, data) = (file.unwrap(), vec![0xa5; MIB as usize]);
     (0..64).for_each(|at| file.write_all_at(&data, at * MIB).unwrap());
 }
 
-/// Makes a volume with `layer` over devices that are full of old data.
+/// Creates a volume with `layer` over devices that are full of old data.
 fn over_old_data(place: &Place, layer: LayerKind) -> CreateSpec {
     let mut spec = place.spec(layer);
     if layer == Scrambler {
-        // The file of a model has more than the drive's content.
+        // The file of a drive model is longer than the drive's content.
         create(&spec).unwrap();
         fs::remove_file(&spec.path).unwrap();
     }
@@ -121,7 +121,7 @@ fn a_deletion_that_was_cut_off_is_finished_by_the_same_command() {
     });
     std::panic::catch_unwind(cut).unwrap_err();
     assert!(open(&path).is_err(), "no superblock is left");
-    // What the first part did is lost with the power.
+    // The power cut undoes the first part.
     let file = File::options().write(true).open(place.path("d0")).unwrap();
     file.write_all_at(&[0x5a; 4096], 6 * MIB).unwrap();
     delete(&path, true, &mut |_, _| ()).unwrap();

@@ -7,7 +7,7 @@ use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
 
 use crate::common::{Client, MIB, Place};
 
-/// Writes the same bytes all over the volume, and stops.
+/// Fills the volume with one byte value, and stops.
 fn serve(place: &Place, byte: u8, mib: u64) {
     let (running, port) =
         open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap();
@@ -19,8 +19,8 @@ fn serve(place: &Place, byte: u8, mib: u64) {
     running.stop().unwrap();
 }
 
-/// For each device in turn: its copy from before the last start is refused, is not written to, and
-/// the device itself is taken again.
+/// Checks for each device in turn that its copy from before the last start is refused and not
+/// written to, and that the device itself is accepted again.
 fn older_copies_are_refused(kind: LayerKind, names: [&str; 2]) {
     let place = Place::new();
     let devices = names.iter().map(|name| place.name(name)).collect();

@@ -1,4 +1,4 @@
-//! What an operator wants of a volume, served and not served.
+//! Operator commands to a volume, served and not served.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn a_wish_for_a_volume_that_nobody_serves_opens_it_and_closes_it_again() {
     }
 }
 
-/// A volume over three files with parity, or as `more` says.
+/// Creates a volume over three files with parity, and the parameters `more`.
 fn array(place: &Place, more: &str) {
     let layer = LayerConfig::parse(&format!("log:parity=yes{more}")).unwrap();
     let devices = (0..3).map(|index| place.name(&format!("d{index}"))).collect();
@@ -68,7 +68,7 @@ fn noise(seed: u64) -> Vec<u8> {
     (0..65536).map(next).collect()
 }
 
-/// Waits until nothing goes on in the background.
+/// Waits until no background work remains.
 fn wait(running: &Running) {
     let begun = Instant::now();
     while !running.status().tasks.is_empty() {
@@ -106,8 +106,8 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     assert_eq!(running.events().total("scrub-complete"), 1);
     assert!(running.events().total("repaired") > 3, "{:?}", running.status().events);
     running.stop().unwrap();
-    // Everything is repaired, so the next scrub finds nothing. It may have begun by itself, because
-    // device 1 failed repeatedly and the resumed scrub did not verify all data.
+    // Everything is repaired, so the next scrub finds nothing. It may have started by itself,
+    // because device 1 failed repeatedly and the resumed scrub did not verify all data.
     let (running, _) = operate_here(&path, &Wish::Scrub).unwrap();
     wait(&running);
     assert!(running.status().space.unwrap().damaged_devices.is_empty());
@@ -167,7 +167,7 @@ fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     assert_eq!(running.status().exported_bytes, 512 * MIB);
     let client = Client::new(port);
-    // What packs takes less room than it has.
+    // Compressible data needs less space than the volume has.
     for at in 0..256 * 16 {
         client.write(at * 65536, &[at as u8 | 1; 65536], false).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Volumes on parts of one zoned file: made, served side by side, refused, deleted.
+//! Volumes on parts of one zoned file: created, served concurrently, refused, deleted.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn why(spec: &CreateSpec) -> String {
     create(spec).unwrap_err().to_string()
 }
 
-/// A volume that is served, what it exports, and who uses it.
+/// A served volume, its exported capacity, and its client.
 struct Served {
     running: Running,
     client: Client,
@@ -77,7 +77,7 @@ fn three_volumes_on_parts_of_one_device_live_side_by_side() {
         specs.push((spec, created.exported_bytes / MIB));
     }
     let served: Vec<_> = specs.iter().map(|(spec, space)| Served::start(spec, *space)).collect();
-    // In turn, twice all that each exports: zones are erased and written again.
+    // In turn, twice the exported capacity of each: zones are reset and written again.
     for round in 1..=2 {
         for mib in 0..served.iter().map(|it| it.space).max().unwrap() {
             for (at, it) in served.iter().enumerate().filter(|(_, it)| mib < it.space) {
@@ -96,7 +96,7 @@ fn three_volumes_on_parts_of_one_device_live_side_by_side() {
     for (spec, _) in &specs {
         assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
     }
-    // One is deleted and made again; the others do not notice.
+    // One is deleted and created again; the others are unaffected.
     delete(&specs[0].0.path, true, &mut |_, _| ()).unwrap();
     assert!(!specs[0].0.path.exists());
     let again = CreateSpec { size: None, ..specs[0].0.clone() };
@@ -134,7 +134,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
     }
     let same = why(&spec(&place, "other", "#zones=50-149", "pblk"));
     assert!(same.contains("holds a member of a HostFTL volume; --force"), "{same}");
-    // While it is served the locks say so first, with the process that has them.
+    // While it is served the locks refuse first, with the process that holds them.
     let it = Served::start(&first, 1);
     let busy = why(&spec(&place, "other", "#zones=60-80", "pblk"));
     assert!(busy.contains("#zones=60-80 is in use by process"), "{busy}");
@@ -145,7 +145,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
     assert!(matches!(refused, Error::Busy { .. }), "{refused}");
     create(&spec(&place, "beside", "#units=0", "pblk:superpage=16k")).unwrap();
     it.stop();
-    // A volume on all of a device leaves no part.
+    // A volume on a whole device leaves no space for a part.
     let alone = Place::new();
     create(&spec(&alone, "all", "", "pblk:superpage=16k")).unwrap();
     let refused = why(&spec(&alone, "part", "#units=0", "pblk"));
@@ -171,7 +171,7 @@ fn a_volume_file_that_names_other_zones_is_refused() {
     fs::write(&spec.path, &text).unwrap();
     let told = status(&spec.path).unwrap();
     assert!(told.devices[0].name.ends_with("zones#units=1-2"), "{}", told.devices[0].name);
-    // One who only reads stands in nobody's way but a writer's.
+    // A read-only process conflicts only with a writer.
     let looks = open_with(&spec.path, &OpenOptions::read_only()).unwrap();
     drop(looks);
 }
@@ -197,7 +197,7 @@ fn parts_that_can_t_be_are_refused_and_leave_nothing() {
             "{part}: nothing is left"
         );
     }
-    // What lets few zones be open has no share for a small part.
+    // A device with few open zones has no share for a small part.
     let few = CreateSpec {
         devices: vec![format!("zoned:{}?zone=1m&open=4#zones=0-20", place.name("zones"))],
         ..spec(&place, "v", "", "pblk")
@@ -225,7 +225,7 @@ fn a_volume_is_deleted_from_any_device_and_others_are_left_alone() {
         delete(&path, true, &mut |_, _| ()).unwrap();
         let why = import(&[place.name("d0")], &path).unwrap_err().to_string();
         assert!(why.contains("no HostFTL superblock"), "{why}");
-        // As when it was cut off before the end.
+        // As after an interruption before the last step.
         fs::write(&path, &text).unwrap();
         delete(&path, true, &mut |_, _| ()).unwrap();
         let spec = CreateSpec {

@@ -1,4 +1,4 @@
-//! Whether the driver of a volume takes its turns, as a watchdog asks.
+//! Detection of a stuck driver, as a watchdog uses it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use hostftl_volume::{Running, StartOptions, create, open};
 
 use crate::common::{Client, Place};
 
-/// Holds whoever answers until it is let go.
+/// Blocks the thread that delivers an answer until it is released.
 struct Holds {
     came: Sender<()>,
     go: Mutex<Receiver<()>>,
@@ -24,7 +24,7 @@ impl Answers for Holds {
     }
 }
 
-/// Whether a turn comes within `most` of being asked for.
+/// Returns whether a turn happens within `most` of the request.
 fn beats(running: &Running, most: Duration) -> bool {
     let (before, begun) = (running.pulse(), Instant::now());
     while begun.elapsed() < most {

@@ -1,4 +1,4 @@
-//! A volume that is only read: its devices stay as they are, to the byte.
+//! A read-only volume: no byte of its devices changes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,7 +24,7 @@ fn read_only(place: &Place, degraded: bool) -> Result<(Running, Client), String>
     Ok((running, Client::new(port)))
 }
 
-/// Writes, flushes, writes more, and leaves on the devices what a `kill -9` then would.
+/// Writes, flushes, writes more, and leaves the devices as after a `kill -9` then.
 fn die(place: &Place, devices: &[&str]) {
     let (running, port) = open(&place.path("v.toml")).unwrap().start(&served()).unwrap();
     let client = Client::new(port);
@@ -42,7 +42,7 @@ fn die(place: &Place, devices: &[&str]) {
     }
 }
 
-/// What is on a device, and when it was written last.
+/// Returns the content of a device, and the time of its last write.
 fn state(place: &Place, device: &str) -> (Vec<u8>, i64, i64) {
     let found = fs::metadata(place.path(device)).unwrap();
     (fs::read(place.path(device)).unwrap(), found.mtime(), found.mtime_nsec())
@@ -63,13 +63,13 @@ fn look(client: &Client) {
 
 #[test]
 fn a_read_only_run_after_a_death_changes_no_byte_of_any_device() {
-    // Drive models write down that they were opened.
+    // Drive models record that they were opened.
     for layer in layers().filter(|layer| !layer.needs_hint()) {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
         die(&place, &["d0"]);
         let before = state(&place, "d0");
-        // Not even root writes to a file through a descriptor that only reads.
+        // Even root can't write to a file through a read-only descriptor.
         fs::set_permissions(place.path("d0"), fs::Permissions::from_mode(0o400)).unwrap();
         for _ in 0..2 {
             let (running, client) = read_only(&place, false).unwrap_or_else(|why| {
@@ -84,7 +84,7 @@ fn a_read_only_run_after_a_death_changes_no_byte_of_any_device() {
             assert!(status.notes.iter().any(|note| note.starts_with("read-only")));
             assert!(before == state(&place, "d0"), "{layer}: something was written");
         }
-        // The volume goes on as if nobody had looked.
+        // The next writable start is unaffected.
         fs::set_permissions(place.path("d0"), fs::Permissions::from_mode(0o600)).unwrap();
         let (running, port) = open(&place.path("v.toml")).unwrap().start(&served()).unwrap();
         assert_eq!(port.export().name, "v@2", "{layer}");
@@ -116,7 +116,7 @@ fn a_read_only_run_without_a_member_tells_the_others_nothing() {
     let status = running.stop().unwrap();
     assert!(status.degraded && status.read_only);
     assert!(before == ["d0", "d2"].map(|name| state(&place, name)), "something was written");
-    // Nobody lost it: it is welcome when it is back, and nobody has to agree.
+    // The superblocks do not exclude it, so its return needs no consent.
     fs::rename(place.path("away"), place.path("d1")).unwrap();
     let (running, _) = open(&place.path("v.toml")).unwrap().start(&served()).unwrap();
     assert!(!running.stop().unwrap().degraded);

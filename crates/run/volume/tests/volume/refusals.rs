@@ -1,4 +1,4 @@
-//! What `create`, `open` and `import` refuse, and that they leave everything as it was.
+//! Refusals of `create`, `open` and `import`, which leave everything unchanged.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use hostftl_layers::LayerConfig;
 use hostftl_layers::LayerKind::{Hard, Passthrough};
 use hostftl_volume::{Config, CreateSpec, StartOptions, check, create, import, open};
 
-/// Creates, expects a refusal, and that the folder is as it was. The message.
+/// Expects that a creation is refused and the folder is unchanged; returns the message.
 fn refused(place: &Place, spec: &CreateSpec) -> String {
     let look = || {
         let entries = fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -76,7 +76,7 @@ fn a_volume_file_that_exists_or_has_no_folder() {
     let spec = place.spec(Passthrough);
     fs::write(&spec.path, "mine").unwrap();
     assert!(refused(&place, &spec).ends_with("v.toml exists; remove it or choose another name"));
-    // A device that is not there is named first, whichever it is.
+    // An absent device is reported first, regardless of its position.
     let log = |devices: &[&str], journal: &str| CreateSpec {
         devices: devices.iter().map(|name| place.name(name)).collect(),
         layer: LayerConfig::parse(&format!("log{journal}")).unwrap(),
@@ -213,7 +213,7 @@ fn a_volume_that_was_moved_with_its_files() {
         fs::rename(&path, moved.join("v.toml.old")).unwrap();
         import(&devices, &path).unwrap();
         assert_eq!(check(&path).unwrap().problems, Vec::<String>::new());
-        // A file of that name that is no member is not meant.
+        // A file of that name that is not a member is not suggested.
         fs::rename(moved.join("d0"), moved.join("away")).unwrap();
         sized(&moved.join("d0"), 64 * MIB);
         assert!(!open(&path).unwrap_err().to_string().contains("hostftl import"));

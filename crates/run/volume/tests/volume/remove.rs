@@ -1,4 +1,4 @@
-//! Devices that leave a volume that is served, or that nobody serves.
+//! Removing devices from a volume, served and not served.
 
 use std::fs;
 use std::time::Duration;
@@ -61,13 +61,14 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     running.stop().unwrap();
     assert_eq!(health(&place)[1], "removed");
     assert!(is_sound(&place));
-    // It is missed by nobody: without it nothing has to be agreed to, and it is not asked for.
+    // The volume does not need it any more: no consent is required without it, and messages do not
+    // ask for it.
     let all: Vec<String> = (0..files).map(|at| place.name(&format!("d{at}"))).collect();
     let others = [&all[..1], &all[2..]].concat();
     assert!(!import(&others, &place.path("w.toml")).unwrap().needs_consent);
     let alone = import(&others[..1], &place.path("x.toml")).unwrap_err().to_string();
     assert!(alone.contains("number 2") && !alone.contains("number 1"), "{alone}");
-    // Its place stays empty, and others may come.
+    // Its slot remains empty, and others may be added.
     let new = vec![place.name("n")];
     add(&AddSpec { path, new, force: false, spare: false, rehearse: false }).unwrap();
     let (running, client) = serve(&place);
@@ -210,7 +211,7 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
     assert!(operate(&path, &Wish::Offline("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "lost");
-    // The volume is full, so what lay on it stays exposed, and what is written now misses it.
+    // The volume is full, so the data of the device is not rebuilt, and new writes lack its chunk.
     (0..40).for_each(|at| client.write(at * 4096, &content(at + 7), false).unwrap());
     client.flush();
     let refused = operate(&path, &Wish::Offline("0".into())).unwrap_err().to_string();
@@ -229,7 +230,7 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     );
     running.stop().unwrap();
     assert!(is_sound(&place));
-    // What it had and what it got are there when another is lost.
+    // Its old data and the data rebuilt on it are readable when another device is lost.
     fs::remove_file(place.path("d0")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let opened = open_with(&path, &how).unwrap().start(&StartOptions::default());
@@ -242,7 +243,8 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     running.stop().unwrap();
 }
 
-/// Whoever waits for the end of what can't be done would wait for ever, and so would a scrub.
+/// Checks that impossible work does not start: a wait for it, and a scrub behind it, would never
+/// end.
 fn nothing_goes_on(running: &Running) {
     until(running, |it| it.status().tasks.is_empty());
     std::thread::sleep(Duration::from_millis(100));
@@ -267,7 +269,7 @@ fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
         operate(&path, &Wish::Scrub).unwrap();
         until(&running, |it| it.events().since(0).iter().any(|it| it.kind == "scrub-complete"));
         for device in 0..lost {
-            // One comes when the one before belongs.
+            // Each device returns only after the previous one has joined.
             until(&running, |_| online(&path, &device.to_string()).is_ok());
         }
         until(&running, |it| it.status().space.unwrap().failures_tolerated as usize == lost);

@@ -1,5 +1,5 @@
-//! A volume after the loss of a device: protected without a spare, lost again, and with new devices
-//! in the place of the lost ones.
+//! A volume after the loss of a device: rebuilt without a spare, lost again, and with replacements
+//! of lost devices.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use hostftl_volume::{
 };
 
 const BLOCKS: u64 = 600;
-/// How long making anew what is missing may take here.
+/// Longest wait for a rebuild.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn made(layer: &str, files: usize) -> Place {
@@ -33,12 +33,13 @@ fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 31 + at / 7) as u8).collect()
 }
 
-/// Serves it until nothing is exposed any more, and reads everything. How full it is then.
+/// Serves the volume until it is fully redundant, and reads everything. Returns the space.
 fn heal(place: &Place, write: bool) -> Space {
     heal_until(place, write, 1)
 }
 
-/// The same, of a volume that can lose so many devices then; with none something stays exposed.
+/// Serves until the volume tolerates `lose` further losses; with 0 some data remains without
+/// redundancy.
 fn heal_until(place: &Place, write: bool, lose: u32) -> Space {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let (running, port) =
@@ -83,13 +84,13 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     heal(&place, false);
     assert!(is_sound(&place), "all devices are there");
     assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "online"));
-    // What was there before the losses is gone: the newcomers hold what is needed.
+    // The devices from before the losses are gone: the replacements hold the needed data.
     fs::remove_file(place.path("d0")).unwrap();
     heal(&place, false);
 }
 
-/// A volume whose device 2 was lost, and where `n2` in its place lacks most of its chunks: there is
-/// more to rebuild than the volume is open for.
+/// Returns a volume whose device 2 was lost, and whose replacement `n2` lacks most of its chunks:
+/// the rebuild takes longer than the volume is open.
 fn lacks_most() -> Place {
     let place = made("log:parity=yes:compress=none", 3);
     heal(&place, true);
@@ -111,7 +112,7 @@ fn write_pieces(place: &Place, pieces: impl Iterator<Item = u64>, bytes: usize) 
     running.stop().unwrap();
 }
 
-/// Device 0 is needed, whether it is there or not.
+/// Checks that device 0 is needed, whether it is present or not.
 fn is_refused(place: &Place, newcomer: &str, gone: bool) {
     let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
     gone.then(|| away("d0", "away"));
@@ -138,9 +139,9 @@ fn no_device_is_replaced_that_one_that_just_came_needs() {
     let place = made("log:parity=yes:compress=none", 3);
     heal(&place, true);
     fs::remove_file(place.path("d1")).unwrap();
-    // The process that replaces it is cut off when all superblocks say so: two on each of the
-    // others for the loss, the volume file, two on the new device when it is cleared, and two on
-    // each of the three.
+    // The process is interrupted when all superblocks list the replacement: two writes on each of
+    // the others for the loss, the volume file, two on the new device when it is cleared, and two
+    // on each of the three.
     assert!(!cut_off(&place, "replace", false, 4 + 1 + 2 + 6), "it ends later");
     let found = check(&place.path("v.toml")).unwrap();
     assert!(found.notes.iter().any(|note| note.contains("n is device 1 now")), "{found:?}");
@@ -149,7 +150,7 @@ fn no_device_is_replaced_that_one_that_just_came_needs() {
     assert!(is_sound(&place));
 }
 
-/// What nothing packs.
+/// Returns incompressible data.
 fn noise(mut seed: u64) -> Vec<u8> {
     let step = |seed: &mut u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -212,7 +213,7 @@ fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     }
     heal_until(&place, false, 2);
     assert!(is_sound(&place), "all devices are there");
-    // One lies, and another is away: what both have is made from the others.
+    // One device is damaged, and another is absent: the chunks of both are rebuilt from the others.
     rot(&place, "d4");
     fs::remove_file(place.path("d0")).unwrap();
     let notes = notes();
@@ -223,7 +224,7 @@ fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     heal_until(&place, false, 0);
 }
 
-/// What lies in the middle of a device becomes something else.
+/// Overwrites the middle of a device.
 fn rot(place: &Place, device: &str) {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().write(true).open(place.path(device)).unwrap();
@@ -278,7 +279,7 @@ fn a_device_that_was_replaced_is_left_out() {
     fs::rename(place.path("d1"), place.path("old")).unwrap();
     put(&spec(&place, "1", "n1")).unwrap();
     heal(&place, false);
-    // Its old device comes in the place of the new one.
+    // The old device replaces the new one.
     fs::remove_file(place.path("n1")).unwrap();
     fs::rename(place.path("old"), place.path("n1")).unwrap();
     heal(&place, false);
@@ -289,7 +290,7 @@ fn a_device_that_was_replaced_is_left_out() {
     assert!(is_sound(&place));
 }
 
-/// How many blocks can't be read.
+/// Returns the number of unreadable blocks.
 fn lost_blocks(client: &Client) -> usize {
     let read = |at: &u64| client.ask(JobOp::Read(client.port.buffer(4096)), at * 8192, 4096);
     (0..BLOCKS + 480 * 8).filter(|at| read(at).is_err()).count()
@@ -319,7 +320,7 @@ fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it
     running.stop().unwrap();
     fs::rename(place.path("away"), place.path("d0")).unwrap();
     assert!(online(&place.path("v.toml"), &place.name("d0")).unwrap().is_new);
-    // All is there again, and what collection could not read before that is tried once more.
+    // All devices are present again, and data that GC could not read before is retried.
     heal(&place, false);
     assert!(is_sound(&place));
 }

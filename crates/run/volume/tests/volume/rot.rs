@@ -1,4 +1,4 @@
-//! Bytes that rot on a device: who hears of it.
+//! Bit rot on a device, and its reports.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -13,10 +13,10 @@ use hostftl_volume::{
 
 use crate::common::{Client, Place};
 
-/// Where the damaged block is in the volume.
+/// Offset of the damaged block in the volume.
 const AT: u64 = 40 * 4096;
 
-/// A block that can't be compressed, so that it is on the device as it is.
+/// Returns an incompressible block, so that the device holds it unchanged.
 fn noise(seed: u64) -> Vec<u8> {
     let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = |_| {
@@ -28,7 +28,7 @@ fn noise(seed: u64) -> Vec<u8> {
     (0..512).flat_map(next).collect()
 }
 
-/// Writes 100 blocks and stops clean.
+/// Writes 100 blocks and stops cleanly.
 fn fill(spec: &CreateSpec) {
     create(spec).unwrap();
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
@@ -40,7 +40,7 @@ fn fill(spec: &CreateSpec) {
     running.stop().unwrap();
 }
 
-/// Changes a byte of the block at [`AT`] wherever a device has it as it is; how often that was.
+/// Changes a byte of the block at [`AT`] in each of its copies; returns their number.
 fn rot(devices: &[std::path::PathBuf]) -> usize {
     let wanted = noise(AT / 4096);
     let mut found = 0;
@@ -62,7 +62,7 @@ fn start(path: &Path) -> (Running, Client) {
     (running, Client::new(port))
 }
 
-/// A check that reads everything.
+/// Checks the volume and reads everything.
 fn read_all(path: &Path) -> Checked {
     let mut far = (0, 0);
     let mut progress = |at, of| far = (at, of);

@@ -1,5 +1,4 @@
-//! Other devices in the places of those of a volume that is served, and devices that come back,
-//! beside its client.
+//! Replacing and taking back devices of a served volume with a client.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -27,7 +26,7 @@ fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
     replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
 }
 
-/// What a block holds after so many turns of writing.
+/// Returns the content of a block after `turn` rounds of writing.
 fn content(block: u64, turn: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 31 + turn * 7 + at / 5) as u8).collect()
 }
@@ -43,7 +42,7 @@ fn verify(client: &Client, turn: u64) {
     }
 }
 
-/// Waits until nothing misses anything, and another device may be lost.
+/// Waits until redundancy is complete and another loss is tolerated.
 fn heal(running: &Running) {
     let is =
         |space: hostftl_volume::Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
@@ -56,7 +55,7 @@ fn is_sound(place: &Place) -> bool {
     check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
 }
 
-/// All devices of a volume are replaced, one after the other, while a client writes.
+/// Replaces all devices of a volume, one after the other, while a client writes.
 fn all_are_replaced(layer: &str, files: usize) {
     let place = made(layer, files);
     let (running, port) = serve(&place);
@@ -79,7 +78,7 @@ fn all_are_replaced(layer: &str, files: usize) {
                 (usize::from(done.old.number), done.was_lost, done.served),
                 (index, false, true)
             );
-            // Where all was made again on the others already nothing is exposed in between.
+            // If the data was rebuilt on the others already, nothing lacks redundancy in between.
             until(&running, |it| {
                 it.status().events.get("device-joined") == Some(&(index as u64 + 1))
             });
@@ -194,7 +193,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     running.stop().unwrap();
 }
 
-/// A device that was left out comes back, and gets no more than what was written meanwhile.
+/// A device that was excluded returns, and only data written meanwhile is written to it.
 #[test]
 fn a_device_comes_back_beside_a_client_with_what_it_has() {
     let place = made("log:parity=yes:compress=none", 4);

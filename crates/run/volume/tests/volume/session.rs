@@ -1,4 +1,4 @@
-//! Who gets a volume after its server died, and what a panic in the driver comes to.
+//! Export names of a volume after its server died, and the effect of a panic in the driver.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ fn options(service: Service) -> StartOptions {
     StartOptions { service: Some(service), ..StartOptions::default() }
 }
 
-/// Serves `v.toml` once, and stops it clean; what clients saw, and the last status.
+/// Serves `v.toml` once, and stops it cleanly; returns the export and the last status.
 fn serve(place: &Place, service: Service) -> (Export, Status) {
     let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(service)).unwrap();
     ((*port.export()).clone(), running.stop().unwrap())
 }
 
-/// Writes without a flush, and leaves on the device what a `kill -9` then would.
+/// Writes without a flush, and leaves the device as after a `kill -9` then.
 fn die(place: &Place, options: &StartOptions) {
     let (running, port) = open(&place.path("v.toml")).unwrap().start(options).unwrap();
     Client::new(port).write(0, &[7; 4096], false).unwrap();
@@ -88,7 +88,7 @@ fn a_start_that_serves_nobody_leaves_the_mark_as_it_is() {
     assert_eq!(serve(&place, LOCAL).0.name, "v@2");
 }
 
-/// Panics when it is told, with the driver in its thread's hands.
+/// Panics on an answer, while its thread holds the driver.
 struct Bomb;
 
 impl Answers for Bomb {
@@ -108,7 +108,7 @@ fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
         let job = Job { op: JobOp::Flush, offset: 0, bytes: 0, cookie: 1, reply: Arc::new(Bomb) };
         let over = Arc::new(AtomicBool::new(false));
         let says = over.clone();
-        // A client's own thread does the job, or the driver's thread.
+        // A client's own thread executes the job, or the driver's thread.
         let thread = std::thread::spawn(move || match helps {
             true => {
                 let mut seat = port.seat();
@@ -126,7 +126,7 @@ fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
         }
         over.store(true, SeqCst);
         drop(thread.join());
-        // A process that went on would keep the devices; this one ends with the tests.
+        // A process that continued would keep the devices; this one ends with the tests.
         std::mem::forget(running);
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes of one UUID, as a copy beside its original: one process serves one of them.
+//! Volumes with one UUID, such as a copy beside its original: only one of them is served at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn start(path: &Path) -> Result<Running, hostftl_volume::Error> {
     open(path)?.start(&StartOptions::default()).map(|(running, _)| running)
 }
 
-/// A copy of the volume `v.toml` over `d0`, as a backup that was brought back beside it.
+/// Creates a copy of the volume `v.toml` over `d0`, like a backup that was restored beside it.
 fn copy(place: &Place) -> PathBuf {
     fs::copy(place.path("d0"), place.path("copy0")).unwrap();
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
@@ -30,7 +30,7 @@ fn a_copy_is_refused_while_the_original_is_served() {
     for part in ["copy.toml", "v.toml", &format!("process {}", std::process::id())] {
         assert!(refused.contains(part), "{refused}");
     }
-    // The original is none the worse for that, and still tells its figures.
+    // The original is unaffected and reports its status.
     assert_eq!(status(&original).unwrap().served_by, Some(std::process::id()));
     first.stop().unwrap();
     start(&copy).unwrap().stop().unwrap();
@@ -47,7 +47,7 @@ fn the_status_of_a_copy_is_not_that_of_the_original() {
     assert_eq!((shown.served_by, shown.traffic), (None, None));
     assert!(shown.volume.ends_with("copy.toml"));
     assert!(shown.notes.iter().any(|note| note.contains("v.toml is served")), "{:?}", shown.notes);
-    // Another name of the same volume file is no copy.
+    // Another name of the same volume file is not a copy.
     std::os::unix::fs::symlink(&original, place.path("link.toml")).unwrap();
     assert_eq!(status(&place.path("link.toml")).unwrap().served_by, Some(std::process::id()));
     running.stop().unwrap();
@@ -72,7 +72,7 @@ fn a_volume_stops_also_when_its_control_socket_was_removed_or_replaced() {
     }
 }
 
-/// The socket of a volume in one of the folders where it may be.
+/// Returns the socket of a volume in one of the possible directories.
 pub(crate) fn socket_of(uuid: &str) -> PathBuf {
     let name = format!("{}.sock", uuid.replace('-', ""));
     let mut folders: Vec<PathBuf> = vec!["/run".into()];

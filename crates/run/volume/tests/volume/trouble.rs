@@ -1,4 +1,4 @@
-//! Processes that are killed, file systems that are full, and many clients at once.
+//! Killed processes, full file systems, and many concurrent clients.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -14,11 +14,11 @@ use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
 use crate::common::{Client, MIB, Place, layers};
 use crate::zoned::zoned_log;
 
-/// The variable that tells the child which volume to write to.
+/// Variable with the volume for the child.
 const VOLUME: &str = "HOSTFTL_TEST_VOLUME";
 const BLOCKS: u64 = 500;
 
-/// What round `round` writes to block `block`.
+/// Returns the data of round `round` for block `block`.
 fn block(round: u64, block: u64) -> Vec<u8> {
     let word = round << 32 | block;
     word.to_le_bytes().repeat(512)
@@ -31,7 +31,7 @@ fn round_of(bytes: &[u8], number: u64) -> u64 {
     word >> 32
 }
 
-/// Not a test of its own: the process that is killed. It says how far it is after each flush.
+/// The process that is killed; not a test itself. It prints its progress after each flush.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(VOLUME) else { return };
@@ -61,7 +61,8 @@ fn spawn(path: &Path, engine: &str, record: Option<&Path>) -> Child {
     command.spawn().unwrap()
 }
 
-/// Kills the child some time after it flushed `rounds` times more; the last round that it told.
+/// Kills the child some time after another `rounds` flushes; returns the last round that it
+/// printed.
 fn kill_after(mut child: Child, rounds: usize) -> u64 {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let told = |line: String| line.strip_prefix("round ")?.parse::<u64>().ok();
@@ -80,7 +81,7 @@ fn what_was_flushed_survives_a_kill() {
     }
 }
 
-/// A kill takes from a zoned file what no flush covered, of each file another part.
+/// A kill loses the unflushed data of a zoned file, a different amount of each file.
 #[test]
 fn a_log_on_zoned_files_survives_a_kill() {
     for layer in ["log", "log:parity=yes"] {
@@ -89,7 +90,7 @@ fn a_log_on_zoned_files_survives_a_kill() {
     }
 }
 
-/// Makes a volume and kills those who write to it, three times.
+/// Creates a volume and kills its writers, three times.
 fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
     let layer = spec.layer.to_text();
     create(spec).unwrap_or_else(|why| panic!("{layer}: {why}"));
@@ -108,7 +109,7 @@ fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
             let round = round_of(&client.read(number * 4096, 4096), number);
             assert!(round >= flushed, "{layer}: block {number} is of round {round} < {flushed}");
         }
-        // The next child goes on where every block is of one round.
+        // Make all blocks of one round, from which the next child continues.
         let top = round_of(&client.read(0, 4096), 0);
         for number in 0..BLOCKS {
             client.write(number * 4096, &block(top, number), false).unwrap();
@@ -117,16 +118,16 @@ fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
     }
 }
 
-/// A small file system of its own, as root; `None` when that can't be had.
+/// A small mounted file system, which needs root; `None` when that is not possible.
 pub(crate) struct Small(PathBuf);
 
 impl Small {
-    /// The folder.
+    /// Returns the mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// One of so many bytes, if this machine lets it be mounted.
+    /// Mounts a file system of this size, if the machine permits it.
     pub(crate) fn mount(at: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir(&at).unwrap();
         let size = format!("size={size}");
@@ -142,7 +143,7 @@ impl Drop for Small {
     }
 }
 
-/// A MiB that no layer can make smaller.
+/// Returns 1 MiB of incompressible data.
 fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed | 1 << 40;
     let word = |_| {
@@ -175,15 +176,16 @@ fn a_full_file_system_is_an_error_and_no_crash() {
         assert_eq!(error, HostError::NoSpace, "{layer}");
         drop(results);
         assert_eq!(client.read(0, 4096), block(1, 0), "{layer} still reads");
-        // A layer that could not store what it promised may not close clean; it must not crash.
-        // Passthrough goes on after a write that failed: it has nothing to keep in order.
+        // A layer that could not store acknowledged data must not stop cleanly, and must not crash.
+        // Passthrough continues after a failed write, because it has no order to preserve.
         let stopped = running.stop().map(drop).map_err(|why| why.to_string());
         let failed = stopped.is_err_and(|why| why.contains("nothing can be written any more"));
         assert_eq!(failed, layer != LayerKind::Passthrough, "{layer}");
     }
 }
 
-/// What `create --force` takes: an ext4 file system by its mark, and data in the middle.
+/// Writes content that only `create --force` overwrites: the signature of ext4, and data in the
+/// middle.
 fn put_content(device: &Path) {
     let file = std::fs::File::create(device).unwrap();
     file.set_len(64 * MIB).unwrap();
@@ -216,10 +218,10 @@ fn a_create_by_force_that_fails_says_what_is_lost() {
     assert!(!spec.path.exists());
 }
 
-/// The variable that tells a child which device to take by force.
+/// Variable with the device that a child overwrites with `--force`.
 const FORCE: &str = "HOSTFTL_TEST_FORCE";
 
-/// Not a test of its own: a `create` without an engine.
+/// A `create` without an engine; not a test itself.
 #[test]
 fn child_without_engine() {
     let Some(device) = std::env::var_os(FORCE) else { return };
@@ -265,7 +267,7 @@ fn many_clients_read_what_they_wrote() {
     }
 }
 
-/// Writes, reads and trims blocks of its own at random, and checks each read.
+/// Writes, reads and trims blocks of one client at random, and verifies each read.
 fn churn(client: &Client, number: u64) {
     let mut model = [0_u64; 64];
     let mut state = number + 1;

@@ -9,7 +9,7 @@ use hostftl_volume::{
     CreateSpec, OpenOptions, ReplaceSpec, StartOptions, add, create, open_with, replace,
 };
 
-/// A volume with parity on files of so many MiB each, and its blocks.
+/// Creates a volume with parity on files of these sizes in MiB; returns its number of blocks too.
 fn made(mib: &[u64]) -> (Place, u64) {
     let place = Place::new();
     let devices = (0..mib.len()).map(|at| place.name(&format!("d{at}")));
@@ -36,7 +36,7 @@ fn replacement(place: &Place, old: &str, new: &str) -> ReplaceSpec {
     ReplaceSpec { path, old: old.into(), new, force: false, rehearse: false }
 }
 
-/// Reads all of it without a device.
+/// Reads everything without a device.
 fn reads_without(place: &Place, name: &str, all: u64) {
     fs::rename(place.path(name), place.path("away")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };

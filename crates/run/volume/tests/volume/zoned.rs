@@ -1,4 +1,4 @@
-//! Volumes on zoned files: made, used, left and found again.
+//! Volumes on zoned files: created, used, stopped and reopened.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn a_zoned_device_with_written_zones_is_not_blank() {
     create(&CreateSpec { force: true, ..spec }).unwrap();
 }
 
-/// What makes a volume with `layer` over three zoned files.
+/// Returns the parameters of a volume with `layer` over three zoned files.
 pub(crate) fn zoned_log(place: &Place, layer: &str) -> CreateSpec {
     let file = |name: &str| format!("zoned:{}?zone=256k&open=12", place.name(name));
     CreateSpec {
@@ -69,7 +69,7 @@ fn a_log_over_zoned_files_keeps_what_it_has_without_one_of_them() {
     let (running, port) = start();
     let client = Client::new(port);
     let byte = |round: u64, mib: u64| (round * 100 + mib % 100) as u8;
-    // Twice all that it exports: zones are erased and written again.
+    // Twice the exported capacity: zones are reset and written again.
     for round in 1..=2 {
         for mib in 0..space {
             client.write(mib * MIB, &vec![byte(round, mib); MIB as usize], false).unwrap();

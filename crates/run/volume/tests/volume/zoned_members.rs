@@ -1,5 +1,5 @@
-//! Devices of zones that come to a volume, leave it, are lost and come back: whatever a new one has
-//! in its zones, all that it lacks is made on it.
+//! Zoned devices that join a volume, leave it, are lost and return. All missing chunks are rebuilt
+//! on a new device, whatever its zones contain.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -11,10 +11,10 @@ use hostftl_volume::{
     Wish, add, check, create, online, open_with, operate, replace, status,
 };
 
-/// So many blocks are written, more than a tenth of what the volumes export.
+/// Number of blocks written: more than a tenth of the exported capacity.
 const BLOCKS: u64 = 3000;
 
-/// A volume with one parity on `files` zoned files.
+/// Creates a volume with one parity on `files` zoned files.
 fn made(files: usize) -> Place {
     let place = Place::new();
     let layer = "log:parity=yes:compress=none";
@@ -52,7 +52,7 @@ impl Served {
         }
     }
 
-    /// Waits until nothing misses anything, and a device may be lost.
+    /// Waits until redundancy is complete and a loss is tolerated.
     fn heals(&self) {
         let is = |space: hostftl_volume::Space| {
             space.degraded_bytes == 0 && space.failures_tolerated == 1
@@ -97,7 +97,7 @@ fn each_device_is_replaced_while_clients_write_and_while_nobody_serves() {
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);
     for index in 0..3 {
-        // What it is made of is not said: the zones are like those of the others.
+        // The parameters of the zones are omitted: they are taken from the other devices.
         let done = put(&place, &index.to_string(), &zoned(&place, &format!("n{index}"))).unwrap();
         assert!(done.served && !done.was_lost);
         it.write(0..BLOCKS / 2, index + 1);
@@ -187,7 +187,8 @@ fn one_that_may_have_the_only_copy_is_not_erased() {
     it.write(0..BLOCKS, 0);
     it.stop();
     put(&place, "1", &zoned(&place, "n1")).unwrap();
-    // It belongs then, and lacks most of its chunks, which would be made from what is lost next.
+    // It is a member then, and lacks most of its chunks, whose rebuild needs the device that is
+    // lost next.
     Served::start(&place).stop();
     fs::rename(place.path("d0"), place.path("away")).unwrap();
     let it = Served::start(&place);
