@@ -1,4 +1,4 @@
-//! What a command that failed says of its zone, its device and the volume.
+//! Handling of failed commands: the fault of a zone, of a device or of the volume.
 
 use hostftl_core::{Command, DeviceError, SECTOR, Task, TaskKind};
 use hostftl_format::log::Root;
@@ -9,7 +9,7 @@ use crate::log::ops::{Checking, Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
 impl Array {
-    /// A command failed: is its zone, its device or the volume lost?
+    /// Handles a failed command: fails its zone, its device or the volume, or notes a read fault.
     pub(crate) fn judge(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) {
         let Some(device) = command.device() else { return };
         if self.layout().zoned && self.zone_failed(op, command, error, cx) {
@@ -18,19 +18,20 @@ impl Array {
         cx.counters().device_errors += 1;
         let writes = match command {
             Command::Flush { .. } if planted(Bug::FlushUnheard) => return,
-            // What a block device was to forget it may remember; zones are written again.
+            // A block device may keep discarded data, so a failed discard is harmless. Zones are
+            // written again, so a failed reset is not.
             Command::Reset { .. } => self.layout().zoned,
             _ => matches!(command, Command::Program { .. } | Command::Flush { .. }),
         };
         if self.output.journal.is(device) {
-            // What can't be read is known when recovery needs it.
+            // Unreadable records matter only to recovery, which detects them itself.
             if writes {
                 self.output.journal.failed(error, &mut self.output.durability, cx);
             }
             return;
         }
         if !writes && error != DeviceError::Gone {
-            // The end of a zone is found by reading past it.
+            // The end of a zone is found by reading past it, so such errors are expected.
             let is_known =
                 matches!(op, Op::GcRead { .. } | Op::Load { .. } | Op::Scrub(Checking::Chunk(_)));
             let is_real = !self.layout().zoned || is_known && cx.life() != Life::Starting;
@@ -48,8 +49,8 @@ impl Array {
         self.media.devices.give_up(device, error, cx);
     }
 
-    /// Data at sector `lba` of a device cannot be read or is wrong. Its segment is to be repaired,
-    /// unless it `is_moved` already, or a scrub will find out whether it is valid.
+    /// Handles unreadable or wrong data at sector `lba` of a device. Marks its segment for repair,
+    /// unless its data `is_moved` already or a scrub will check whether it is valid.
     pub(crate) fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
         let layout = *self.layout();
         if self.media.devices.is_inactive(device) || self.media.devices.lacks(device, lba) {
@@ -68,12 +69,12 @@ impl Array {
         self.media.devices.note_fault(device, lba, cx);
     }
 
-    /// Bytes that are exposed because their segment is damaged, where no chunk is missing.
+    /// Returns the valid bytes of damaged segments without a missing chunk.
     pub(crate) fn live_damaged(&self) -> u64 {
         self.media.segments.live_flawed(|segment| !self.media.devices.is_missing_a_chunk(segment))
     }
 
-    /// The repair of known damage; a scrub has a task of its own.
+    /// Returns the repair of known damage as a task, unless a scrub covers it.
     pub(crate) fn repair_task(&self) -> Option<Task> {
         let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
         let is_scrubbed = self.background.scrub.task(&self.media.segments).is_some();
@@ -87,18 +88,18 @@ impl Array {
         })
     }
 
-    /// Goes on with the repair of known damage.
+    /// Continues the repair of known damage.
     pub(crate) fn pump_health(&mut self, cx: &mut Cx) -> bool {
         if self.media.devices.health().is_quiet() || cx.life() != Life::Running {
             return false;
         }
-        // The root that a scrub makes at its end is enough for all of its repairs.
+        // The root at the end of a scrub makes all of its repairs durable.
         self.media.devices.observe_health(&mut self.media.segments, cx)
             && self.background.scrub.task(&self.media.segments).is_none()
             && self.mapping.checkpoint.hurry()
     }
 
-    /// A command failed: whether that is only a zone's fault.
+    /// Handles a failed command that is only the fault of a zone. Returns whether it was.
     fn zone_failed(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) -> bool {
         let (Command::Program { device, lba, .. } | Command::Reset { device, lba, .. }) = command
         else {
@@ -120,13 +121,13 @@ impl Array {
         true
     }
 
-    /// A zone failed: its segment is left as soon as may be, and what is in it moves.
+    /// Fails a zone. The streams leave its segment, and its data is moved.
     fn spoil(&mut self, segment: u32, device: u8) {
         self.media.devices.zones_mut().fail(segment, device);
         self.output.rows.leave(segment, &mut self.media.segments);
     }
 
-    /// Writes a root that says who is lost, when none does.
+    /// Writes a root that records the lost devices, if the durable root does not.
     pub(crate) fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let running = cx.life() != Life::Starting;
         let tells =

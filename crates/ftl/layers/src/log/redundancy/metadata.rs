@@ -1,14 +1,15 @@
-//! Rebuilds metadata that can't be read from its device, from parity.
+//! Rebuilds metadata that cannot be read from its device from parity.
 //!
-//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`]. So
-//! all that it may have are read at once, and then looked at one after the other. Heads and images
-//! have checksums, so that what is wrong is never taken.
+//! The number of chunks of the row is not known in advance, see
+//! [`crate::log::redundancy::rebuild`]. So all chunks that it may have are read at once and then
+//! added to the sum one after the other. Heads and images have checksums, so wrong contents are
+//! always detected.
 //!
 //! Invariants
-//! - One rebuild at a time; the others wait with their buffers.
-//! - Each chunk that is read has a buffer of its own until all have come.
-//! - What its device lacked when it was asked for, and now has, is read from there when nothing
-//!   else gives it: another device may have been lost meanwhile.
+//! - One rebuild is in progress at a time; the others are queued with their buffers.
+//! - Each chunk that is read has its own buffer until all reads are complete.
+//! - If the device lacked the chunk at the time of the request but has it now, and every rebuild
+//!   fails, the chunk is read from there: another device may have been lost meanwhile.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,23 +23,23 @@ use crate::log::layout::Layout;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::{PLACES, Rebuild};
 
-/// With less room for outputs, chunks are not read.
+/// Outputs that must be left before chunks are read.
 const ROOM: usize = 20;
 
-/// Who wants metadata back.
+/// Requester of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Replay: the head of a stream's next row.
+    /// Replay: head of a stream's next row.
     Chain(u16),
-    /// The image that was read as number so.
+    /// Map: image with this load number.
     Image(u8),
-    /// Collection: the head of the row in a lane.
+    /// Garbage collection: head of the row in a lane.
     Victim(u8),
-    /// A scrub: the head of the row that it reads.
+    /// Scrub: head of the current row.
     Scrub,
 }
 
-/// Metadata that is wanted, or comes back.
+/// Request for lost metadata.
 #[derive(Debug)]
 pub(crate) struct Job {
     wanted: Wanted,
@@ -46,39 +47,39 @@ pub(crate) struct Job {
     lba: u64,
     pages: u32,
     buf: MetaBuf,
-    /// Whether the device lacked it when it was asked for.
+    /// Whether the device lacked the chunk at the time of the request.
     lacked: bool,
 }
 
 impl Job {
-    /// Where it lies: the device, the first sector, and the pages.
+    /// Returns the device, the first sector and the number of pages.
     pub(crate) fn range(&self) -> (u8, u64, u32) {
         (self.device, self.lba, self.pages)
     }
 
-    /// Whether its device never had it: nothing was wrong there.
+    /// Returns whether the device never had the chunk, so that it is not at fault.
     pub(crate) fn was_lacking(&self) -> bool {
         self.lacked
     }
 
-    /// Who wanted it, and the buffer.
+    /// Returns the requester and the buffer.
     pub(crate) fn into_parts(self) -> (Wanted, MetaBuf) {
         (self.wanted, self.buf)
     }
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Nothing: nobody wants anything, or a command is under way.
+    /// Nothing: no request, or a command is in flight.
     None,
-    /// It moved on.
+    /// Progress was made.
     Moved,
-    /// The first rebuild is over, well or not.
+    /// The first rebuild ended, successfully or not.
     Over(Job, bool),
 }
 
-/// Whether the first job's own device is asked, which has it by now.
+/// State of the read from the first request's own device, which may have the chunk by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
     Not,
@@ -90,21 +91,21 @@ enum Again {
 pub(crate) struct Salvage {
     layout: Layout,
     jobs: VecDeque<Job>,
-    /// Where its segment lies, when that is not known: the guess that is tried.
+    /// Number of the guess of the segment's members, which may be unknown.
     guess: usize,
-    /// How it is made; `None` before its chunks are read.
+    /// Way of the rebuild; `None` before its chunks are read.
     rebuild: Option<Rebuild>,
     again: Again,
-    /// Chunks that are being read.
+    /// Reads in flight.
     outstanding: u32,
-    /// What has come, by its place in the sum; none of what can't be read.
+    /// Chunks that were read, by place in the sum; `None` for unreadable ones.
     parts: [Option<MetaBuf>; PLACES],
     sum: MetaBuf,
     bufs: Vec<MetaBuf>,
 }
 
 impl Salvage {
-    /// Nothing is wanted.
+    /// Returns a queue without requests.
     pub(crate) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true) as usize;
         Salvage {
@@ -120,13 +121,13 @@ impl Salvage {
         }
     }
 
-    /// Whether nothing is wanted.
+    /// Returns whether there are no requests.
     pub(crate) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Makes `pages` pages at `lba` of `device` from the other devices; `buf` comes back with them,
-    /// or without.
+    /// Requests a rebuild of `pages` pages at `lba` of `device`. `buf` is returned with the result,
+    /// also after a failure.
     pub(crate) fn ask(
         &mut self,
         wanted: Wanted,
@@ -140,7 +141,7 @@ impl Salvage {
         cx.wake();
     }
 
-    /// Reads the chunks that the first one is made from.
+    /// Reads the chunks for the first request.
     pub(crate) fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
         let Some(job) = self.jobs.front().filter(|_| self.outstanding == 0) else {
             return Step::None;
@@ -168,7 +169,7 @@ impl Salvage {
         Step::Moved
     }
 
-    /// Reads what the first job is about from a device.
+    /// Reads the range of the first request from a device.
     fn read(&mut self, part: u8, device: u8, devices: &mut Devices, cx: &mut Cx) {
         let job = self.jobs.front().expect("a rebuild is under way");
         let buf = self.bufs.pop().expect("a buffer for each device");
@@ -178,7 +179,8 @@ impl Salvage {
         devices.submit(Op::Salvage { part }, command, cx);
     }
 
-    /// Nothing gives it: its own device may have it by now.
+    /// Reads the chunk from its own device, if that has received it since the request; otherwise
+    /// fails the request.
     fn read_again(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
         let job = self.jobs.front().expect("something is wanted");
         let (device, lba) = (job.device, job.lba);
@@ -190,8 +192,9 @@ impl Salvage {
         Step::Moved
     }
 
-    /// A chunk was read. When all were: is a sum of them what was wanted? `is_wanted` says whether
-    /// it is the metadata that lies at a sector, of a row with so many chunks.
+    /// Handles the completion of a read. After the last one, tries all ways of the rebuild.
+    /// `is_wanted` returns whether a sum is the requested metadata for this sector, of a row with
+    /// this number of chunks.
     pub(crate) fn done(
         &mut self,
         part: u8,
@@ -224,7 +227,7 @@ impl Salvage {
         Step::Moved
     }
 
-    /// Whether its own device gave what was wanted: that is then the sum.
+    /// Returns whether its own device returned the requested metadata, which is then the sum.
     fn was_read(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
         self.again = Again::Was;
         let Some(part) = &self.parts[0] else { return false };
@@ -233,7 +236,7 @@ impl Salvage {
         is_wanted(job.wanted, &self.sum, job.lba, None)
     }
 
-    /// Whether the sum of what has come is what was wanted, in any way.
+    /// Returns whether any way of the rebuild yields the requested metadata.
     fn sum_up(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
         let mut next = self.rebuild;
         while let Some(rebuild) = next {
@@ -259,12 +262,12 @@ impl Salvage {
         false
     }
 
-    /// The segment does not lie where it was thought to, or what is wanted can't be had.
+    /// Continues with the next guess of the segment's members.
     fn guess_again(&mut self) {
         (self.guess, self.rebuild) = (self.guess + 1, None);
     }
 
-    /// The first rebuild is over.
+    /// Ends the first rebuild.
     fn end(&mut self, well: bool) -> Step {
         let mut job = self.jobs.pop_front().expect("a rebuild is under way");
         (self.guess, self.rebuild, self.again) = (0, None, Again::Not);
@@ -275,13 +278,13 @@ impl Salvage {
     }
 }
 
-/// Copies so many pages.
+/// Copies `pages` pages.
 fn copy(from: &MetaBuf, to: &mut MetaBuf, pages: u32) {
     let pages = to.pages_mut().iter_mut().zip(from.pages()).take(pages as usize);
     pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
 }
 
-/// Adds what comes next to the sum.
+/// Adds the next chunk to the sum.
 fn add(part: &MetaBuf, sum: &mut MetaBuf, pages: u32, rebuild: &Rebuild) {
     let (factor, old) = rebuild.factors();
     for (sum, page) in sum.pages_mut().iter_mut().zip(part.pages()).take(pages as usize) {
@@ -304,7 +307,8 @@ mod tests {
         Devices::new(Layout::example(3), hostftl_core::Members::default(), 1, &[])
     }
 
-    /// A rebuild of one page of the second of three devices, whose chunks hold 1, 2 and their sum.
+    /// Returns a rebuild of one page of the second of three devices, whose chunks contain 1, 2 and
+    /// their sum.
     fn asked() -> Salvage {
         let mut salvage = Salvage::new(&Layout::example(3));
         let lba = salvage.layout.lba(crate::log::layout::At::default());
@@ -323,7 +327,7 @@ mod tests {
         salvage
     }
 
-    /// Both of the others come, the later one first.
+    /// Completes the reads of both other chunks, the later one first.
     fn read(salvage: &mut Salvage, bytes: [u8; 2], ended: Ended) -> Step {
         let sources = salvage.rebuild.expect("it was asked for").sources();
         let mut sources = sources.map(|(chunk, _)| chunk.place()).zip(bytes).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Doing without a device, and making what it had from the other devices.
+//! Operation without a device, and the rebuild of its chunks from the other devices.
 
 pub(in crate::log) mod failed_devices;
 pub(in crate::log) mod metadata;

@@ -1,22 +1,22 @@
-//! Makes a chunk of a row from the others: what is read, in which order and by which factor it goes
-//! into the sum, and when the sum may be what was wanted.
+//! Rebuild of a chunk of a row from the others: the chunks to read, their order, their factors, and
+//! the points where the sum may be complete.
 //!
-//! The first parity is the sum of the data chunks, the second that of data chunk `l` times 2ˡ in
-//! the field of [`hostftl_core::field`], so that any two chunks can be made from the others. The
-//! sum that makes one has each data chunk `l` times `a + b · 2ˡ`, the first parity times `a` and
-//! the second times `b`: `a` and `b` are chosen so that what is wanted is in it once, and what
-//! can't be had not at all. Those are the *ways*: with one of the parities, or with both and
-//! without one data chunk. When the sum of one way is wrong, one of the chunks that are in it is
-//! wrong although it could be read: then the next way is tried.
+//! The first parity is the sum of the data chunks. The second is the sum of data chunk `l` times 2ˡ
+//! in the field of [`hostftl_core::field`], so that any two chunks can be rebuilt from the others.
+//! In general data chunk `l` has the factor `a + b · 2ˡ`, the first parity `a` and the second `b`.
+//! `a` and `b` are chosen so that the wanted chunk has the factor 1 and a missing one the factor 0.
+//! These choices are the *ways*: with one parity, or with both and without one data chunk. If the
+//! sum of one way is wrong, one of its chunks is wrong although it was readable, and the next way
+//! is tried.
 //!
-//! The parity is read first, and the data chunks are added one after the other. How many chunks a
-//! row has is not always known. The factors do not depend on that. The sum is what was wanted when
-//! all chunks of the row are in it, so whoever knows a checksum looks as soon as that may be, and
-//! each time again.
+//! Parity is read first, then the data chunks are added one after the other. The number of chunks
+//! of a row is not always known, but the factors do not depend on it. The sum is complete when all
+//! chunks of the row are included. A caller that knows a checksum therefore compares it after each
+//! chunk from the first point where the sum may be complete.
 //!
-//! This is the only place that knows what is made from what. A [`Rebuild`] sends nothing and has no
-//! memory for data: whoever wants the chunk reads what is [next](Rebuild::next), adds it to a sum
-//! of its own, and says so.
+//! Only this module knows which chunks make up which. A [`Rebuild`] sends no commands and has no
+//! memory for data: its caller reads the [next](Rebuild::next) chunk, adds it to a sum of its own,
+//! and calls [`Rebuild::fold`].
 
 mod way;
 
@@ -27,22 +27,22 @@ use crate::log::stripe::Stripe;
 use crate::planted::{Bug, planted};
 use way::{WAYS, Way};
 
-/// A chunk of a row.
+/// Chunk of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
-    /// A data chunk by number.
+    /// Data chunk by number.
     Data(u8),
-    /// The first parity, or the second.
+    /// First or second parity.
     Parity(u8),
 }
 
-/// More places than this has no row.
+/// Maximum number of places in a row.
 pub(crate) const PLACES: usize = FIRST_DATA as usize + 16;
-/// The place of the first data chunk in the order of the sum; before it are those of parity.
+/// Place of the first data chunk in the order of the sum, after the parities.
 const FIRST_DATA: u8 = 2;
 
 impl Chunk {
-    /// Its place in the order of the sum.
+    /// Returns the place in the order of the sum.
     pub fn place(self) -> u8 {
         match self {
             Chunk::Parity(which) => which,
@@ -50,7 +50,7 @@ impl Chunk {
         }
     }
 
-    /// The chunk at a place.
+    /// Returns the chunk at a place.
     fn at(place: u8) -> Self {
         match place.checked_sub(FIRST_DATA) {
             None => Chunk::Parity(place),
@@ -58,7 +58,8 @@ impl Chunk {
         }
     }
 
-    /// What a device has of rows in a slot of a segment; none when it is no member.
+    /// Returns the chunk that a device has of rows in a slot of a segment; `None` if it is not a
+    /// member.
     pub fn on(device: u8, stripe: Stripe, (segment, slot): (u32, u32)) -> Option<Self> {
         let is_there = |which: &u8| stripe.parity_device(segment, slot, *which) == device;
         match stripe.chunk_on(segment, slot, device) {
@@ -67,7 +68,7 @@ impl Chunk {
         }
     }
 
-    /// Its device, for rows in a slot of a segment.
+    /// Returns the device of the chunk for rows in a slot of a segment.
     pub fn device(self, stripe: Stripe, (segment, slot): (u32, u32)) -> u8 {
         match self {
             Chunk::Parity(which) => stripe.parity_device(segment, slot, which),
@@ -76,9 +77,9 @@ impl Chunk {
     }
 }
 
-/// The factors with which so many more data chunks come into a parity, the one with the greatest
-/// number first, after those with greater numbers, if what these are in is to be `kept`: the sum is
-/// multiplied by as little as possible each time (Horner's rule).
+/// Returns the factors that add the next `count` data chunks to a parity, in descending order of
+/// their numbers. `kept` means that chunks with greater numbers are already in the sum. The order
+/// keeps the multiplications cheap (Horner's rule).
 pub(crate) fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
     match which {
         0 => Factors::plain(kept),
@@ -95,23 +96,23 @@ pub(crate) struct Rebuild {
     stripe: Stripe,
     turn: u8,
     wanted: Chunk,
-    /// Data chunks that the row has at least, and at most.
+    /// Minimum and maximum number of data chunks of the row.
     least: u8,
     most: u8,
-    /// What can't be had, as a set of the bits of places.
+    /// Unavailable chunks, as a bit mask of places.
     absent: u32,
-    /// The number of the way.
+    /// Number of the way.
     way: u8,
-    /// The place of what comes next, unless that is behind the end.
+    /// Place of the next chunk, possibly past the end.
     place: u8,
-    /// Chunks that are in the sum.
+    /// Number of chunks in the sum.
     count: u8,
 }
 
 impl Rebuild {
-    /// Of what `device` has of a row in a slot, whose length is not known; the devices of `missing`
-    /// lack their chunks. `None` when the device has no data of such rows, or too many chunks are
-    /// missing.
+    /// Returns a rebuild of the chunk of `device` in a row of unknown length in a slot. The devices
+    /// of `missing` lack their chunks. Returns `None` if the device has no data of such rows, or
+    /// too many chunks are missing.
     pub(crate) fn on_device(
         stripe: Stripe,
         slot: (u32, u32),
@@ -122,11 +123,11 @@ impl Rebuild {
         Self::of(stripe, slot, wanted, (1, stripe.width()), missing)
     }
 
-    /// Of one chunk of a row of so many data chunks in a slot. Otherwise as
-    /// [`Rebuild::on_device`].
+    /// Returns a rebuild of one chunk of a row of `chunks` data chunks in a slot. Returns `None` if
+    /// too many chunks are missing.
     ///
     /// # Panics
-    /// When the row has no such chunk.
+    /// If the row has no such chunk.
     pub(crate) fn new(
         stripe: Stripe,
         slot: (u32, u32),
@@ -157,18 +158,19 @@ impl Rebuild {
         Rebuild { stripe, turn, wanted, least, most, absent, way, place, count: 0 }.begin()
     }
 
-    /// Begins with the first way from this one on that may lead to what is wanted.
+    /// Starts the first usable way from the current one on.
     fn begin(self) -> Option<Self> {
         let ways = (self.way..WAYS).map(|way| Rebuild { way, place: 0, count: 0, ..self });
         ways.into_iter().find(Self::may_lead).map(Self::past_unneeded)
     }
 
-    /// The way, and the data chunks that a row may have so that it leads to what is wanted: at
-    /// least, and at most.
+    /// Returns the way, and the minimum and maximum number of data chunks of a row for which it is
+    /// usable.
     fn way(&self) -> (Way, u8, u8) {
         let way = Way::number(self.way, self.wanted);
         let without = self.wanted_bit() | way.without().map_or(0, |it| 1 << it.place());
-        // The way does nothing about what can't be had of these.
+        // The way does not compensate for other missing data chunks, so the row must end before
+        // them.
         let others = (self.absent & !without) >> FIRST_DATA;
         let most = self.most.min(others.trailing_zeros() as u8);
         let of = |chunk: Chunk| chunk.place().saturating_sub(FIRST_DATA - 1);
@@ -191,7 +193,7 @@ impl Rebuild {
         makes && way.needs(self.wanted) & !has == 0 && least <= most
     }
 
-    /// What is wanted, and what the way has not, is in no sum.
+    /// Skips chunks that are not part of the sum: the wanted one, and those with the factor 0.
     fn past_unneeded(mut self) -> Self {
         while self.next().is_some_and(|it| it == self.wanted || self.factor_of(it) == 0) {
             self.place += 1;
@@ -203,13 +205,13 @@ impl Rebuild {
         Way::number(self.way, self.wanted).factor(chunk, self.wanted)
     }
 
-    /// The chunk that is made.
+    /// Returns the chunk that is rebuilt.
     pub(crate) fn wanted(&self) -> Chunk {
         self.wanted
     }
 
-    /// The parity that is in no sum of this way, where the row has all of its chunks but the one
-    /// that is made: what was made is right if that parity agrees.
+    /// Returns the parity that is not used by this way, if no other chunk is missing. The rebuilt
+    /// chunk is right if that parity matches.
     pub(crate) fn other_parity(&self) -> Option<u8> {
         let alone = self.absent & !self.wanted_bit() == 0;
         let other = match (self.wanted, self.way) {
@@ -220,18 +222,19 @@ impl Rebuild {
         other.filter(|_| alone && self.stripe.parity() == 2)
     }
 
-    /// What comes into the sum next; `None` when all that the row may have is in it.
+    /// Returns the next chunk for the sum; `None` if it includes all chunks that the row may have.
     pub(crate) fn next(&self) -> Option<Chunk> {
         let most = self.way().2;
         (self.place < FIRST_DATA + most).then(|| Chunk::at(self.place))
     }
 
-    /// The device of what comes next.
+    /// Returns the device of the next chunk.
     pub(crate) fn next_device(&self) -> Option<u8> {
         self.next().map(|chunk| chunk.device(self.stripe, (self.turn.into(), 0)))
     }
 
-    /// All that may come into a sum, with its device: what is known not to be there does not.
+    /// Returns all chunks that a sum may include, with their devices. Chunks that are known to be
+    /// missing are left out.
     pub(crate) fn sources(self) -> impl Iterator<Item = (Chunk, u8)> {
         let all = (0..self.stripe.parity()).chain(FIRST_DATA..FIRST_DATA + self.most);
         let here = move |place: &u8| (self.absent | self.wanted_bit()) >> place & 1 == 0;
@@ -242,16 +245,16 @@ impl Rebuild {
         })
     }
 
-    /// Whether nothing is in the sum: what comes next becomes the sum, as it is.
+    /// Returns whether the sum is empty, so that the next chunk is copied to it unmultiplied.
     pub(crate) fn is_begin(&self) -> bool {
         self.count == 0
     }
 
-    /// The factor of what comes next, and that of the sum to which it is added: the first chunk
-    /// became the sum as it was.
+    /// Returns the factor of the next chunk, and of the sum to which it is added. The first chunk
+    /// was copied without its factor, so the sum is multiplied by it when the second one is added.
     ///
     /// # Panics
-    /// When nothing is to come.
+    /// If there is no next chunk.
     pub(crate) fn factors(&self) -> (u8, u8) {
         let next = self.next().expect("what has a factor is to come");
         let first = Rebuild { place: 0, ..*self }.past_unneeded().next();
@@ -263,34 +266,34 @@ impl Rebuild {
         (self.factor_of(next), old)
     }
 
-    /// As [`Rebuild::factors`], for a fold of what comes next alone.
+    /// Returns [`Rebuild::factors`] for a fold of the next chunk alone.
     pub(crate) fn fold_factors(&self) -> Factors {
         let (factor, old) = self.factors();
         Factors { old, new: [factor, 0, 0, 0] }
     }
 
-    /// What came next is in the sum.
+    /// Marks the next chunk as included in the sum.
     ///
     /// # Panics
-    /// When nothing was to come.
+    /// If there is no next chunk.
     pub(crate) fn fold(self) -> Self {
         assert!(self.next().is_some(), "what is folded was to come");
         Rebuild { place: self.place + 1, count: self.count + 1, ..self }.past_unneeded()
     }
 
-    /// Whether the sum is what was wanted, if the row is as short as it may be by now.
+    /// Returns whether the sum is complete if the row has its minimum length or the current one.
     pub(crate) fn may_be_over(&self) -> bool {
         self.place >= FIRST_DATA + self.way().1
     }
 
-    /// Data chunks of the row, when the sum is what was wanted.
+    /// Returns the number of data chunks of the row, given that the sum is complete.
     pub(crate) fn chunks(&self) -> u32 {
         assert!(self.may_be_over(), "the sum lacks a chunk that the row has");
         u32::from(self.place - FIRST_DATA)
     }
 
-    /// The sum is not what was wanted, however long the row is: the next way, from its beginning.
-    /// `None` when there is none.
+    /// Starts the next way, because this one failed for every length of the row. Returns `None` if
+    /// there is none.
     pub(crate) fn again(self) -> Option<Self> {
         if planted(Bug::OneWayOnly) {
             return None;
@@ -298,12 +301,12 @@ impl Rebuild {
         Rebuild { way: self.way + 1, ..self }.begin()
     }
 
-    /// A chunk can't be had: from the beginning without it. `None` when nothing makes up for it.
+    /// Restarts without an unavailable chunk. Returns `None` if parity cannot make up for it.
     pub(crate) fn without(self, chunk: Chunk) -> Option<Self> {
         self.without_all(1 << chunk.place())
     }
 
-    /// As [`Rebuild::without`], of several, as a set of the bits of their places.
+    /// Restarts without several unavailable chunks, given as a bit mask of their places.
     pub(crate) fn without_all(self, chunks: u32) -> Option<Self> {
         Rebuild { absent: self.absent | chunks, ..self }.begin()
     }

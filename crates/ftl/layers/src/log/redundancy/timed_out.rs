@@ -1,13 +1,14 @@
-//! Goes on without a device that timed out, although its commands keep what they were lent.
+//! Continues without a device that timed out, although its commands keep their borrowed buffers.
 //!
-//! When a command is past its deadline, all commands of its device are given up. What each was for
-//! goes on as when it fails, with something else in the place of what the command holds: a block
-//! operation gets another scratch, metadata comes from a small reserve, and of the buffers of rows
-//! those that are held are gathered in few rows, which are not used until the commands are back.
+//! When a command exceeds its deadline, all commands of its device are abandoned. Each operation
+//! continues as if its command had failed, with a replacement for the buffer that the command
+//! holds: a block operation gets another scratch buffer, and metadata buffers come from a small
+//! reserve. Held row buffers are collected in few rows, which are not used until the commands are
+//! back.
 //!
 //! Invariants
-//! - What a command holds that was given up is used by nobody else until that command is back.
-//! - What a row holds is in its own buffers until the row is over.
+//! - A buffer of an abandoned command is not used until that command is back.
+//! - The contents of a row are in its own buffers until the row is complete.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -27,29 +28,30 @@ use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
 
-/// Heads of rows that one device may hold when it hangs: one for each lane of collection, one for a
-/// scrub, one for what is salvaged.
+/// Row heads that one hung device may hold: one for each lane of garbage collection, one for a
+/// scrub, one for a metadata rebuild.
 const HELD_HEADS: usize = LANES + 2;
 
 #[derive(Debug)]
 pub(crate) struct Hung {
     layout: Layout,
-    /// The commands for which nothing has gone on yet: what each was for, and its device.
+    /// Abandoned commands whose operations have not continued yet, each with its operation and
+    /// device.
     waiting: VecDeque<(Token, Op, u8)>,
-    /// Rows that are not used: the others may have their idle buffers.
+    /// Rows that are out of use; their idle buffers are available to others.
     broken: u32,
-    /// The reserve: images of pages, heads, a chunk of images of each device that may hang at once.
-    /// Heads are enough for one more device that hangs after those: what another one holds waits
-    /// until one of those is back.
+    /// Reserve: images of pages, heads, and a chunk of images for each device that may hang at
+    /// once. The heads suffice for one more hung device; operations of a further one wait until a
+    /// head is back.
     pages: Vec<MetaBuf>,
     heads: Vec<MetaBuf>,
     images: Vec<MetaBuf>,
-    /// Heads of rows that came back late.
+    /// Row heads that came back late.
     row_heads: Vec<MetaBuf>,
 }
 
 impl Hung {
-    /// Nothing hangs; only where parity makes up for a device there is a reserve.
+    /// Returns the state without hung devices. Only volumes with parity have a reserve.
     pub(crate) fn new(layout: &Layout) -> Self {
         let redundant = layout.parity > 0 && !layout.zoned;
         let devices = if redundant { usize::from(layout.parity) } else { 0 };
@@ -67,33 +69,34 @@ impl Hung {
         }
     }
 
-    /// Whether everything has gone on for which a command was given up.
+    /// Returns whether the operations of all abandoned commands have continued.
     pub(crate) fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// For how many commands that were given up nothing has gone on yet.
+    /// Returns the number of abandoned commands whose operations have not continued.
     pub(crate) fn count(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The first of these: what it was for, and its device.
+    /// Removes the first of these commands; returns its operation and device.
     pub(crate) fn pop(&mut self) -> (Token, Op, u8) {
         self.waiting.pop_front().expect("they were counted")
     }
 
-    /// It goes on later.
+    /// Puts a command back whose operation continues later.
     pub(crate) fn push_back(&mut self, given_up: (Token, Op, u8)) {
         self.waiting.push_back(given_up);
     }
 
-    /// A command is back that was given up. Whether nothing has gone on for it: it fails now.
+    /// Handles the return of an abandoned command. Returns whether its operation has not continued
+    /// yet; it then fails now.
     pub(crate) fn was_waiting(&mut self, token: Token) -> bool {
         let at = self.waiting.iter().position(|(waiting, ..)| *waiting == token);
         at.is_some_and(|at| self.waiting.remove(at).is_some())
     }
 
-    /// Gives up the devices that are late, if parity makes up for them.
+    /// Fails the devices that are late, if parity makes up for them.
     pub(crate) fn give_up_late(
         &mut self,
         devices: &mut Devices,
@@ -117,8 +120,8 @@ impl Hung {
         true
     }
 
-    /// Returns the command that stands in for one that was given up, as if it had failed; `None`
-    /// when that has to wait. A command that reads metadata reads `pages` pages at sector `lba`.
+    /// Returns the replacement for an abandoned command, as if that had failed; `None` if the
+    /// operation has to wait. A command that reads metadata reads `pages` pages at sector `lba`.
     pub(crate) fn stand_in(
         &mut self,
         op: Op,
@@ -165,14 +168,14 @@ impl Hung {
                 let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
                 Command::Program { device, lba: 0, gather, tally, placement: MAP }
             }
-            // These hold nothing that is needed: a device that is lost gets no root.
+            // These hold no needed buffer: a lost device gets no root.
             Op::Flush | Op::Root { .. } | Op::Discard { .. } => Command::Flush { device },
             other => unreachable!("{other:?} is no command of a device that parity makes up for"),
         })
     }
 
-    /// Takes back the loans of a command that was given up, for which another one stood in. Returns
-    /// the buffer of a root, which belongs to the checkpoint.
+    /// Takes back the buffers of an abandoned command that was replaced. Returns the buffer of a
+    /// root, which belongs to the checkpoint.
     pub(crate) fn take_back(
         &mut self,
         op: Op,
@@ -204,12 +207,13 @@ impl Hung {
         root
     }
 
-    /// Another buffer comes in the place of one that is held. False when none is idle now.
+    /// Exchanges a held buffer for an idle one. Returns false if none is idle.
     fn replace(&mut self, buffer: Buffer, rows: &mut Rows, buffers: &mut Buffers) -> bool {
         let idle = rows.idle();
         let Some(spare) = self.spare_buffers(0, buffers).next() else {
             let Some(row) = idle else { return false };
             rows.go(row, Phase::Draining);
+            // No spare buffer: an idle row is taken out of use as a donor.
             self.break_row(row, rows);
             return self.replace(buffer, rows, buffers);
         };
@@ -217,7 +221,7 @@ impl Hung {
         true
     }
 
-    /// The idle buffers of rows that are not used, but not those of the rows in `but`.
+    /// Returns the idle buffers of rows that are out of use, except those of the rows in `but`.
     fn spare_buffers(&self, but: u32, buffers: &Buffers) -> impl Iterator<Item = Buffer> {
         let broken = self.broken & !but;
         let rows = (0..ROWS as u8).filter(move |row| broken >> row & 1 == 1);
@@ -225,14 +229,13 @@ impl Hung {
         all.filter(|buffer| buffers.is_idle(*buffer))
     }
 
-    /// A row that is over is not used for now. It counts as one of the host's, of which there are
-    /// many.
+    /// Takes a completed row out of use. It counts as a host row, of which there are many.
     fn break_row(&mut self, row: u8, rows: &mut Rows) {
         self.broken |= 1 << row;
         rows[row].stream = 0;
     }
 
-    /// A row that nothing needs any more is idle if nobody has its buffers.
+    /// Makes a completed row idle if it has all of its buffers.
     pub(crate) fn retire(
         &mut self,
         row: u8,
@@ -248,8 +251,7 @@ impl Hung {
         idle
     }
 
-    /// Gives a row that is over what it lacks, from rows that are not used, or makes it one of
-    /// them.
+    /// Completes the buffers of a row from rows that are out of use, or takes the row out of use.
     fn make_whole(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
         if !cx.has_given_up() && self.broken == 0 && self.row_heads.is_empty() {
             return false;
@@ -261,6 +263,7 @@ impl Hung {
         let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
         let lacks_heads = rows[row].heads.lacks();
         if self.spare_buffers(own, buffers).count() < lacks
+            // Too few donors for all held buffers: this row becomes a donor itself.
             || heads + self.row_heads.len() < lacks_heads
         {
             self.break_row(row, rows);
@@ -283,7 +286,7 @@ impl Hung {
     }
 }
 
-/// Whether a row has all that it needs.
+/// Returns whether a row has all of its buffers and heads.
 fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
     let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
     idle && rows[row].heads.lacks() == 0

@@ -1,8 +1,8 @@
-//! Into the open rows: taking room, and pointing the map at what came.
+//! Appends to the open rows: reserves space in a row, and updates the map once the data is there.
 //!
-//! Rows are replayed in the order in which they were sealed, so a row must not list what a row that
-//! was sealed before it has a newer version of. Each item therefore knows its heir: the row that
-//! took its block over while this one was still open.
+//! Rows are replayed in the order in which they were sealed. So a row must not list a record if a
+//! row that was sealed earlier has a newer version of its block. Each item therefore knows its
+//! heir: the row that received a newer version while the item's row was still open.
 
 use hostftl_core::Command;
 use hostftl_format::log::{Kind, Place};
@@ -22,29 +22,29 @@ use crate::log::row::{A_TRIM, DEAD, Item, NO_HEIR};
 use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
-/// What wants room.
+/// Purpose of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// A write of the host.
+    /// Host write.
     Write,
-    /// A trim where collection gains nothing: without it no room would come.
+    /// Trim while garbage collection makes no progress: it frees space, so it may use the reserve.
     Relief,
-    /// A copy by which room is gained, or without which a start does not end.
+    /// Copy by garbage collection, which frees space, or by recovery, which must finish.
     Copy,
-    /// A copy of what had to be rebuilt: no room is gained by it, so what is kept for collection is
-    /// not for it.
+    /// Copy of rebuilt data. It frees no space, so it may not use the GC reserve.
     Repair,
 }
 
-/// What wants room, and where.
+/// Purpose and stream of an append.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct To {
     stream: u8,
     what: What,
 }
 
-/// Free segments that collection may not open. Those that are kept for what only the journal has
-/// are not needed while it has nothing, but for the rows that the host's segment takes.
+/// Returns the number of free segments that garbage collection may not open. The segments reserved
+/// for the journal's blocks are not needed while all host data is durable, except for the rows in
+/// the host's open segment.
 fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durability) -> u32 {
     let (least, most) = (kept.restore_floor(), kept.gc_floor());
     if durability.has_all(durability.host(), rows.unsealed()) {
@@ -55,30 +55,30 @@ fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durabilit
 }
 
 impl Array {
-    /// Where a write of a block goes.
+    /// Returns the destination of a host write.
     pub(crate) fn to_write(&self, block: u64) -> To {
         let old = self.mapping.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
         To { stream: self.media.segments.stream_of_write(block, segment), what: What::Write }
     }
 
-    /// Where a copy of a block that lies at `place` goes.
+    /// Returns the destination of a copy of a block at `place`.
     pub(crate) fn to_copy(&self, block: u64, place: Place) -> To {
         let segment = self.layout().segment_of(place.byte());
         To { stream: self.media.segments.stream_of_copy(block, segment), what: What::Copy }
     }
 
-    /// Where a copy of a block that had to be rebuilt at `place` goes.
+    /// Returns the destination of a copy of a block at `place` that had to be rebuilt.
     pub(crate) fn to_repair(&self, block: u64, place: Place) -> To {
         To { what: What::Repair, ..self.to_copy(block, place) }
     }
 
-    /// Where recovery puts what only the journal has.
+    /// Returns the destination of a block that recovery copies from the journal.
     pub(crate) fn to_restore(&self) -> To {
         To { stream: self.media.segments.stream_of_new(), what: What::Copy }
     }
 
-    /// Whether what wants room must leave the segments that are left to copies.
+    /// Returns whether an append must wait because the free segments are reserved for copies.
     fn must_wait(&self, to: To) -> bool {
         let shared = match to.what {
             What::Write => !self.media.segments.uses(COPIES),
@@ -88,7 +88,8 @@ impl Array {
         shared && self.media.segments.free() < self.media.segments.reserves().host
     }
 
-    /// The row that takes `len` bytes, and where in it. `None` when there is none now.
+    /// Reserves `len` bytes. Returns the row, the chunk and the byte, or `None` if there is no
+    /// space now.
     #[inline]
     fn take_room(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         if self.must_wait(to) {
@@ -98,7 +99,7 @@ impl Array {
         found.or_else(|| self.take_room_in_next(to, len, cx))
     }
 
-    /// The same, when the row that is filled takes no more, or there is none.
+    /// Reserves space in the next row, because the current one is full or missing.
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
@@ -120,15 +121,15 @@ impl Array {
         rows.take_in_next((to.stream, floor), len, media, durability, cx)
     }
 
-    /// The segment of a place in a row.
+    /// Returns the segment of a place in a row; `None` for no place, and in the journal.
     #[inline]
     fn segment_of(&self, place: Place) -> Option<u32> {
         let is_in_a_row = !place.is_nowhere() && !self.output.journal.is_place(place);
         is_in_a_row.then(|| self.layout().segment_of(place.byte()))
     }
 
-    /// What the map pointed at, in a segment, is no longer wanted: item `newer` of row `heir` is
-    /// newer.
+    /// Marks the old place of a block as invalid. Its item, if not sealed yet, gets item `newer` of
+    /// row `heir` as its heir.
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.output.journal.moment();
         if let Some((row, chunk, byte)) =
@@ -141,7 +142,8 @@ impl Array {
         self.media.segments.kill(segment, old);
     }
 
-    /// A block's record is in its row, new or from another place: the map points there.
+    /// Points the map at a block's record, which is now in its row. `from` is its old place if it
+    /// is a copy.
     pub(crate) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
         let it = &self.output.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
@@ -167,18 +169,19 @@ impl Array {
         }
     }
 
-    /// A copy is in its row: the map points there, unless it points elsewhere by now.
+    /// Points the map at a copy in its row, unless the block was written or trimmed meanwhile.
     pub(crate) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.output.rows[row].items[item as usize].block;
         if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
+        // A newer version exists: the copy is never listed.
         } else {
             self.output.rows[row].items[item as usize].heir = DEAD;
         }
     }
 
-    /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
-    /// room for that now.
+    /// Lists a trim of `blocks` blocks in a row and unmaps them. Returns false if there is no space
+    /// now.
     pub(crate) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let gave_up = self.background.collection.gave_up(&self.media.segments);
         let what = if gave_up { What::Relief } else { What::Write };
@@ -211,7 +214,8 @@ impl Array {
         true
     }
 
-    /// Takes room for a record and notes it; the data must follow. The row and the item.
+    /// Reserves space for a record and adds its item; the data follows. Returns the row and the
+    /// item.
     pub(crate) fn append(
         &mut self,
         to: To,
@@ -239,7 +243,7 @@ impl Array {
         Some((row, item))
     }
 
-    /// Moves the next records of a lane, as many as lie in one chunk and go to one.
+    /// Moves the next records of a lane that are in one chunk and have the same destination.
     pub(crate) fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
         if !self.background.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
@@ -260,9 +264,9 @@ impl Array {
         moves || self.background.collection.lanes().others_let_go(lane, &mut self.mapping)
     }
 
-    /// Adds the next record to the batch, and keeps its map page. False when that has to come
-    /// first, or when there is no room, or not in the same chunk, or when it goes to another
-    /// stream than `to`; and when there is no other record in `chunk`.
+    /// Adds the next record to the batch and pins its map page. Returns false if the page must be
+    /// loaded first, if there is no space in the same chunk, if the record belongs to another
+    /// stream than `to`, or if `chunk` has no further record.
     fn take_along(&mut self, lane: u8, (chunk, to): (u8, To), cx: &mut Cx) -> bool {
         let it = self.background.collection.lane(lane);
         let row = it.batch_row();
@@ -272,7 +276,7 @@ impl Array {
         };
         let (block, place, crc) = (live.block, live.place, live.crc);
         let (len, generation) = (place.len(), place.generation());
-        // What lies in one segment goes to one stream, but where blocks are told apart.
+        // All records of a segment go to one stream, unless blocks are classified individually.
         let parts = self.media.segments.tells_blocks_apart();
         if row.is_some_and(|row| !self.output.rows[row].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
@@ -297,7 +301,7 @@ impl Array {
         true
     }
 
-    /// A batch of a lane is in its row.
+    /// Publishes a batch of a lane that was copied to its row.
     pub(crate) fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let it = self.background.collection.lane(lane);
         let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);

@@ -1,5 +1,5 @@
-//! The pages of a row's head, and copies of them for rows of one chunk, whose parities are the same
-//! once more.
+//! Head buffers of a row: the head, and copies of it for rows of one chunk, whose parity chunks are
+//! identical to the data.
 
 use alloc::vec::Vec;
 
@@ -12,41 +12,41 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// So many, each of so many pages.
+    /// Returns `all` buffers of `pages` pages each.
     pub(crate) fn new(all: usize, pages: u32) -> Self {
         Heads { here: (0..all).map(|_| MetaBuf::new(pages as usize)).collect(), all }
     }
 
-    /// How many are here.
+    /// Returns the number of available buffers.
     pub(crate) fn count(&self) -> usize {
         self.here.len()
     }
 
-    /// How many are not.
+    /// Returns the number of buffers in use.
     pub(crate) fn lacks(&self) -> usize {
         self.all - self.here.len()
     }
 
-    /// Takes the one that was put back last.
+    /// Takes the buffer that was put back last.
     ///
     /// # Panics
-    /// When none is here.
+    /// If none is available.
     pub(crate) fn take(&mut self) -> MetaBuf {
         self.here.pop().expect("a row has a head for each copy")
     }
 
-    /// Takes one for another row, if one is here.
+    /// Takes a buffer for another row, if one is available.
     pub(crate) fn give(&mut self) -> Option<MetaBuf> {
         self.here.pop()
     }
 
-    /// One is back, or another in its place.
+    /// Puts back a buffer, or a replacement for it.
     pub(crate) fn put(&mut self, head: MetaBuf) {
         assert!(self.lacks() > 0, "no row has more heads than it began with");
         self.here.push(head);
     }
 
-    /// All that are here become copies of so many pages of a head.
+    /// Copies `pages` pages of a head to all available buffers.
     pub(crate) fn copy(&mut self, head: &MetaBuf, pages: u32) {
         for copy in &mut self.here {
             let pages = ..pages as usize;

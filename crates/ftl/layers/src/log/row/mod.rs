@@ -1,10 +1,10 @@
-//! Rows: what is gathered in buffers until it is written to the devices at once.
+//! Rows: stripes that are gathered in buffers until they are written to all devices at once.
 //!
 //! Invariants
-//! - A row goes Idle → Filling → Closed → Sealing → Programming → (Draining) → Idle, one way round.
-//! - Items are in the order in which room was taken for them; what they list was put in by a
-//!   command that is over, once `placing` is 0.
-//! - A row gets its sequence number when it is sealed; from then on no item changes.
+//! - The phases of a row are Idle → Filling → Closed → Sealing → Programming → (Draining) → Idle.
+//! - Items are in the order in which space was reserved for them. Once `placing` is 0, all of their
+//!   data is in the buffers.
+//! - A row gets its sequence number when it is sealed; its items do not change afterwards.
 
 pub(in crate::log) mod append;
 mod fill;
@@ -28,101 +28,101 @@ use crate::log::row::spread::Spread;
 use crate::log::row::streams::is_of_host;
 use crate::log::stripe::Stripe;
 
-/// Of an item: nothing has taken it over.
+/// Heir of an item that has no newer version.
 pub(super) const NO_HEIR: u64 = 0;
-/// Of an item: it was too late when it came.
+/// Heir of a copy that was already superseded when it arrived.
 pub(super) const DEAD: u64 = u64::MAX;
-/// See [`Item::newer`].
+/// Value of [`Item::newer`] for a trim.
 pub(super) const A_TRIM: u32 = u32::MAX;
 
-/// Where a row is in its cycle.
+/// Phase of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not in use.
     Idle,
-    /// Takes items.
+    /// Receives items.
     Filling,
-    /// Takes no more items.
+    /// Receives no more items.
     Closed,
-    /// Its parity is being made.
+    /// Parity is being computed.
     Sealing,
-    /// On its way to the devices.
+    /// Being written to the devices.
     Programming,
-    /// Written, but its buffers are still read.
+    /// Written, but its buffers may still be read.
     Draining,
 }
 
-/// What is done next to a row that is being sealed; the number is a chunk.
+/// Next step of a row that is being sealed; the number is a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The head goes before the data and zeros behind it, so that parity can be made of the whole.
+    /// The head is copied before the data and zeros after it, so that parity covers whole chunks.
     Fill(u8),
-    /// Chunks are folded into a parity: which, and how many were.
+    /// Chunks are folded into a parity: the parity, and the number of chunks done.
     Fold(u8, u8),
     /// Chunks are written.
     Write(u8),
 }
 
-/// Something that the row's head may list.
+/// Item that the row's head may list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// What it is.
+    /// Kind of the item.
     pub kind: Kind,
-    /// The block, or the first of a trim, or the page.
+    /// Block, first block of a trim, or page number.
     pub block: u64,
-    /// Where in the row, or the length of a trim.
+    /// Place in the row, or length of a trim.
     pub place: Place,
-    /// The record's CRC.
+    /// CRC of the record.
     pub crc: u32,
-    /// The row (by its stamp) that has a newer version, [`NO_HEIR`], or [`DEAD`].
+    /// Stamp of the row that has a newer version, [`NO_HEIR`], or [`DEAD`].
     pub heir: u64,
-    /// Which of its items that is; [`A_TRIM`] for a trim, of which nothing is newer.
+    /// Number of the newer item in that row; [`A_TRIM`] for a trim, which has no newer version.
     pub newer: u32,
-    /// When that came, if there is an heir; see [`crate::log::journal::Journal::moment`].
+    /// Time of the replacement, if there is an heir; see [`crate::log::journal::Journal::moment`].
     pub replaced: u64,
-    /// The chunk of the row where it begins.
+    /// Chunk of the row where the record begins.
     pub chunk: u8,
-    /// The byte in that chunk.
+    /// Byte in that chunk.
     pub byte: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Row {
     phase: Phase,
-    /// Its number among all rows ever opened in this life.
+    /// Number among all rows opened in this life.
     pub stamp: u64,
-    /// Its place in the order of replay.
+    /// Sequence number, the order of replay.
     pub seq: u64,
-    /// The order of the first publication of the host in it, or 0.
+    /// Order of the first host publication in it, or 0.
     pub first_order: u64,
-    /// Whose it is.
+    /// Stream of the row.
     pub stream: u8,
-    /// Where it lies.
+    /// Position of the row on its devices.
     pub at: At,
-    /// Where its chunks are.
+    /// Placement of its chunks.
     pub spread: Spread,
-    /// How far its chunks are filled.
+    /// Fill level of its chunks.
     pub fill: Fill,
     /// Whether it lists trims.
     pub has_trims: bool,
     /// Pages of the head.
     pub head_pages: u32,
-    /// See the module text.
+    /// Items, in the order in which space was reserved.
     pub items: Vec<Item>,
-    /// Commands under way that bring data.
+    /// Commands in flight that copy data into the row.
     placing: u32,
-    /// Commands under way that seal or write it.
+    /// Commands in flight that seal or write it.
     pub pending: u32,
-    /// How far sealing has come.
+    /// Progress of sealing.
     pub stage: Stage,
-    /// The segment where the stream goes on after this one.
+    /// Next segment of the stream.
     pub ahead: u32,
-    /// Its head, and copies of that where one chunk is mirrored.
+    /// Head, and copies of it where a single chunk is mirrored.
     pub heads: Heads,
 }
 
 impl Row {
-    /// An idle row.
+    /// Returns an idle row.
     pub(super) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true);
         Row {
@@ -145,16 +145,16 @@ impl Row {
         }
     }
 
-    /// Where in its cycle.
+    /// Returns the phase.
     #[inline]
     pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Goes on in its cycle.
+    /// Changes the phase.
     ///
     /// # Panics
-    /// When that is not what comes next, or something under way forbids it.
+    /// If the phases do not follow each other, or a command in flight forbids it.
     fn go(&mut self, next: Phase) {
         let fits = match (self.phase, next) {
             (Phase::Idle, Phase::Filling) => self.placing == 0 && self.pending == 0,
@@ -162,7 +162,7 @@ impl Row {
             (Phase::Closed, Phase::Sealing) => self.placing == 0,
             (Phase::Sealing, Phase::Programming) => true,
             (Phase::Programming, Phase::Draining) => self.pending == 0,
-            // Its buffers come in the place of some that a device holds.
+            // An idle row donates its buffers for those that a hung device holds.
             (Phase::Idle, Phase::Draining) => true,
             (Phase::Draining, Phase::Idle) => self.heads.lacks() == 0,
             _ => false,
@@ -171,7 +171,7 @@ impl Row {
         self.phase = next;
     }
 
-    /// Begins to fill.
+    /// Starts filling the row at a position.
     pub(super) fn open(
         &mut self,
         layout: &Layout,
@@ -192,44 +192,45 @@ impl Row {
         self.stage = Stage::Fill(0);
     }
 
-    /// Whether it is for the host's data.
+    /// Returns whether the row belongs to a host stream.
     pub(super) fn is_of_host(&self) -> bool {
         is_of_host(self.stream)
     }
 
-    /// Whether the head has no room for one more item.
+    /// Returns whether the head has no space for another item.
     fn is_listed_full(&self) -> bool {
         self.items.len() as u32 >= room(self.head_pages)
     }
 
-    /// Whether it can still change what it lists.
+    /// Returns whether the row can still change its items.
     pub(super) fn is_unsealed(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::Closed)
     }
 
-    /// Whether its records are read from its buffers.
+    /// Returns whether its records are read from its buffers.
     pub(super) fn is_buffered(&self) -> bool {
         !matches!(self.phase, Phase::Idle | Phase::Draining)
     }
 
-    /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
+    /// Reserves space for a record of `len` bytes. Returns the chunk and the byte in it, or `None`
+    /// if the row is full.
     #[inline]
     pub(super) fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         if self.is_listed_full() { None } else { self.fill.take(len) }
     }
 
-    /// Whether a record of `len` bytes would follow the last one in the same chunk.
+    /// Returns whether a record of `len` bytes fits after the last one in the same chunk.
     pub(super) fn continues(&self, len: u32) -> bool {
         self.phase == Phase::Filling && !self.is_listed_full() && self.fill.continues(len)
     }
 
-    /// Whether nothing was put in.
+    /// Returns whether the row has no items.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Notes an item for which room was taken; returns its number.
-    // Where it is called: what is put together there is not put into memory twice.
+    /// Adds an item for which space was reserved; returns its number.
+    // Inlined so that the item is built in place and not copied.
     #[inline(always)]
     pub(super) fn push(&mut self, item: Item) -> u32 {
         assert!(self.phase == Phase::Filling, "items go into a row that is filled");
@@ -238,7 +239,7 @@ impl Row {
         self.items.len() as u32 - 1
     }
 
-    /// The item of the record that begins at `byte` of `chunk`.
+    /// Returns the item of the record that begins at `byte` of `chunk`.
     pub(super) fn find(&mut self, chunk: u8, byte: u32) -> Option<&mut Item> {
         let from = self.items.partition_point(|it| (it.chunk, it.byte) < (chunk, byte));
         let here =
@@ -246,9 +247,9 @@ impl Row {
         here.into_iter().find(|it| it.kind != Kind::Trim)
     }
 
-    /// Sectors that chunk `chunk` takes on its device.
+    /// Returns the number of sectors that a chunk takes on its device.
     pub(super) fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
-        // Parity is of whole chunks, so that it can be used without knowing the row.
+        // Parity covers whole chunks, so that it can be used without knowledge of the row.
         if chunk + 1 < self.fill.chunks() || layout.parity > 0 && self.fill.chunks() > 1 {
             return layout.chunk;
         }

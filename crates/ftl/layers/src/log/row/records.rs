@@ -1,4 +1,4 @@
-//! The records that the head of a row lists, where they lie in the row.
+//! Records listed in the head of a row, and their position in the row.
 
 use hostftl_core::{Command, Payload, SECTOR};
 use hostftl_format::log::{Entry, Kind, seed};
@@ -6,7 +6,7 @@ use hostftl_format::log::{Entry, Kind, seed};
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::Stripe;
 
-/// A record that a head lists.
+/// Record listed in a head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     chunk: u8,
@@ -17,8 +17,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// That of an entry of the row at `at`, where images have CRCs that are begun with `page_seed`;
-    /// none of a trim, and of what can't be.
+    /// Returns the record of an entry of the row at `at`; the CRCs of images start from
+    /// `page_seed`. Returns `None` for a trim and for an impossible entry.
     pub(crate) fn of(
         entry: &Entry,
         (layout, at, stripe): (&Layout, At, Stripe),
@@ -36,17 +36,17 @@ impl Record {
         fits.then_some(Record { chunk, byte: byte as u32, len, crc, seed })
     }
 
-    /// The data chunk of the row in which it lies.
+    /// Returns the data chunk that contains the record.
     pub(crate) fn chunk(&self) -> u8 {
         self.chunk
     }
 
-    /// The command that takes its checksum, where its chunk lies in `buffer`.
+    /// Returns the command that computes its checksum, given the `buffer` of its chunk.
     pub(crate) fn digest(&self, buffer: &mut Payload) -> Command {
         Command::Digest { from: buffer.view(self.byte, self.len), seed: self.seed }
     }
 
-    /// Whether this is its checksum.
+    /// Returns whether `crc` is its checksum.
     pub(crate) fn has(&self, crc: u32) -> bool {
         self.crc == crc
     }

@@ -1,4 +1,4 @@
-//! Where the chunks of a row lie.
+//! Placement of the chunks of a row.
 
 use hostftl_core::SECTOR;
 use hostftl_format::log::Place;
@@ -8,33 +8,33 @@ use crate::log::stripe::{Stripe, Turned};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
-    /// Which chunk is on which device.
+    /// Assignment of chunks to devices.
     turned: Turned,
-    /// The first byte on each device.
+    /// First byte on each device.
     begin: u64,
 }
 
 impl Spread {
-    /// Of a row that begins at `at`, over the devices of its segment.
+    /// Returns the placement of a row that begins at `at`, over the devices of its segment.
     pub(crate) fn new(stripe: Stripe, at: At, layout: &Layout) -> Self {
         let turned = stripe.turned(at.segment, at.slot);
         Spread { turned, begin: layout.lba(at) * SECTOR as u64 }
     }
 
-    /// The devices.
+    /// Returns the members of the segment.
     pub(crate) fn stripe(&self) -> Stripe {
         self.turned.stripe()
     }
 
-    /// The place of a record of `len` bytes at `byte` of a chunk.
+    /// Returns the place of a record of `len` bytes at `byte` of a chunk.
     #[inline]
     pub(crate) fn place(&self, (chunk, byte): (u8, u32), len: u32, generation: u8) -> Place {
         let device = self.turned.device(chunk.into());
         Place::new(device, self.begin + u64::from(byte), len, generation)
     }
 
-    /// The chunk on the device of a place, and how many bytes behind its beginning that is: perhaps
-    /// beyond its end. `None` before the row, and on a device that has no data of it.
+    /// Returns the chunk on the device of a place, and the byte offset in it, which may be past its
+    /// end. Returns `None` for a place before the row, and on a device without data of it.
     #[inline]
     pub(crate) fn find(&self, place: Place) -> Option<(u8, u64)> {
         let byte = place.byte().checked_sub(self.begin)?;

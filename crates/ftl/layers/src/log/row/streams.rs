@@ -1,13 +1,13 @@
-//! The streams: whose data a row is for.
+//! Streams: the classes of data that fill separate rows.
 
 use crate::policy::CLASSES;
 
-/// Streams below this are those of the host's writes, one for each class of them.
+/// First stream that is not for host writes; each class of host writes has a stream below it.
 pub(crate) const COPIES: u8 = 2;
-/// The stream of map images; those before it are the classes of [`crate::policy::Separator`].
+/// Stream of map images; those before it are the classes of [`crate::policy::Separator`].
 pub(crate) const MAP: u8 = CLASSES as u8;
 
-/// Whether a stream takes what the host writes.
+/// Returns whether a stream receives host writes.
 pub(crate) fn is_of_host(stream: u8) -> bool {
     stream < COPIES
 }

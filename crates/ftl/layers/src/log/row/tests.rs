@@ -1,4 +1,4 @@
-//! A row from its first record on, without a volume.
+//! Tests of a row without a volume.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 use hostftl_format::log::{Kind, Place};

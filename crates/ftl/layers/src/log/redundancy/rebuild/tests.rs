@@ -1,4 +1,4 @@
-//! What is made of a row is what was lost of it, whatever else is lost or wrong.
+//! A rebuild restores the lost chunk, whichever other chunks are lost or wrong.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use hostftl_core::field::{power, product};
 use super::*;
 use crate::log::stripe::set;
 
-/// The bytes of a row of so many data chunks of two bytes: by place, what can be read.
+/// Bytes of a row with data chunks of two bytes: the readable ones, by place.
 struct Bytes([Option<[u8; 2]>; PLACES]);
 
 impl Bytes {
@@ -25,7 +25,7 @@ impl Bytes {
         for which in 0..parity {
             bytes[usize::from(Chunk::Parity(which).place())] = Some(sums[usize::from(which)]);
         }
-        // Behind the row lies something else.
+        // Other data follows the row.
         for other in &mut bytes[usize::from(FIRST_DATA + chunks)..] {
             *other = Some([0xee, 0x77]);
         }
@@ -46,7 +46,7 @@ impl Bytes {
         self
     }
 
-    /// Whether a rebuild makes `is`, trying all ways, of a row of so many chunks.
+    /// Returns whether a rebuild of a row of `chunks` chunks yields `is` in any way.
     fn make(&self, begin: Option<Rebuild>, is: [u8; 2], chunks: u32) -> bool {
         let (mut at, mut sum) = (begin, [0; 2]);
         for _ in 0..10_000 {
@@ -77,7 +77,8 @@ fn all(chunks: u8, parity: u8) -> Vec<Chunk> {
     (0..chunks).map(Chunk::Data).chain((0..parity).map(Chunk::Parity)).collect()
 }
 
-/// What `rebuild` reads up to the end of its way, with the lengths of the row that are tried.
+/// Returns the chunks that `rebuild` reads to the end of its way, with the row lengths that it
+/// tries.
 fn whole(rebuild: Option<Rebuild>) -> (Vec<Chunk>, Vec<u32>) {
     let mut rebuild = rebuild.expect("there is a way");
     let (mut read, mut tried) = (Vec::new(), Vec::new());

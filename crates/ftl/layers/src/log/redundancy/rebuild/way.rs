@@ -1,22 +1,22 @@
-//! The ways in which a chunk can be made from others: see the module above.
+//! Ways to rebuild a chunk from others, each with its factors.
 
 use hostftl_core::field::{inverse, power, product};
 
 use super::Chunk;
 
-/// So many ways there are at most.
+/// Maximum number of ways.
 pub(super) const WAYS: u8 = 2 + 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// A data chunk from this parity, or this parity, and all other data.
+    /// A data chunk from this parity and all other data, or this parity from all data.
     Parity(u8),
-    /// From both parities and all data but this chunk.
+    /// From both parities and all data except this chunk.
     Without(u8),
 }
 
 impl Way {
-    /// They are tried in this order; parity is made in one way only.
+    /// Returns way `number`, in the order in which they are tried. Parity has only one way.
     pub(super) fn number(number: u8, wanted: Chunk) -> Self {
         match (wanted, number.checked_sub(2)) {
             (Chunk::Parity(which), _) => Way::Parity(which),
@@ -25,7 +25,7 @@ impl Way {
         }
     }
 
-    /// The data chunk that it does without.
+    /// Returns the data chunk that is not needed.
     pub(super) fn without(self) -> Option<Chunk> {
         match self {
             Way::Parity(_) => None,
@@ -33,7 +33,7 @@ impl Way {
         }
     }
 
-    /// The parities that it needs, as a set of bits.
+    /// Returns the needed parities, as a bit mask.
     pub(super) fn needs(self, wanted: Chunk) -> u32 {
         match (wanted, self) {
             (Chunk::Parity(_), _) => 0,
@@ -42,7 +42,7 @@ impl Way {
         }
     }
 
-    /// The factor of a chunk in the sum that makes another one.
+    /// Returns the factor of a chunk in the sum that yields the wanted one.
     pub(super) fn factor(self, chunk: Chunk, wanted: Chunk) -> u8 {
         let (first, second) = match (wanted, self) {
             (Chunk::Parity(_), Way::Parity(0)) => (1, 0),

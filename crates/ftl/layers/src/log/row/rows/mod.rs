@@ -1,9 +1,9 @@
-//! All rows, and where the streams go on: which row takes what comes next.
+//! All rows, and the state of the streams: the row that each stream fills, and the next one.
 //!
 //! Invariants
-//! - A stream fills one row at a time, and knows the segment in which it goes on behind its own.
-//! - Rows are left for the streams of the host when those of copies take many, and for copies when
-//!   the host does.
+//! - A stream fills one row at a time, and has the segment after its current one open.
+//! - Some rows are reserved for host streams when copies use many rows, and for copies when the
+//!   host does.
 
 pub(in crate::log) mod write_out;
 
@@ -22,14 +22,14 @@ use crate::log::row::{Phase, Row};
 use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
-/// Where a stream goes on.
+/// Position of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Where the next row begins; `None` before the first segment.
+    /// Position of the next row; `None` before the first segment.
     next: Option<At>,
-    /// The segment that follows.
+    /// Segment after the current one.
     ahead: Option<u32>,
-    /// The row that is filled.
+    /// Row that is being filled.
     filling: Option<u8>,
 }
 
@@ -37,11 +37,11 @@ struct Stream {
 pub(crate) struct Rows {
     layout: Layout,
     list: Vec<Row>,
-    /// The rows that are closed, being sealed or drained: a round may move them on.
+    /// Rows that are closed, being sealed or drained: a round may advance them.
     active: u32,
-    /// The rows that are filled or closed.
+    /// Rows that are being filled or closed.
     unsealed: u32,
-    /// The rows that are not idle, with copies and the map's images, and with the host's data.
+    /// Rows in use: those of copies and map images, and those of host streams.
     used: [u32; 2],
     streams: [Stream; STREAMS],
 }
@@ -63,7 +63,7 @@ impl IndexMut<u8> for Rows {
 }
 
 impl Rows {
-    /// Idle rows; no stream has begun.
+    /// Returns idle rows, without any open stream.
     pub(crate) fn new(layout: &Layout) -> Self {
         Rows {
             layout: *layout,
@@ -75,17 +75,17 @@ impl Rows {
         }
     }
 
-    /// All of them.
+    /// Returns all rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
         self.list.iter()
     }
 
-    /// All of them, to be changed.
+    /// Returns all rows for modification.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
         self.list.iter_mut()
     }
 
-    /// A row goes on in its cycle.
+    /// Changes the phase of a row.
     #[inline]
     pub(crate) fn go(&mut self, row: u8, next: Phase) {
         self[row].go(next);
@@ -101,7 +101,7 @@ impl Rows {
         }
     }
 
-    /// Notes for whom a row is in use, if it is.
+    /// Updates the sets of rows in use.
     fn note_use(&mut self, row: u8) {
         self.used.iter_mut().for_each(|of| *of &= !(1 << row));
         let it = &self[row];
@@ -111,30 +111,30 @@ impl Rows {
         }
     }
 
-    /// The rows that a round may move on, as a set of bits.
+    /// Returns the rows that a round may advance, as a bit mask.
     pub(crate) fn active(&self) -> u32 {
         self.active
     }
 
-    /// Whether the row that begins at `at` has still to be written.
+    /// Returns whether the row that begins at `at` is not written yet.
     pub(crate) fn is_unwritten(&self, at: At) -> bool {
         let is_it = |row: &&Row| row.at == at && row.phase() != Phase::Idle;
         self.list.iter().find(is_it).is_some_and(|row| row.phase() != Phase::Draining)
     }
 
-    /// A row that is not in use.
+    /// Returns an idle row.
     pub(crate) fn idle(&self) -> Option<u8> {
         const { assert!(ROWS == u32::BITS as usize, "a set has a bit for each") };
         let first = (self.used[0] | self.used[1]).trailing_ones();
         (first < ROWS as u32).then_some(first as u8)
     }
 
-    /// The rows that are not idle.
+    /// Returns the rows in use.
     fn in_use(&self) -> impl Iterator<Item = (u8, &Row)> {
         self.of_set(self.used[0] | self.used[1])
     }
 
-    /// The rows of a set of bits, and their numbers.
+    /// Returns the rows of a bit mask, and their numbers.
     fn of_set(&self, set: u32) -> impl Iterator<Item = (u8, &Row)> {
         let mut left = set;
         core::iter::from_fn(move || {
@@ -144,8 +144,8 @@ impl Rows {
         })
     }
 
-    /// Takes room for `len` bytes in the row that a stream fills: which it is, the chunk, and the
-    /// byte. `None` when it is full, or there is none.
+    /// Reserves `len` bytes in the row that a stream fills. Returns the row, the chunk and the
+    /// byte, or `None` if it is full or missing.
     #[inline(always)]
     pub(crate) fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
         let row = self.streams[usize::from(stream)].filling?;
@@ -153,8 +153,8 @@ impl Rows {
         Some((row, chunk, byte))
     }
 
-    /// As [`Rows::take_here`], in the next row when that is full. A segment is opened only when
-    /// more than `floor` stay free. `None` when there is no room now.
+    /// Reserves `len` bytes in the current or next row. A segment is opened only if at least
+    /// `floor` stay free. Returns `None` if there is no space now.
     pub(crate) fn take_in_next(
         &mut self,
         (stream, floor): (u8, impl Fn(&Rows, &Durability, &Segments) -> u32),
@@ -163,7 +163,7 @@ impl Rows {
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
-        // Behind a row that was sealed early a new one may have room for its head alone.
+        // After a row that was sealed early, the rest of a slot may have space only for a head.
         for _ in 0..2 {
             let row = match self.streams[usize::from(stream)].filling {
                 Some(row) => row,
@@ -177,7 +177,8 @@ impl Rows {
         None
     }
 
-    /// So many records are in a row, or will not come: one that takes no more may be sealed.
+    /// Notes that `records` records are in a row, or will not come. A closed row may then be
+    /// sealed.
     pub(crate) fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
         let it = &mut self[row];
         assert!(it.placing >= records, "what is in a row was on its way");
@@ -187,7 +188,7 @@ impl Rows {
         }
     }
 
-    /// No more goes into a row.
+    /// Closes a row to further items.
     pub(crate) fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
         cx.disturb();
         self.go(row, Phase::Closed);
@@ -228,23 +229,23 @@ impl Rows {
         Some(row)
     }
 
-    /// The segment in which a stream goes on behind its own.
+    /// Returns the segment after the current one of a stream.
     pub(crate) fn ahead(&self, stream: u8) -> Option<u32> {
         self.streams[usize::from(stream)].ahead
     }
 
-    /// Sees to it that a stream knows that segment.
+    /// Opens the segment after the current one of a stream, if there is none.
     pub(crate) fn look_ahead(&mut self, stream: u8, media: &mut Media) {
         let ahead = &mut self.streams[usize::from(stream)].ahead;
         ahead.get_or_insert_with(|| media.devices.open_segment(stream, &mut media.segments));
     }
 
-    /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
-    /// are free.
+    /// Returns the position of the next row of a stream. Opens a segment if needed and at least
+    /// `floor` stay free.
     pub(crate) fn next_at(&mut self, stream: u8, floor: u32, media: &mut Media) -> Option<At> {
         let it = &mut self.streams[usize::from(stream)];
         if it.next.is_none() {
-            // Of the two segments that a stream holds one is always there already.
+            // A stream holds two segments; normally one of them is open already.
             let wanted = 1 + u32::from(it.ahead.is_none());
             if media.segments.free() < floor + wanted {
                 return None;
@@ -257,8 +258,9 @@ impl Rows {
         Some(it.next.take().expect("there is a place by then"))
     }
 
-    /// A row of a stream took so much of its slot: the next begins behind it; or in the segment
-    /// ahead, when one of both misses a chunk, so that the stream comes to one that misses none.
+    /// Advances a stream past a row that took `sectors` sectors of its slot. The stream goes to the
+    /// next segment if that or the current one has a missing chunk, so that it reaches a complete
+    /// segment.
     pub(crate) fn advance(&mut self, stream: u8, at: At, sectors: u32, media: &mut Media) {
         let devices = &media.devices;
         let ahead = self.streams[usize::from(stream)].ahead;
@@ -271,9 +273,9 @@ impl Rows {
         }
     }
 
-    /// Brings one stream on towards a segment that misses no chunk: closes the row that is filled,
-    /// or writes one that lists nothing. False when all streams are there but that of the map, or
-    /// none can be brought on now.
+    /// Moves one stream towards a segment without missing chunks: closes the row that it fills, or
+    /// writes an empty one. Returns false if all streams except that of the map have reached one,
+    /// or none can be moved now.
     pub(crate) fn leave_exposed(
         &mut self,
         media: &mut Media,
@@ -283,7 +285,7 @@ impl Rows {
         self.leave_where(|it, segment| it.devices.is_exposed(segment), media, durability, cx)
     }
 
-    /// The same, towards segments in which a scrub found nothing wrong.
+    /// Moves one stream away from segments in which a scrub found damage.
     pub(crate) fn leave_flawed(
         &mut self,
         media: &mut Media,
@@ -321,7 +323,7 @@ impl Rows {
         false
     }
 
-    /// No stream goes on in a segment.
+    /// Stops writing to a segment.
     pub(crate) fn leave(&mut self, segment: u32, segments: &mut Segments) {
         for stream in &mut self.streams {
             if stream.next.is_some_and(|next| next.segment == segment) {
@@ -331,7 +333,7 @@ impl Rows {
         }
     }
 
-    /// Where the first row of a stream lies that is not sealed.
+    /// Returns the position of the first unsealed row of a stream.
     pub(crate) fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
         let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
@@ -372,8 +374,8 @@ impl Rows {
         moved
     }
 
-    /// The row in memory that has the record at `place`, which is in a segment, with the chunk and
-    /// the byte in it.
+    /// Returns the row in memory that has the record at `place` in a segment, with its chunk and
+    /// byte.
     #[inline]
     pub(crate) fn holding(
         &self,
@@ -390,19 +392,19 @@ impl Rows {
                 return None;
             }
             let (chunk, byte) = row.spread.find(place)?;
-            // Behind a row that was sealed early the slot may hold the next one.
+            // After a row that was sealed early, the slot may contain the next one.
             let inside = byte < row.fill.used(chunk.into()).into() || planted(Bug::RowOfSlot);
             inside.then_some((index, chunk, byte as u32))
         })
     }
 
-    /// The rows that are filled or closed, and their numbers.
+    /// Returns the unsealed rows and their numbers.
     #[inline]
     fn open_ones(&self) -> impl Iterator<Item = (u8, &Row)> {
         self.of_set(self.unsealed)
     }
 
-    /// The rows that are not sealed and have something.
+    /// Returns the oldest unsealed rows that are not empty.
     pub(crate) fn unsealed(&self) -> Unsealed {
         let mut first = Unsealed::default();
         for (_, it) in self.open_ones() {
@@ -415,7 +417,7 @@ impl Rows {
         first
     }
 
-    /// Whether all that comes before a row of its stream is on its way.
+    /// Returns whether all earlier sealed rows of its stream are being written or durable.
     pub(crate) fn is_first(&self, row: u8) -> bool {
         let it = &self[row];
         let before = |other: &Row| {

@@ -1,10 +1,10 @@
-//! From a closed row to the devices.
+//! Seals rows and writes them to the devices.
 //!
-//! A row is sealed when all its data is in: then it gets its sequence number and its head, and the
-//! parity is made. Its chunks go to all devices at once. A flush is answered when all rows with the
-//! host's data up to it are written, with all rows of lower numbers, and the devices have flushed
-//! since: recovery takes rows in the order of their numbers and ends before the first that is not
-//! whole.
+//! A row is sealed when all of its data is in the buffers: it gets its sequence number and its
+//! head, and parity is computed. Its chunks are then written to all devices at once. A flush is
+//! acknowledged when all rows up to its last host data and all rows with lower sequence numbers are
+//! written, and the devices have been flushed since. The reason is that recovery replays rows in
+//! the order of their numbers and ends before the first incomplete one.
 
 use hostftl_core::{
     ArrayVec, BLOCK, Cause, Command, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR, Tally, View,
@@ -25,7 +25,7 @@ use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
 use crate::log::volume::Volume;
 
 impl Rows {
-    /// Gives a row its number and its head.
+    /// Gives a row its sequence number and its head. Returns whether progress was made.
     pub(crate) fn seal(
         &mut self,
         row: u8,
@@ -41,7 +41,7 @@ impl Rows {
             return false;
         }
         let (stamp, of_host) = (it.stamp, it.is_of_host());
-        // The numbers of a stream's rows go up from place to place.
+        // Sequence numbers of a stream increase from position to position.
         let before = |(_, row): (u8, &Row)| row.stream == it.stream && row.stamp < stamp;
         if self.open_ones().any(before) || journal.is_unsure(&it.items) {
             return false;
@@ -80,7 +80,7 @@ impl Rows {
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
         log::seal(&mut buf, &volume.uuid, address, &head);
-        // The parities of one chunk are the same once more.
+        // The parity chunks of a single chunk are copies of it.
         if layout.parity > 0 && !protected {
             it.heads.copy(&buf, it.head_pages);
         }
@@ -89,7 +89,7 @@ impl Rows {
         true
     }
 
-    /// Puts the entries of a row that is sealed now into its head. Returns how many there are.
+    /// Writes the entries of a row into its head. Returns their number.
     fn put_entries(&self, row: u8, head: &mut MetaBuf, journal: &Journal) -> u32 {
         let mut open = [0; ROWS];
         for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
@@ -106,9 +106,9 @@ impl Rows {
         entries
     }
 
-    /// Whether a row that is sealed now lists an item: nothing that is replayed before the row is
-    /// newer. Rows that have no number yet have their stamps in `open`; they may be sealed in any
-    /// order, so each of the versions that came since has to be in one of them.
+    /// Returns whether the sealed row lists an item, which requires that no newer version is
+    /// replayed before the row. `open` has the stamps of the other unsealed rows. They may be
+    /// sealed in any order, so each newer version must be in one of them.
     fn lists(&self, item: &Item, open: &[u64; ROWS], journal: &Journal) -> bool {
         let mut item = item;
         while item.heir != NO_HEIR {
@@ -124,8 +124,8 @@ impl Rows {
         true
     }
 
-    /// The row of the host's other stream that must be sealed before this one: it has trims, and
-    /// what came after them, perhaps to this row, must be replayed after them.
+    /// Returns the row of another host stream that must be sealed before this one, because it has
+    /// trims. Later writes, perhaps in this row, must be replayed after them.
     fn trims_before(&self, row: u8) -> Option<u8> {
         let it = &self[row];
         if !it.is_of_host() {
@@ -143,7 +143,7 @@ impl Rows {
         }
     }
 
-    /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
+    /// Copies the head before the data in step 0, and zeros after chunk `n − 1` in step `n`.
     fn fill_step(&mut self, row: u8, step: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let it = &mut self[row];
         let (chunks, size) = (it.fill.chunks(), it.fill.size());
@@ -172,8 +172,9 @@ impl Rows {
         true
     }
 
-    /// Folds the next chunks into a parity, of which so many are done. The last chunks come first:
-    /// each time what there is of the second parity is multiplied by as few as possible.
+    /// Folds the next chunks into a parity, after `done` of them. The last chunks come first, so
+    /// that the partial sum of the second parity is multiplied by a small factor each time
+    /// (Horner's rule).
     fn fold_step(
         &mut self,
         row: u8,
@@ -207,7 +208,7 @@ impl Rows {
         true
     }
 
-    /// A step of sealing in memory is over.
+    /// Handles the completion of a sealing step in memory.
     pub(crate) fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
         let mut views = ArrayVec::<View, MAX_PIECES>::new();
         let into = match command {
@@ -230,7 +231,7 @@ impl Rows {
         self[row].pending -= 1;
     }
 
-    /// Writes chunk `chunk`; the parities are those behind the last.
+    /// Writes a chunk; the parity chunks follow the last data chunk.
     fn write_step(&mut self, row: u8, chunk: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let layout = self.layout;
         let it = &mut self[row];
@@ -247,7 +248,7 @@ impl Rows {
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
-            // Not in the next round: the program may be over before that comes.
+            // Changed here and not in the next round, because the program may complete before that.
             self.go(row, Phase::Programming);
         }
         let which = match index.checked_sub(chunks) {
@@ -265,12 +266,12 @@ impl Rows {
         true
     }
 
-    /// What a chunk of a row is made of, and why its sectors are written.
+    /// Returns the contents of a chunk of a row, and the causes of its sectors.
     fn chunk_of(&mut self, row: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[row];
         let chunks = it.fill.chunks();
-        // The parity of one chunk is the same once more.
+        // The parity of a single chunk is a copy of it.
         let (parity, chunk) = match which {
             Chunk::Parity(_) => (true, 0),
             Chunk::Data(chunk) => (false, chunk.into()),
@@ -289,7 +290,7 @@ impl Rows {
             let buf = it.heads.take();
             gather.push(Piece::Meta { buf, pages: it.head_pages });
         }
-        // What parity was made of has its zeros in the buffer, so that whole sectors are written.
+        // The zeros that parity covers are in the buffer, so whole sectors are written.
         let whole = sectors * SECTOR as u32;
         let end = if layout.parity > 0 && chunks > 1 { whole } else { used };
         if end > head {
@@ -310,7 +311,7 @@ impl Rows {
         (gather, tally)
     }
 
-    /// A chunk of a row is written.
+    /// Handles the completion of a chunk's program.
     pub(crate) fn chunk_done(
         &mut self,
         row: u8,
@@ -330,7 +331,7 @@ impl Rows {
         self.chunk_over(row, media, durability, cx);
     }
 
-    /// The program of a chunk is over, or was given up.
+    /// Counts a completed or abandoned program of a chunk.
     pub(crate) fn chunk_over(
         &mut self,
         row: u8,
@@ -348,7 +349,7 @@ impl Rows {
         }
     }
 
-    /// Whether a row may be written to its zones now.
+    /// Returns whether a row may be written to its zones now.
     fn is_its_turn(&self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let segment = self[row].at.segment;
         self.is_first(row) && media.devices.may_enter(segment, &media.segments, cx)
@@ -371,8 +372,8 @@ mod tests {
         let layout = Layout::example(3);
         let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));
         let mut open = [0; ROWS];
-        // The version of the second row is newer than that of the first, and a trim of the third
-        // is newer than both.
+        // The second row has a newer version than the first, and a trim in the third is newer than
+        // both.
         for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
             let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
             let it = &mut rows[row as u8];
