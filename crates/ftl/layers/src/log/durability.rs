@@ -1,21 +1,24 @@
-//! What is durable: the numbers of rows, how far they are written and flushed, and what somebody
-//! waits for.
+//! Durability of stripes: their numbers, their progress from sealed to written to flushed, and the
+//! stripes that must become durable soon.
 //!
-//! A row has a stamp from when it is opened, and a number from when it is sealed. What the host
-//! published is durable when every row with the host's data up to its stamp is, and every row with
-//! a lower number: recovery ends before the first row that is not whole.
+//! A stripe gets a stamp when it is opened and a number when it is sealed. Published host data is
+//! durable when two conditions hold: every stripe with host data up to its stamp is durable, and so
+//! is
+//! every stripe with a lower number. The second follows from recovery, which stops before the first
+//! incomplete stripe.
 //!
 //! Invariants
-//! - `durable <= settled < next`, and none of the three ever goes back.
-//! - A flush covers the rows that were written when it began, and no other.
-//! - What is wanted only grows, so that what was closed for it stays closed.
+//! - `durable <= settled < next`, and none of the three ever decreases.
+//! - A flush covers exactly the stripes that were written when it began.
+//! - `wanted` only grows, so stripes that were closed for it stay closed.
 
 use alloc::collections::VecDeque;
 
-/// Rows between device flushes that nobody asked for: this bounds what recovery must verify.
+/// Stripes between device flushes that no request asked for. It bounds the number of stripes that
+/// recovery must verify.
 pub(super) const WINDOW: u64 = 64;
 
-/// A row that has its number, and is not durable.
+/// A sealed stripe that is not durable yet.
 #[derive(Clone, Copy, Debug)]
 struct Sealed {
     seq: u64,
@@ -27,57 +30,58 @@ struct Sealed {
 /// A flush of all devices.
 #[derive(Clone, Copy, Debug)]
 struct Flush {
-    /// Rows up to this number are durable when it is over,
+    /// Stripes up to this number are durable when the flush completes.
     seq: u64,
-    /// and so is what the host published in rows up to this stamp.
+    /// Host data published in stripes up to this stamp is durable when the flush completes.
     host: u64,
-    /// Devices that have yet to answer.
+    /// Devices whose flush has not completed.
     left: u8,
 }
 
-/// What a flush was weighed with: rows written and sealed, how many may wait, and what is wanted.
+/// Inputs of the last evaluation of [`Durability::is_flush_due`]: stripes written, stripes sealed,
+/// the window, and `wanted`.
 type Weighed = (u64, u64, u64, (u64, u64));
 
-/// The rows that are not sealed and have something: the lowest stamp of those with the host's data,
-/// and of any.
+/// Lowest stamps among the stripes that are not sealed and not empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unsealed {
-    /// Of those with the host's data.
+    /// Lowest stamp of a stripe with host data.
     pub host: Option<u64>,
-    /// Of any.
+    /// Lowest stamp of any stripe.
     pub any: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Durability {
-    /// The number of the next row.
+    /// Number of the next stripe to be sealed.
     next: u64,
-    /// All rows up to this number are written.
+    /// All stripes up to this number are written.
     settled: u64,
-    /// All rows up to this number are durable.
+    /// All stripes up to this number are durable.
     durable: u64,
     list: VecDeque<Sealed>,
-    /// The lowest stamp of these.
+    /// Lowest stamp in `list`.
     lowest: Option<u64>,
-    /// The stamp of the row that was opened last.
+    /// Stamp of the stripe that was opened last.
     opened: u64,
-    /// The youngest row in which something of the host's was published.
+    /// Highest stamp of a stripe with published host data.
     host: u64,
-    /// All of the host's rows up to this stamp are durable.
+    /// All stripes with host data up to this stamp are durable.
     host_durable: u64,
-    /// All rows up to this stamp are.
+    /// All stripes up to this stamp are durable.
     all_durable: u64,
-    /// The host's rows, and all rows, that must become durable soon: up to these stamps.
+    /// Stamps up to which stripes must become durable soon: stripes with host data, and all
+    /// stripes.
     wanted: (u64, u64),
-    /// What of that all rows were closed for.
+    /// Part of `wanted` for which all open stripes have been closed.
     closed: (u64, u64),
     flush: Option<Flush>,
-    /// When no flush was due last.
+    /// Inputs of the last evaluation that found no flush due.
     weighed: Weighed,
 }
 
 impl Durability {
-    /// The next row is number `next`; one was opened.
+    /// Creates the state of a volume whose next stripe has number `next`; one stripe is open.
     pub(super) fn new(next: u64) -> Self {
         Durability {
             next,
@@ -96,7 +100,8 @@ impl Durability {
         }
     }
 
-    /// Recovery goes on behind row number `last`, before anything was sealed.
+    /// Continues the numbers after stripe `last`, which recovery found, before any stripe is
+    /// sealed.
     pub(super) fn go_on_behind(&mut self, last: u64) {
         assert!(
             self.list.is_empty() && self.flush.is_none(),
@@ -105,130 +110,137 @@ impl Durability {
         (self.next, self.settled, self.durable) = (last + 1, last, last);
     }
 
-    /// The number of the next row.
+    /// Returns the number of the next stripe to be sealed.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// All rows up to this number are durable.
+    /// Returns the number up to which all stripes are durable.
     pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// The stamp of the row that was opened last.
+    /// Returns the stamp of the stripe that was opened last.
     pub(super) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// A row is opened: its stamp.
+    /// Opens a stripe and returns its stamp.
     pub(super) fn open(&mut self) -> u64 {
         self.opened += 1;
         self.opened
     }
 
-    /// Something of the host's was published in the row with this stamp.
+    /// Records that host data was published in the stripe with this stamp.
     pub(super) fn host_published(&mut self, stamp: u64) {
         assert!(stamp <= self.opened, "what is published is in a row that was opened");
         self.host = self.host.max(stamp);
     }
 
-    /// What the host published so far, as a mark for [`Durability::has_host`].
+    /// Returns a mark that covers all host data published so far, for [`Durability::has_host`].
     pub(super) fn host(&self) -> u64 {
         self.host
     }
 
-    /// Whether what the host had published at `mark` is durable in rows.
+    /// Returns whether the host data covered by `mark` is durable in stripes.
     pub(super) fn has_host(&self, mark: u64) -> bool {
         mark <= self.host_durable
     }
 
-    /// What the host published up to `mark` must become durable soon.
+    /// Requests that the host data covered by `mark` becomes durable soon.
     pub(super) fn want_host(&mut self, mark: u64) {
         self.wanted.0 = self.wanted.0.max(mark);
     }
 
-    /// All rows up to `stamp` must become durable soon. Whether that is new.
+    /// Requests that all stripes up to `stamp` become durable soon. Returns whether the request is
+    /// new.
     pub(super) fn want_all(&mut self, stamp: u64) -> bool {
         let grows = stamp > self.wanted.1;
         self.wanted.1 = self.wanted.1.max(stamp);
         grows
     }
 
-    /// Whether a row with a stamp must become durable soon.
+    /// Returns whether a stripe with this stamp must become durable soon.
     pub(super) fn wants(&self, stamp: u64, of_host: bool) -> bool {
         stamp <= self.wanted.0 && of_host || stamp <= self.wanted.1
     }
 
-    /// Whether all rows are closed that must become durable. Rows that were opened since are
-    /// younger.
+    /// Returns whether all stripes that must become durable are closed. Stripes opened since have
+    /// higher stamps and are not among them.
     pub(super) fn all_closed(&self) -> bool {
         self.closed == self.wanted
     }
 
-    /// All rows are closed that must become durable.
+    /// Records that all stripes that must become durable are closed.
     pub(super) fn set_closed(&mut self) {
         self.closed = self.wanted;
     }
 
-    /// Whether one more row may be sealed: recovery verifies what is not known to be durable.
+    /// Returns whether one more stripe may be sealed. The limit exists because recovery verifies
+    /// every stripe that may not be durable.
     pub(super) fn may_seal(&self) -> bool {
         self.next <= self.durable + 2 * WINDOW
     }
 
-    /// A row takes the next number.
+    /// Gives the next number to a stripe and returns it.
     pub(super) fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
         assert!(stamp <= self.opened, "a row is sealed after it was opened");
         let seq = self.next;
         self.next += 1;
         self.list.push_back(Sealed { seq, stamp, of_host, written: false });
         self.lowest = Some(self.lowest.map_or(stamp, |lowest| lowest.min(stamp)));
-        // A row with only copies may be opened before, and sealed after, all were durable.
+        // An empty stripe is not part of `Unsealed`, so `all_durable` may already have passed the
+        // stamp of this one.
         self.all_durable = self.all_durable.min(stamp - 1);
         seq
     }
 
-    /// As [`Durability::seal`], for a row of images, which shows all that is published.
+    /// Seals a stripe of map images and returns its number. Images contain everything published so
+    /// far, so the stripe takes the highest stamp.
     pub(super) fn seal_images(&mut self) -> u64 {
         self.seal(self.opened, false)
     }
 
-    /// Row number `seq` is written.
+    /// Records that stripe number `seq` is written.
     pub(super) fn written(&mut self, seq: u64) {
         let first = self.list.front().expect("a row that is not durable").seq;
         let it = &mut self.list[(seq - first) as usize];
         assert!(!it.written, "a row is written once");
         it.written = true;
+        // Stripes may be written out of order: `settled` stops before the first that is not.
         let open = self.list.iter().find(|it| !it.written).map(|it| it.seq);
         self.settled = open.unwrap_or(self.next) - 1;
     }
 
-    /// The lowest stamp of a row beyond number `seq`, with or without the host's data.
+    /// Returns the lowest stamp of a sealed stripe beyond number `seq`, of those with host data or
+    /// of all.
     fn first_beyond(&self, seq: u64, of_host: bool) -> Option<u64> {
         let beyond = |it: &&Sealed| it.seq > seq && (it.of_host || !of_host);
         self.list.iter().filter(beyond).map(|it| it.stamp).min()
     }
 
-    /// The stamp up to which every row that was opened is durable.
+    /// Returns the stamp up to which every opened stripe is durable.
     pub(super) fn all_up_to(&self, unsealed: Unsealed) -> u64 {
         let sealed = self.lowest.unwrap_or(u64::MAX);
         unsealed.any.unwrap_or(u64::MAX).min(sealed) - 1
     }
 
-    /// Whether every row that was opened up to `stamp` is durable.
+    /// Returns whether every opened stripe up to `stamp` is durable.
     pub(super) fn has_all(&self, stamp: u64, unsealed: Unsealed) -> bool {
         stamp <= self.all_up_to(unsealed)
     }
 
-    /// Whether a flush can make nothing durable, or one is under way, or nothing changed since none
-    /// was due.
+    /// Returns whether no flush can be due: one is in progress, no stripe was written since the
+    /// last one, or nothing changed since [`Durability::is_flush_due`] found none due.
     pub(super) fn is_flush_futile(&self, window: u64) -> bool {
         let weighed = (self.settled, self.next, window, self.wanted);
         self.flush.is_some() || self.settled == self.durable || self.weighed == weighed
     }
 
-    /// Whether a flush is due, when up to `window` rows may wait: somebody waits for one that
-    /// covers what they want, or many rows are written.
+    /// Returns whether a flush is due: it would cover all that is requested, or `window` stripes
+    /// are written and not durable.
     pub(super) fn is_flush_due(&mut self, window: u64, unsealed: Unsealed) -> bool {
+        // | A flush that covers only part of a request would have to be repeated, so it waits.
         let covers = |stamp: u64, of_host: bool| {
             let first = if of_host { unsealed.host } else { unsealed.any };
             let sealed = self.first_beyond(self.settled, of_host);
@@ -244,8 +256,8 @@ impl Durability {
         due
     }
 
-    /// A flush of so many devices begins. `filling` is the lowest stamp of the host's rows that are
-    /// not sealed, also of one that has nothing yet: it may get more, and is not covered.
+    /// Begins a flush of `devices` devices. `filling` is the lowest stamp of the unsealed stripes
+    /// for host data, including empty ones. These may still receive data and are not covered.
     pub(super) fn begin_flush(&mut self, devices: u8, filling: Option<u64>) {
         assert!(self.flush.is_none(), "one flush is under way at a time");
         let sealed = self.first_beyond(self.settled, true).unwrap_or(u64::MAX);
@@ -253,14 +265,14 @@ impl Durability {
         self.flush = Some(Flush { seq: self.settled, host, left: devices });
     }
 
-    /// A device has flushed, or is gone. Whether it was the last.
+    /// Records that a device completed its flush or has failed. Returns whether it was the last.
     pub(super) fn device_flushed(&mut self) -> bool {
         let flush = self.flush.as_mut().expect("a flush is under way");
         flush.left -= 1;
         flush.left == 0
     }
 
-    /// The flush is over; when it went well, what it covered is durable.
+    /// Ends the flush. If it succeeded (`well`), the stripes that it covers become durable.
     pub(super) fn end_flush(&mut self, well: bool, unsealed: Unsealed) {
         let Flush { seq, host, left } = self.flush.take().expect("a flush is under way");
         assert!(left == 0 && seq >= self.durable, "a flush ends when all devices have flushed");
@@ -285,7 +297,7 @@ mod tests {
 
     const NONE: Unsealed = Unsealed { host: None, any: None };
 
-    /// A row of the host's that is opened and sealed.
+    /// Opens and seals a stripe with host data; returns its stamp and its number.
     fn row(it: &mut Durability) -> (u64, u64) {
         let stamp = it.open();
         it.host_published(stamp);

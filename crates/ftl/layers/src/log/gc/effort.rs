@@ -1,43 +1,45 @@
-//! Whether collection gains any room. Where some media can't be read, what lies there stays, and
-//! may leave too little room for the rest: collection would copy that for ever, and wear the
-//! devices.
+//! Detects whether garbage collection gains space. Data on unreadable media stays in place and may
+//! leave too little space for the rest. Garbage collection would then copy without end and wear out
+//! the devices.
 //!
-//! A victim gains a 64th of what it has room for at least, but what is copied may pack worse than
-//! before. So collection gives up when it has copied all that is live twice and gained less than a
-//! 64th of that, and tries again when something died, or the devices changed. Until then writes are
-//! refused. Where all can be read collection gains something in the end, however slowly, for what
-//! is live is bounded: there it never gives up.
+//! A victim gains at least 1/64 of its capacity, but copies may pack less densely than the
+//! originals.
+//! Garbage collection therefore gives up after it has copied all valid data twice and gained less
+//! than
+//! 1/64 of that. It resumes when data becomes invalid or the devices change; until then writes are
+//! refused. If all media are readable it never gives up: valid data is bounded, so it gains space
+//! eventually.
 
 use crate::log::segments::LEVELS;
 
-/// So often is all copied before collection is judged.
+/// Number of times that all valid data is copied before the gain is evaluated.
 const TURNS: u64 = 2;
 
-/// See the module text. All in bytes.
+/// Bytes copied and gained since the last evaluation. All fields are in bytes.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
-    /// What was copied, and what the host took of the room that was gained.
+    /// Bytes copied by garbage collection, and free space consumed by the host.
     copied: u64,
     taken: u64,
-    /// What was free at the beginning, or less.
+    /// Free space at the start of the period, or less.
     free: u64,
-    /// What was live when collection gave up.
+    /// Valid data when garbage collection gave up.
     gave_up: Option<u64>,
 }
 
 impl Effort {
-    /// Collection copied so much.
+    /// Adds bytes copied by garbage collection.
     pub(super) fn copied(&mut self, bytes: u64) {
         self.copied += bytes;
     }
 
-    /// The host took so much.
+    /// Adds bytes written by the host.
     pub(super) fn taken(&mut self, bytes: u64) {
         self.taken += bytes;
     }
 
-    /// A victim was gone through: so much is free and live by now, in segments of `segment` bytes.
-    /// Whether some media can't be read is asked only when nothing was gained.
+    /// Evaluates the gain after a victim, from the free and valid bytes and the segment size in
+    /// bytes. `is_unreadable` is evaluated only if nothing was gained.
     pub(super) fn judge(
         &mut self,
         (free, live): (u64, u64),
@@ -54,8 +56,8 @@ impl Effort {
         *self = Effort { free, gave_up, ..Effort::default() };
     }
 
-    /// Whether collection has given up. It tries again when a segment's worth of what was live
-    /// died.
+    /// Returns whether garbage collection has given up. It resumes when at least one segment's
+    /// worth of valid data has become invalid.
     pub(super) fn gave_up(&mut self, live: u64, segment: u64) -> bool {
         if self.gave_up.is_some_and(|was| live + segment <= was) {
             self.begin_again();
@@ -63,7 +65,7 @@ impl Effort {
         self.gave_up.is_some()
     }
 
-    /// Room may be gained that could not be.
+    /// Resumes garbage collection, because space may have become reclaimable.
     pub(super) fn begin_again(&mut self) {
         *self = Effort { free: self.free, ..Effort::default() };
     }

@@ -1,12 +1,14 @@
-//! What a device lacks of segments, because it came later, is made where it belongs: nothing else
-//! is written, and no free segment is needed. Segments are gone through like victims, row by row.
+//! Resilvering in place: writes the missing chunks of a device that joined later to their own
+//! segments. Nothing else is written, and no free segment is needed. Segments are processed like
+//! victims, stripe by stripe.
 //!
-//! A segment in which anything is wrong, or can't be read, is *flawed*: collection moves what is
-//! valid in it, rebuilt in all ways that there are. One that misses a chunk on a lost device moves
-//! too, to where it has all of its parity.
+//! A segment with damaged or unreadable contents is *flawed*: garbage collection moves its valid
+//! data,
+//! rebuilt by every available combination of chunks. A segment that also misses a chunk on a lost
+//! device moves as well, to segments with full parity.
 //!
-//! Invariant: a device has its chunks of a segment when all rows up to its newest have been gone
-//! through, and each chunk was written without an error. Before that nobody reads them.
+//! Invariant: a device has its chunks of a segment once all stripes up to the newest have been
+//! processed and each chunk was written without an error. Until then these chunks are not read.
 
 use hostftl_format::log::{GRAIN, Head};
 
@@ -21,12 +23,11 @@ use crate::log::ops::{Cx, works};
 use crate::log::output::Output;
 use crate::planted::{Bug, planted};
 
-/// With less room for outputs, nothing is begun.
+/// Output slots without which no segment is begun.
 const ROOM: usize = 16;
 
 impl Collection {
-    /// Begins with a segment of which a device that is there lacks its chunks. Whether there is
-    /// one.
+    /// Begins a segment that misses the chunks of a present device. Returns whether there is one.
     pub(super) fn begin_fill(&mut self, media: &mut Media, output: &mut Output, cx: &Cx) -> bool {
         let durable = output.durability.durable();
         let (segments, ending) = (&media.segments, self.passes.ending());
@@ -44,8 +45,8 @@ impl Collection {
         true
     }
 
-    /// All rows of a segment were found: the next one is begun while the last of them are under
-    /// way. Whether it is.
+    /// Begins the next segment once all stripes of the current one have been found, while its last
+    /// stripes are in progress. Returns whether another was begun.
     pub(super) fn go_on_filling(
         &mut self,
         media: &mut Media,
@@ -65,7 +66,7 @@ impl Collection {
         goes_on
     }
 
-    /// The segment before is over when none of its rows is under way.
+    /// Ends the previous segment when none of its stripes is in progress.
     pub(super) fn end_before(&mut self, media: &mut Media, mapping: &mut Mapping) -> bool {
         let over = self.passes.ending().filter(|segment| !self.lanes.have(*segment));
         let Some(pass) = over.and_then(|_| self.passes.take_ending()) else { return false };
@@ -73,14 +74,15 @@ impl Collection {
         true
     }
 
-    /// A row counts: the device gets its chunk of it. False when the victim is none of these.
+    /// Starts to write the device's chunk of a stripe. Returns false if the victim is not being
+    /// resilvered.
     pub(super) fn fill_row(&mut self, lane: u8, head: &Head, media: &Media) -> bool {
         let Some((target, _)) = self.passes.now() else { return false };
         self.lanes.fill_from(lane, head, target.place().1, media);
         true
     }
 
-    /// A row of a lane is over.
+    /// Ends the stripe of a lane that has written its chunk.
     pub(super) fn end_filled(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &Cx) -> bool {
         let Some((lane, well)) = self.lanes.filled() else { return false };
         self.passes.note(self.at(lane).segment, well);
@@ -88,8 +90,8 @@ impl Collection {
         true
     }
 
-    /// Leaves it when collection has to come first, or the volume stops, or something is wrong. A
-    /// row is gone through each time at least, so that it never starves.
+    /// Suspends the segment if garbage collection is needed, the volume stops, or a stripe failed.
+    /// At least one stripe is processed each time, so that resilvering makes progress.
     pub(super) fn perhaps_pause(&mut self, media: &mut Media, cx: &Cx) {
         let Some((target, well)) = self.passes.now() else { return };
         let stops = cx.life() == Life::Stopping || !works(cx);
@@ -104,7 +106,8 @@ impl Collection {
         victim.give_up();
     }
 
-    /// It was gone through to its end, or left. False when the victim is none of these.
+    /// Ends a segment that was processed completely or suspended. Returns false if the victim is
+    /// not being resilvered.
     pub(super) fn leave_fill(
         &mut self,
         last: u64,
@@ -116,8 +119,8 @@ impl Collection {
         true
     }
 
-    /// Whether a device has its chunks of a segment now, all rows of which were gone through, or
-    /// all but a `rest`.
+    /// Records the outcome of a segment: the device has all its chunks, the segment continues at
+    /// `rest` later, or it is flawed.
     fn judge_fill(
         &mut self,
         pass: Pass,
@@ -128,6 +131,7 @@ impl Collection {
         let (target, found_all, well) = pass.outcome();
         let (segment, device) = target.place();
         media.segments.unpin(segment);
+        // The segment may have been reused, or the device replaced, in the meantime.
         let same = target == Target::new((segment, device), &media.devices);
         match rest {
             _ if !same => {}
@@ -143,7 +147,8 @@ impl Collection {
         }
     }
 
-    /// A device got its chunks of a segment: a root tells of it when that is enough of the whole.
+    /// Accounts for a resilvered segment, and requests a checkpoint when enough has been
+    /// resilvered.
     fn tell_filled(&mut self, segment: u32, media: &mut Media, mapping: &mut Mapping) {
         let bytes = u64::from(media.segments.live(segment)) * u64::from(GRAIN);
         if self.passes.tells(bytes, self.protection.all()) {

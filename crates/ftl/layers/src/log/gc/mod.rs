@@ -1,16 +1,18 @@
-//! Collection: what is live in a victim moves to the stream of collection, row by row.
+//! Garbage collection: moves the valid records of a victim to a stream of copies, stripe by stripe.
 //!
-//! A row goes on in a [`lane`] from its head on, several at once; which row is done first does not
-//! matter, because of each record the map says whether it is still there. A head says where the
-//! next row begins: most are read ahead, and [`victim`] says which of them count.
+//! Each stripe is processed by a [`lane`], from its head on. Several lanes work at once and may
+//! finish
+//! in any order, because the map decides for each record whether it is still valid. A head contains
+//! the start of the next stripe. Most heads are read ahead, and [`victim`] decides which are used.
 //!
 //! Invariants
-//! - Heads count in order. A victim is left when no row of it is under way any more.
-//! - One lane is left for the head of the next row, wherever that begins.
-//! - A record is moved only when its checksum is right, and published only where the map still
-//!   points at the place that it came from.
-//! - A lane that waits holds at most one map page, and no room in a row. The page is let go when
-//!   the lane that moves records can't go on: no lane keeps another from that.
+//! - Heads are accepted in order. A victim ends only when no lane has a stripe of it.
+//! - One lane stays free for the head of the next stripe, wherever that begins.
+//! - A record is moved only if its checksum is right, and published only if the map still points at
+//! its old place.
+//! - A waiting lane holds at most one map page and no space in a stripe. It releases the page when
+//!   the
+//! lane that moves records cannot continue, so lanes cannot deadlock.
 
 mod effort;
 mod fill;
@@ -49,17 +51,17 @@ pub(super) struct Collection {
     pace: Pace,
     effort: Effort,
     passes: Passes,
-    /// Whether the victim was chosen although no room is wanted.
+    /// Whether the victim was chosen although no free space is needed.
     paced: bool,
-    /// Whether what is kept for a checkpoint that is cut off is lent to it.
+    /// Whether the segments reserved for an interrupted checkpoint are lent to the victim.
     lent: bool,
     protection: Protection,
-    /// The same for what a scrub found.
+    /// Progress of the repair of segments that a scrub marked as flawed.
     mending: Protection,
 }
 
 impl Collection {
-    /// There is no victim.
+    /// Creates garbage collection without a victim.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Collection {
             layout: *layout,
@@ -76,7 +78,7 @@ impl Collection {
         }
     }
 
-    /// The head of the row of a lane, if that is what `buf` has.
+    /// Returns the head in `buf` if it is a plausible head of the stripe of a lane.
     pub(super) fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         let at = self.at(lane);
@@ -85,31 +87,31 @@ impl Collection {
         (sane && victim.may_follow(head.seq)).then_some(head)
     }
 
-    /// Where the row of a lane begins, or would.
+    /// Returns the start of the stripe of a lane.
     pub(super) fn at(&self, lane: u8) -> At {
         self.lanes.at(lane)
     }
 
-    /// Whether no victim is gone through.
+    /// Returns whether there is no victim.
     pub(super) fn is_idle(&self) -> bool {
         self.victim.is_none()
     }
 
-    /// A lane, of which records are moved.
+    /// Returns the lane whose records are moved.
     #[inline]
     pub(super) fn lane(&mut self, lane: u8) -> &mut Lane {
         self.lanes.lane(lane)
     }
 
-    /// All lanes, of one of which a command is over.
+    /// Returns all lanes, for the end of a command of one of them.
     #[inline]
     pub(super) fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
     }
 
-    /// The lane whose records are moved next. Where room is wanted rows are packed in their order,
-    /// for records of rows side by side leave more of each chunk unused, and a full volume would
-    /// gain nothing.
+    /// Returns the lane whose records are moved next. If free space is needed, stripes are moved in
+    /// order. Interleaved records of several stripes would waste more of each chunk, and a full
+    /// volume would gain nothing.
     #[inline]
     pub(super) fn mover(&self) -> Option<u8> {
         self.lanes.mover(!self.paced)
@@ -117,7 +119,7 @@ impl Collection {
 }
 
 impl Collection {
-    /// The next step, unless records are moved.
+    /// Performs the next step, except the moves of records.
     pub(super) fn pump(
         &mut self,
         media: &mut Media,
@@ -134,6 +136,7 @@ impl Collection {
             return true;
         }
         let is_read = self.victim.as_ref().is_some_and(Victim::is_read);
+        // Lanes must be empty: their records still refer to the victim's segment.
         if is_read && self.lanes.are_idle() {
             self.leave_victim(media, mapping, cx);
             return true;
@@ -184,14 +187,14 @@ impl Collection {
         true
     }
 
-    /// A segment with a zone that failed and with data to be moved elsewhere, if there is one.
+    /// Picks as victim a segment with a failed zone and with data to be moved, if there is one.
     fn hurt_victim(&mut self, media: &mut Media) -> Option<u32> {
         let segments = &mut media.segments;
         let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.pick_this(*it))
     }
 
-    /// Reads the head of the next row into a lane, or one ahead of it.
+    /// Reads into a lane the head of the next stripe, or of one after it.
     fn read_head(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let victim = self.victim.as_ref().expect("a row is one of a victim");
         let Some((lane, more)) = self.lanes.idle() else { return false };
@@ -213,13 +216,14 @@ impl Collection {
         true
     }
 
-    /// Where the head of a row lies: the device, the first sector, and the pages.
+    /// Returns the place of a stripe's head: the device, the first sector and the number of pages.
     fn head_place(&self, at: At, devices: &Devices) -> (u8, u64, u32) {
         let device = devices.stripe(at.segment).device(at.segment, at.slot, 0);
         (device, self.layout.lba(at), self.layout.head_pages(at.sector == 0))
     }
 
-    /// The device has answered. What it lacks for sure is made from the other chunks at once.
+    /// Processes the completed read of a head. If its device is missing the chunk, the head is
+    /// rebuilt from the other chunks at once.
     pub(super) fn head_done(
         &mut self,
         lane: u8,
@@ -249,14 +253,15 @@ impl Collection {
         self.head_came(lane, buf, result.is_ok(), cx);
     }
 
-    /// The head of a lane's row is here, well or not, from its device or made from the others.
+    /// Gives a lane the head of its stripe, read from its device or rebuilt; `well` is false if
+    /// that failed.
     pub(super) fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         self.lane(lane).has_head(buf, well);
         cx.wake();
     }
 
-    /// What was read ahead and does not count any more is let go, when all of it is here. There is
-    /// nothing of that kind before the last row of a victim was found.
+    /// Drops heads that were read ahead and are not used, once all their reads are complete. There
+    /// are none until the last stripe of a victim has been found.
     fn drop_heads(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         if !victim.is_read() && self.passes.ending().is_none() {
@@ -269,9 +274,9 @@ impl Collection {
         }
     }
 
-    /// Goes on with the next row when its head is here, or there is none any more: what of it is
-    /// live? A head that is wrong, or not of this use of the segment, is made from the other chunks
-    /// first.
+    /// Starts to process the next stripe when its head has been read, or ends the victim when there
+    /// is none. An invalid head, or one of an earlier use of the segment, is first rebuilt from the
+    /// other chunks.
     fn next_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         let Some(lane) = victim.next_lane() else { return false };
@@ -295,8 +300,8 @@ impl Collection {
         true
     }
 
-    /// Finds out what of a row is live. Rows are gone through one after the other, for each asks
-    /// for map pages ahead.
+    /// Finds the valid records of a stripe. One stripe is processed at a time, because each
+    /// prefetches map pages.
     fn sift(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let Some(lane) = self.lanes.sifting() else { return false };
         let moved = self.lanes.sift(lane, media, mapping, cx);
@@ -306,7 +311,8 @@ impl Collection {
         moved
     }
 
-    /// No record of a row is left to be moved. Whether none has to be made from the others first.
+    /// Ends a stripe that has no more records to move. Returns false if one of its chunks must be
+    /// rebuilt first.
     pub(super) fn end_row(
         &mut self,
         lane: u8,
@@ -322,13 +328,13 @@ impl Collection {
         over
     }
 
-    /// A row was gone through.
+    /// Frees a lane and accounts for the bytes that it moved.
     fn row_over(&mut self, lane: u8, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
         let moved = self.lanes.end(lane, mapping);
         self.pace_on(moved, media, cx);
     }
 
-    /// The victim was gone through to its end.
+    /// Ends a victim that has been processed completely.
     #[inline(never)]
     fn leave_victim(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
@@ -340,8 +346,8 @@ impl Collection {
         cx.wake();
     }
 
-    /// Nothing is under way any more: a stop does not wait for room that what was read of the
-    /// victim can't get.
+    /// Drops the rest of the victim when the volume stops and no command is in flight. Its records
+    /// may find no space, and a stop does not wait for that. Returns whether any lane was waiting.
     pub(super) fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let mut waits = false;
         for lane in self.lanes.moving() {

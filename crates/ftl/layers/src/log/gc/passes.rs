@@ -1,41 +1,42 @@
-//! Which segments devices get their chunks of, and how far that is.
+//! Progress of resilvering: the segment in progress, and the previous one.
 //!
 //! Invariants
-//! - One segment is gone through, and of one before the last rows are under way; both are others.
-//! - What was left is gone on with only when the segment and what the device has are the same.
+//! - One segment is in progress, and the last stripes of the previous segment may be; the two
+//!   differ.
+//! - A suspended segment continues only if the segment and the device's contents are unchanged.
 
 use crate::log::devices::Devices;
 use crate::log::layout::At;
 
-/// So many roots tell of what was made; what the last one does not tell of is made again after a
-/// cut.
+/// Number of roots that record the progress of resilvering a volume. Chunks resilvered after the
+/// last root are rebuilt again after a power cut.
 const PARTS: u64 = 256;
 
-/// A segment of which a device gets its chunks, as it is now: when one of these differs it is
-/// another one, or the device holds something else.
+/// A segment whose chunks a device receives, and its state. If any field differs, the segment was
+/// reused or the device holds other data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     segment: u32,
     device: u8,
     newest: u64,
-    /// How often devices began anew.
+    /// Number of times that devices started empty.
     anew: u32,
 }
 
 impl Target {
-    /// As the segment and the device are now.
+    /// Captures the current state of the segment and the device.
     pub(super) fn new((segment, device): (u32, u8), devices: &Devices) -> Self {
         let (newest, anew) = (devices.membership().newest(segment), devices.membership().anew());
         Target { segment, device, newest, anew }
     }
 
-    /// The segment, and the device.
+    /// Returns the segment and the device.
     pub(super) fn place(&self) -> (u32, u8) {
         (self.segment, self.device)
     }
 }
 
-/// A segment that was gone through.
+/// A segment that has been processed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     target: Target,
@@ -44,7 +45,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Which and for whom, and whether all rows were found and all was well.
+    /// Returns the target, whether all stripes were found, and whether all succeeded.
     pub(super) fn outcome(self) -> (Target, bool, bool) {
         (self.target, self.target.newest == self.last, self.well)
     }
@@ -52,23 +53,23 @@ impl Pass {
 
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// The segment that is gone through, and whether all was well so far.
+    /// The segment in progress, and whether all its stripes succeeded so far.
     now: Option<(Target, bool)>,
-    /// The one before.
+    /// The previous segment, whose last stripes are in progress.
     ending: Option<Pass>,
-    /// The number of the row before the first that was gone through.
+    /// Number of the stripe before the first one processed in this pass.
     begun: u64,
-    /// It was left early: where its next row begins, and the number of the row before.
+    /// For a suspended segment, the start of its next stripe and the number of the stripe before.
     rest: Option<(At, u64)>,
-    /// The last one that was left so.
+    /// The segment that was suspended last.
     paused: Option<(Target, At, u64)>,
-    /// Bytes that were live in what devices got since a root was asked for that tells of it.
+    /// Valid bytes in the segments resilvered since the last requested root.
     untold: u64,
 }
 
 impl Passes {
-    /// Begins with a segment: where its first row begins that was not gone through yet, and the
-    /// number of the row before.
+    /// Begins a segment. Returns the start of its first unprocessed stripe and the number of the
+    /// stripe before.
     pub(super) fn begin(&mut self, target: Target) -> (At, u64) {
         let (at, seq) = match self.paused.take() {
             Some((paused, at, seq)) if paused == target => (at, seq),
@@ -78,17 +79,17 @@ impl Passes {
         (at, seq)
     }
 
-    /// What is gone through, and whether all was well so far.
+    /// Returns the segment in progress, and whether all its stripes succeeded so far.
     pub(super) fn now(&self) -> Option<(Target, bool)> {
         self.now
     }
 
-    /// The segment before, of which the last rows are under way.
+    /// Returns the previous segment if its last stripes are in progress.
     pub(super) fn ending(&self) -> Option<u32> {
         self.ending.map(|pass| pass.target.segment)
     }
 
-    /// A row of a segment is over.
+    /// Records the outcome of a stripe of the current or previous segment.
     pub(super) fn note(&mut self, segment: u32, well: bool) {
         let now = self.now.as_mut().map(|(target, all)| (target.segment, all));
         let before = self.ending.as_mut().map(|pass| (pass.target.segment, &mut pass.well));
@@ -97,13 +98,13 @@ impl Passes {
         *all &= well;
     }
 
-    /// Whether rows were gone through, the last of which has this number.
+    /// Returns whether stripes were processed in this pass; the last one found has number `last`.
     pub(super) fn has_moved(&self, last: u64) -> bool {
         last > self.begun
     }
 
-    /// All rows were found, the last with this number, and another segment may be begun. False when
-    /// that has to wait.
+    /// Makes the current segment the previous one, once all its stripes are found; `last` is the
+    /// number of the newest. Returns false if another segment cannot be begun yet.
     pub(super) fn end(&mut self, last: u64) -> bool {
         let Some((target, true)) = self.now.filter(|_| self.ending.is_none()) else { return false };
         let ends = self.rest.is_none();
@@ -111,36 +112,36 @@ impl Passes {
         ends
     }
 
-    /// No other is begun after all.
+    /// Reverts [`Passes::end`]: no other segment was begun.
     pub(super) fn end_later(&mut self) {
         self.ending = None;
     }
 
-    /// Nothing of the segment before is under way any more.
+    /// Takes the previous segment, none of whose stripes is in progress any more.
     pub(super) fn take_ending(&mut self) -> Option<Pass> {
         self.ending.take()
     }
 
-    /// What is left of the segment is gone through later.
+    /// Suspends the current segment; its remaining stripes are processed later.
     pub(super) fn leave(&mut self, rest: Option<(At, u64)>) {
         self.rest = rest;
     }
 
-    /// Nothing of the segment is under way any more, and the last row found has this number. With
-    /// what is left of it.
+    /// Takes the current segment, none of whose stripes is in progress, and its unprocessed rest.
+    /// `last` is the number of the last stripe found.
     pub(super) fn take(&mut self, last: u64) -> Option<(Pass, Option<(At, u64)>)> {
         let (target, well) = self.now.take()?;
         assert!(self.ending.is_none(), "the one before ends first");
         Some((Pass { target, well, last }, self.rest.take()))
     }
 
-    /// A segment is gone on with from here on, after the row with this number.
+    /// Stores where a suspended segment continues, and the number of the stripe before.
     pub(super) fn pause(&mut self, target: Target, (at, seq): (At, u64)) {
         self.paused = Some((target, at, seq));
     }
 
-    /// A device got what it lacked beside so many live bytes, of so many in `all`. Whether a root
-    /// is to tell of it.
+    /// Adds the valid bytes of a resilvered segment, out of `all`. Returns whether a root must
+    /// record the progress now.
     pub(super) fn tells(&mut self, bytes: u64, all: u64) -> bool {
         self.untold += bytes;
         let enough = self.untold > all / PARTS;

@@ -1,13 +1,16 @@
-//! Protection without a spare: after a loss, what misses a chunk moves to segments on the devices
-//! that are left, with parity, while there is room for that.
+//! Rebuild without a spare: after a loss, segments that miss a chunk move to segments on the
+//! remaining devices, with parity, while there is space for that.
 //!
-//! The published name is virtual hot capacity (XDP). Rows of several widths lie side by side: a
-//! segment says on which devices it lies (see [`crate::log::devices`]). What the host writes goes
-//! to such segments too. When they leave too little room, segments are opened on the lost device as
-//! well, as before: the volume never holds less than it exports. What lies on a device that is to
-//! leave moves in the same way, and stays as long as there is no room elsewhere.
+//! The published name is virtual hot capacity (XDP). Stripes of several widths coexist, because
+//! each
+//! segment records its members (see [`crate::log::devices`]). Host writes go to such segments too.
+//! If
+//! they leave too little space, segments are opened on the lost device as well, so the volume never
+//! holds less than it exports. Data on a device that is being removed moves in the same way, and
+//! stays
+//! while there is no space elsewhere.
 //!
-//! Invariant: what the volume has to keep free is kept free, or segments are wide.
+//! Invariant: the reserves of the volume stay free, or segments are opened at full width.
 
 use hostftl_core::{DeviceSet, Task, TaskKind};
 
@@ -20,12 +23,12 @@ use crate::log::ops::Cx;
 use crate::log::output::Output;
 use crate::log::segments::Segments;
 
-/// Checkpoints that may bring nothing on before nothing more is tried.
+/// Checkpoints without progress after which the rebuild stops trying.
 const TRIES: u32 = 4;
-/// With less room for outputs, rows are not written for this.
+/// Output slots without which no stripe is written for a rebuild.
 const ROOM: usize = 16;
 
-/// What is live where a chunk is missing, in bytes.
+/// Returns the number of valid bytes in segments that miss a chunk.
 pub(crate) fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
     match devices.exposed() {
         0 => 0,
@@ -33,22 +36,24 @@ pub(crate) fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
     }
 }
 
-/// What is live where a device is that is to leave, in bytes.
+/// Returns the number of valid bytes in segments on devices that are being removed.
 fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
     let leaving = devices.leaving();
     let is_on = |segment| devices.membership().told(segment).0.overlaps(leaving);
     if leaving.is_empty() { 0 } else { segments.live_in(is_on) }
 }
 
-/// Whether nothing that misses a chunk moves for now: too few devices are left, or too little room
-/// on them, and rows lie on lost ones as well. Before a root says who is lost that is not known.
+/// Returns whether the rebuild is stuck: too few devices remain, or too little space on them, so
+/// segments are opened on lost devices as well. This is unknown until a root records the lost
+/// devices.
 fn is_stuck(devices: &Devices) -> bool {
     let lies = devices.membership().current().members();
     devices.is_told() && devices.untrusted().is_empty() && lies.overlaps(devices.inactive())
 }
 
-/// The live bytes that are too many for the devices that are left, where nothing moves for that
-/// reason. Needs more devices than parity takes.
+/// Returns the number of valid bytes that exceed the capacity of the remaining devices if the
+/// rebuild is stuck for that reason. Returns 0 unless more devices remain than there are parity
+/// chunks.
 pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
     let stays = devices.staying();
     let is_possible = stays.len() > u32::from(layout.parity) && devices.exposed() != 0;
@@ -59,9 +64,10 @@ pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) ->
     }
 }
 
-/// Whether all that there is fits into rows on these devices: as [`Segments::fits`], with the
-/// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
-/// has; no fewer are enough because some were to leave when it was opened, and stay after all.
+/// Returns whether all valid data and the images of the map fit into stripes on the devices in
+/// `set`. If no device is leaving (`stay`), devices with the volume's full capacity always suffice.
+/// A smaller set is not enough only because some devices were being removed when the volume was
+/// opened.
 fn fits_on(
     set: DeviceSet,
     stay: bool,
@@ -76,37 +82,37 @@ fn fits_on(
             && segments.fits(set, layout, already)
 }
 
-/// How far it has come.
+/// Progress of the rebuild, or of the repair after a scrub.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Protection {
-    /// How often segments missed a chunk when a checkpoint was asked for last, and how many were
-    /// asked for since that was more.
+    /// Segments that missed a chunk when a checkpoint was last requested, and the number of
+    /// checkpoints requested since without progress.
     left: u32,
     tries: u32,
-    /// What was live when it began of what is to move, in bytes.
+    /// Valid bytes that had to move when the rebuild began.
     all: u64,
-    /// The same, of what lies on devices that are to leave.
+    /// Valid bytes on devices being removed when the removal began.
     leaving: u64,
 }
 
 impl Protection {
-    /// What was live when it began of what is to move, in bytes.
+    /// Returns the number of valid bytes that had to move when the rebuild began.
     pub(super) fn all(&self) -> u64 {
         self.all
     }
 
-    /// Whether nothing helps, with so much left.
+    /// Returns whether further attempts are futile, with `left` segments left.
     fn gave_up(&self, left: u32) -> bool {
         left == self.left && self.tries > TRIES
     }
 
-    /// Nothing is left. What is next to be done is tried as often again, though as much is left of
-    /// it in the end.
+    /// Resets the attempts, because nothing is left. The next task gets its own attempts even if it
+    /// stops at the same count.
     fn rest(&mut self) {
         (self.left, self.tries) = (0, 0);
     }
 
-    /// Whether one more checkpoint may help, with so much left.
+    /// Counts an attempt with `left` segments left. Returns whether one more checkpoint may help.
     fn tries_again(&mut self, left: u32) -> bool {
         if left != self.left {
             (self.left, self.tries) = (left, 0);
@@ -117,7 +123,7 @@ impl Protection {
 }
 
 impl Collection {
-    /// Chooses where segments are opened.
+    /// Chooses the devices on which segments are opened.
     pub(crate) fn choose_members(&mut self, media: &mut Media, cx: &mut Cx) {
         let (layout, segments) = (&self.layout, &media.segments);
         let leaving = media.devices.leaving();
@@ -131,8 +137,8 @@ impl Collection {
         }
     }
 
-    /// While devices are on their way into the volume nothing is refused: their room comes. Whether
-    /// that is so.
+    /// Chooses members again while devices are joining. No write is refused then, because their
+    /// space follows. Returns whether devices are joining.
     pub(crate) fn widen(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let waits = media.devices.is_widening();
         if waits {
@@ -145,7 +151,7 @@ impl Collection {
         waits
     }
 
-    /// Takes down how much there is to be done in all, when it begins.
+    /// Records the total amount of work when a rebuild or a removal begins.
     pub(super) fn measure_protection(&mut self, media: &Media) {
         let all = &mut self.protection.all;
         *all = match (media.devices.to_move(), *all) {
@@ -158,7 +164,8 @@ impl Collection {
         }
     }
 
-    /// Chooses where segments are opened, and what moves next because it misses a chunk.
+    /// Chooses the next segment that misses a chunk and must move. Requests the checkpoints that
+    /// the rebuild needs.
     pub(crate) fn protect(
         &mut self,
         media: &mut Media,
@@ -186,7 +193,7 @@ impl Collection {
             return None;
         }
         if !media.devices.untrusted().is_empty() && mapping.checkpoint.is_due() {
-            return None; // What a device that comes lacks is made there, soon.
+            return None; // A joining device soon receives its missing chunks in place.
         }
         let segments = &media.segments;
         let can_move = |it| segments.can_be_victim(it);
@@ -200,7 +207,7 @@ impl Collection {
             && mapping.checkpoint.is_idle()
             && self.protection.tries_again(left)
         {
-            // What is empty is free, and images of the map move, with the next root.
+            // The next root frees the empty segments and moves the images of the map.
             mapping.checkpoint.hurry();
             cx.wake();
         }
@@ -209,13 +216,13 @@ impl Collection {
 }
 
 impl Collection {
-    /// Whether anything is done for what misses a chunk.
+    /// Returns whether the rebuild can make progress.
     pub(crate) fn protects(&self, devices: &Devices) -> bool {
         let left = devices.to_move();
         left > 0 && !self.protection.gave_up(left) && !is_stuck(devices)
     }
 
-    /// How far it is with what lies on devices that are to leave; none when none is.
+    /// Returns the progress of the removal of devices; `None` when none is being removed.
     pub(crate) fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let left = live_leaving(segments, devices);
         let done = self.protection.leaving.saturating_sub(left);
@@ -231,10 +238,10 @@ impl Collection {
         })
     }
 
-    /// How far it is with what misses a chunk; none when nothing does, or nothing helps. One that
-    /// came and does not belong yet may miss nothing, and is on its way nevertheless. The task
-    /// lasts until a durable root says that nothing misses a chunk: a power cut before would bring
-    /// the old state back.
+    /// Returns the progress of the rebuild or the resilver; `None` when no chunk is missing or
+    /// nothing more can be done. A joining device may miss no chunk, but its task is open until it
+    /// is a member. The task lasts until a durable root records that no chunk is missing, because
+    /// an earlier power cut would restore the old state.
     pub(crate) fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
@@ -256,7 +263,7 @@ impl Collection {
         Some(Task { kind, is_paused: false, lacks_room: false, done, left, place: 0 })
     }
 
-    /// Chooses what moves next because a scrub found something wrong in it.
+    /// Chooses the next segment that a scrub marked as flawed and that must move.
     pub(crate) fn mend_flawed(
         &mut self,
         media: &mut Media,
@@ -274,7 +281,7 @@ impl Collection {
         if output.rows.leave_flawed(media, &mut output.durability, cx) {
             cx.wake();
         } else if mapping.checkpoint.is_idle() {
-            // What can't be moved would be tried for ever.
+            // Without a limit, data that cannot be moved would be tried without end.
             if self.mending.tries_again(left) {
                 mapping.checkpoint.hurry();
             } else {

@@ -1,75 +1,80 @@
-//! The victim: where its next row begins, and which heads of it are read.
+//! The victim: the start of its next stripe, and the heads that have been requested.
 //!
-//! A head says where the next row begins. Nearly every row fills its slot, so the heads at the
-//! beginnings of the next slots are read ahead, before it is known that rows begin there.
+//! A head contains the start of the next stripe. Nearly every stripe fills its slot, so the heads
+//! at
+//! the starts of the next slots are read ahead, before these stripes are known to exist.
 //!
 //! Invariants
-//! - Each head is asked for once, by one lane. They count in the order of their places, in whatever
-//!   order they come.
-//! - The numbers of the rows of a segment ascend: what has a lower one is of an earlier use.
-//! - What was asked for behind the last row counts for nothing.
+//! - Each head is requested once, by one lane. Heads complete in any order and are accepted in the
+//!   order
+//! of their places.
+//! - The numbers of the stripes in a segment ascend. A lower number belongs to an earlier use.
+//! - Heads requested beyond the last stripe are ignored.
 
 use crate::log::layout::{At, LANES};
 
 #[derive(Debug)]
 pub(super) struct Victim {
     segment: u32,
-    /// Slots that it has.
+    /// Number of slots in the segment.
     slots: u32,
-    /// Where the next row begins, or would; none when all were found.
+    /// Start of the next stripe, if there is one; `None` when all stripes were found.
     next: Option<At>,
-    /// The heads that were asked for and do not count yet, with their lanes, in the order of their
-    /// places. None lies before the next row.
+    /// Requested heads that are not accepted yet, with their lanes, in the order of their places.
+    /// None precedes the next stripe.
     asked: [(At, u8); LANES],
     count: usize,
-    /// The number of the last row that was found.
+    /// Number of the last stripe found.
     seq: u64,
 }
 
 impl Victim {
-    /// No row of the segment, which has so many slots, is known.
+    /// Creates a victim with `slots` slots of which no stripe is known.
     pub(super) fn new(segment: u32, slots: u32) -> Self {
         Self::from(At { segment, slot: 0, sector: 0 }, slots, 0)
     }
 
-    /// The rows before `next` were gone through, the last of which has this number.
+    /// Creates a victim whose stripes before `next` were processed; the last of them has number
+    /// `seq`.
     pub(super) fn from(next: At, slots: u32, seq: u64) -> Self {
         let (segment, next) = (next.segment, Some(next));
         Victim { segment, slots, next, asked: Default::default(), count: 0, seq }
     }
 
-    /// The number of the last row that was found.
+    /// Returns the number of the last stripe found.
     pub(super) fn last(&self) -> u64 {
         self.seq
     }
 
-    /// Where the next row begins, and the number of the one before; none when all were found.
+    /// Returns the start of the next stripe and the number of the stripe before; `None` when all
+    /// stripes were found.
     pub(super) fn rest(&self) -> Option<(At, u64)> {
         self.next.map(|next| (next, self.seq))
     }
 
-    /// The segment.
+    /// Returns the segment.
     pub(super) fn segment(&self) -> u32 {
         self.segment
     }
 
-    /// Slots of which all rows were found.
+    /// Returns the number of slots whose stripes were all found; `None` when all stripes were
+    /// found.
     pub(super) fn found_slots(&self) -> Option<u32> {
         self.next.map(|next| next.slot)
     }
 
-    /// Whether all rows were found.
+    /// Returns whether all stripes were found.
     pub(super) fn is_read(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Whether a row with that number may be the next.
+    /// Returns whether a stripe with that number can be the next one.
     pub(super) fn may_follow(&self, seq: u64) -> bool {
         seq > self.seq
     }
 
-    /// Where the head lies that is to be read next: that of the next row, or with `ahead` also one
-    /// behind those that were asked for.
+    /// Returns the place of the next head to be read: the head of the next stripe or, with `ahead`,
+    /// the first slot beyond the requested heads.
     pub(super) fn to_ask(&self, ahead: bool) -> Option<At> {
         let next = self.next?;
         match self.asked() {
@@ -81,15 +86,17 @@ impl Victim {
         }
     }
 
-    /// The head at `at` is read for a lane.
+    /// Records that the head at `at` is read into a lane.
     ///
     /// # Panics
-    /// When it is not the one that is to be read next.
+    /// If it is not the head that must be read next.
     pub(super) fn ask(&mut self, at: At, lane: u8) {
         assert_eq!(self.to_ask(true), Some(at), "heads are asked for in order, each once");
         self.asked[self.count] = (at, lane);
         self.count += 1;
         if self.next == Some(at) {
+            // A short stripe does not fill its slot, so its successor precedes the heads read
+            // ahead.
             self.asked[..self.count].rotate_right(1);
         }
     }
@@ -98,22 +105,22 @@ impl Victim {
         &self.asked[..self.count]
     }
 
-    /// Whether what was asked for a lane may count still.
+    /// Returns whether the head requested by a lane may still be used.
     pub(super) fn is_asked(&self, lane: u8) -> bool {
         self.asked().iter().any(|(_, it)| *it == lane)
     }
 
-    /// The lane for which the head of the next row was asked for.
+    /// Returns the lane that requested the head of the next stripe.
     pub(super) fn next_lane(&self) -> Option<u8> {
         let (first, lane) = self.asked().first()?;
         (Some(*first) == self.next).then_some(*lane)
     }
 
-    /// The next row has number `seq`, and `next` is where another may follow; without a number
-    /// there is no row, and what was asked for behind it counts for nothing.
+    /// Accepts the next stripe, which has number `seq`; another may follow at `next`. Without a
+    /// number there is no stripe, and the heads requested beyond it are ignored.
     ///
     /// # Panics
-    /// When its head was not asked for, or it is not of the row that comes next.
+    /// If the head of the next stripe was not requested, or `seq` does not ascend.
     pub(super) fn found(&mut self, seq: Option<u64>, next: Option<At>) {
         assert!(self.next_lane().is_some(), "a head that counts was asked for");
         self.asked[..self.count].rotate_left(1);
@@ -128,7 +135,7 @@ impl Victim {
         }
     }
 
-    /// No more rows are looked for.
+    /// Stops the search for further stripes.
     pub(super) fn give_up(&mut self) {
         (self.next, self.count) = (None, 0);
     }

@@ -1,12 +1,13 @@
-//! Looks whether the second parity of a row agrees with a chunk that was made, or the first one
-//! with a second that was made.
+//! Checks that the other parity of a stripe is consistent with a rebuilt chunk.
 //!
-//! Records have checksums, but a row holds more: its head, and what lies between records. What is
-//! wrong there on one device goes into a chunk that is made from it. Such a chunk agrees with the
-//! parity that it was made from, and not with the other one: of two more devices that are lost, one
-//! would take records along. So the other parity is read, and all data chunks are added to it by
-//! their factors: that sum must be nothing. The chunk that was made is added once more, and then
-//! the sum must have the checksum of that chunk.
+//! Records have checksums, but a stripe also contains its head and the gaps between records. Damage
+//! there on one device propagates into a chunk that is rebuilt from it. Such a chunk is consistent
+//! with the parity that it was rebuilt from, but not with the other one. If two more devices then
+//! failed, records would be lost. The check therefore reads the other parity and adds all data
+//! chunks
+//! with their factors; the sum must be zero. The rebuilt chunk is added once more, so the sum must
+//! have
+//! the same checksum as that chunk.
 
 use hostftl_core::field::power;
 use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Target, View};
@@ -15,56 +16,56 @@ use crate::kit::shell::Ended;
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::redundancy::rebuild::Chunk;
 
-/// See the module text. The chunk that was made lies in the buffer of the lane's sum, the others in
-/// their own; the second sum is used.
+/// The state of a check. The rebuilt chunk is in the sum buffer of the lane, and the other chunks
+/// are in their own buffers. The buffer of the second parity holds the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agree {
     lane: u8,
-    /// The chunk that was made, and the parity that has to agree.
+    /// The rebuilt chunk, and the parity that is checked.
     made: Chunk,
     parity: u8,
-    /// Data chunks of the row, and sectors of each.
+    /// Data chunks of the stripe, and sectors per chunk.
     count: u32,
     sectors: u32,
     step: Step,
-    /// Whether the step is under way.
+    /// Whether a command of the step is in flight.
     asked: bool,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The parity is read.
+    /// Read the parity.
     Read,
-    /// What is in the sum from this number on is added: the data chunks, and then the one that was
-    /// made if that is a parity.
+    /// Add summands from this number on: the data chunks, then the rebuilt chunk if that is a
+    /// parity.
     Add(u32),
-    /// The checksum of the chunk that was made, and, when that is known, that of the sum.
+    /// Compute the checksum of the rebuilt chunk, and then that of the sum.
     Checksum(Option<u32>),
-    /// It is known.
+    /// The check is complete; true if the parity is consistent.
     Over(bool),
 }
 
 impl Agree {
-    /// Of a chunk that a lane made of a row of so many data chunks, each of so many sectors, and of
-    /// the parity that it was made without.
+    /// Creates a check of `parity` against a chunk that the lane rebuilt without it. The stripe has
+    /// `count` data chunks of `sectors` sectors.
     pub(super) fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
         assert_ne!(made, Chunk::Parity(parity), "it agrees with itself");
         Agree { lane, made, parity, count, sectors, step: Step::Read, asked: false }
     }
 
-    /// Whether the parity agrees, when that is known.
+    /// Returns whether the parity is consistent, once the check is complete.
     pub(super) fn verdict(&self) -> Option<bool> {
         if let Step::Over(agrees) = self.step { Some(agrees) } else { None }
     }
 
-    /// The parity.
+    /// Returns the parity that is checked.
     pub(super) fn parity(&self) -> u8 {
         self.parity
     }
 
-    /// The next command, where the parity lies at `place`; none while one is under way, or when all
-    /// is known.
+    /// Returns the next command; `place` is the place of the parity. Returns `None` while a command
+    /// is in flight or when the check is complete.
     pub(super) fn next(&mut self, place: (u8, u64), buffers: &mut Buffers) -> Option<Command> {
         if self.asked || self.verdict().is_some() {
             return None;
@@ -92,7 +93,7 @@ impl Agree {
         Some(Command::Digest { from, seed: 0 })
     }
 
-    /// What comes into the sum from a number on, as much as one command adds.
+    /// Returns the summands from a number on, as many as one command can add, and their factors.
     fn summands(
         &mut self,
         first: u32,
@@ -112,7 +113,7 @@ impl Agree {
         (from, factors)
     }
 
-    /// The factor of what has a number in the sum, and where that lies.
+    /// Returns the factor and the buffer of a summand.
     fn summand(&self, number: u32) -> (u8, Buffer) {
         let factor = match self.parity {
             _ if number == self.count => 0,
@@ -130,7 +131,7 @@ impl Agree {
         }
     }
 
-    /// The command is over.
+    /// Processes a completed command.
     pub(super) fn done(&mut self, command: Command, result: Ended, buffers: &mut Buffers) {
         assert!(self.asked, "a command that is over was asked for: {self:?}");
         self.asked = false;

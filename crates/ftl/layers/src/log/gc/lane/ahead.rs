@@ -1,8 +1,8 @@
-//! Makes the chunk that a device gets before the head of its row is known: nearly every row fills
-//! its slot, and the head lies in the first chunk. So nothing is read twice, and no row waits until
-//! the head of another one is made.
+//! Speculative rebuild: rebuilds the chunk of a device before the head of its stripe is known.
+//! Nearly every stripe fills its slot, and the head is in the first chunk. No data is read twice,
+//! and no stripe waits until the head of another is rebuilt.
 //!
-//! Invariant: what was made counts only when the head says that the row is as long as was thought.
+//! Invariant: the rebuilt chunk is used only if the head confirms the assumed length of the stripe.
 
 use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK, Target, View};
 
@@ -15,8 +15,8 @@ use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
 impl Lane {
-    /// How a device gets its chunk of the row at `at` without the head; none when the row does not
-    /// begin a slot, or nothing gives the chunk.
+    /// Returns how to rebuild the chunk of a device in the stripe at `at` without its head. Returns
+    /// `None` if the stripe does not start a slot or the chunk cannot be rebuilt.
     pub(super) fn way_ahead(at: At, device: u8, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, sector } = at;
         let stripe = media.devices.stripe(segment);
@@ -25,14 +25,14 @@ impl Lane {
         Rebuild::new(stripe, (segment, slot), chunk, stripe.width(), missing)
     }
 
-    /// Takes the row at `at`, of which a chunk is made first.
+    /// Takes the stripe at `at` and starts with the rebuild of a chunk.
     pub(super) fn begin_ahead(&mut self, at: At, rebuild: Rebuild) {
         self.go(Phase::Mending(Mend::ahead(self.layout.chunk, rebuild)));
         self.renew(at);
     }
 
-    /// The chunk is made, in this way, or can't be: the head is taken from it or from what was
-    /// read, or else from its device.
+    /// Obtains the head after the rebuild, which succeeded if `made` is given. The head is copied
+    /// from a chunk that was read or from the rebuilt chunk; otherwise it is read from its device.
     pub(super) fn ask_head(
         &mut self,
         made: Option<Rebuild>,
@@ -65,12 +65,12 @@ impl Lane {
         true
     }
 
-    /// The head was copied from one of the lane's chunks.
+    /// Returns the view of the chunk from which the head was copied.
     pub(in crate::log::gc) fn peeked(&self, from: View, media: &mut Media) {
         media.buffers.repay_gc(self.number, from);
     }
 
-    /// Whether the chunk that was made is the first of the row, which has the head.
+    /// Returns whether the rebuilt chunk is the first of the stripe, which contains the head.
     pub(in crate::log::gc) fn has_made_head(&self) -> bool {
         matches!(self.sum, Sum::Made(it) if it.wanted() == Chunk::Data(0))
     }

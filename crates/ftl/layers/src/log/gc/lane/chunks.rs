@@ -1,84 +1,87 @@
-//! The chunks of the victim's row: what of them was read, which can't be used as they were read,
-//! and which were rebuilt.
+//! The chunks of a stripe: the sectors that were read, the chunks that are unusable, and the chunks
+//! that were rebuilt.
 //!
-//! Invariant: a chunk is rebuilt once in each way; what is wrong in it after the last one can't be
-//! brought back.
+//! Invariant: a chunk is rebuilt once from each combination of other chunks. Damage that remains
+//! after
+//! the last one is permanent.
 
 use crate::log::redundancy::rebuild::Rebuild;
 
-/// See the module text. Chunks are sets of bits.
+/// State of the chunks of a stripe. Sets of chunks are bit masks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chunks {
-    /// How many the row has.
+    /// Number of data chunks.
     count: u32,
-    /// Of each, the sectors that its buffer has as they were read: the first, and how many.
+    /// For each chunk, the sectors in its buffer as they were read: the first and their number.
     here: [(u32, u32); 16],
-    /// Those that can't be read, or hold something wrong, and were not rebuilt.
+    /// Chunks that are unreadable or damaged and have not been rebuilt.
     bad: u32,
-    /// Those that were rebuilt, or could not be.
+    /// Chunks that were rebuilt or for which that failed.
     rebuilt: u32,
-    /// How each of these may be rebuilt again.
+    /// Another way to rebuild each of these chunks, if there is one.
     ways: [Option<Rebuild>; 16],
-    /// Those of which the medium is to be blamed, and of which nothing was told yet.
+    /// Chunks with a media fault or a checksum error that has not been reported.
     flawed: u32,
 }
 
 impl Chunks {
-    /// Of a row of so many, none of which was read.
+    /// Creates the state of a stripe of `count` chunks, none of which was read.
     pub(super) fn new(count: u32) -> Self {
         Chunks { count, ..Chunks::default() }
     }
 
-    /// Of a row of so many, of which some may have been read before its head was known.
+    /// Returns the state of a stripe of `count` chunks; sectors read before its head was known are
+    /// kept.
     #[must_use]
     pub(super) fn of_row(self, count: u32) -> Self {
         Chunks { count, here: self.here, ..Chunks::default() }
     }
 
-    /// How many the row has.
+    /// Returns the number of data chunks.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Sectors of a chunk are read into its buffer: the first, and how many.
+    /// Records that sectors of a chunk are being read into its buffer: the first and their number.
     pub(super) fn is_read(&mut self, chunk: u8, range: (u32, u32)) {
         self.here[usize::from(chunk)] = range;
     }
 
-    /// A chunk could not be read.
+    /// Records that a chunk could not be read.
     pub(super) fn is_not_here(&mut self, chunk: u8) {
         self.here[usize::from(chunk)] = (0, 0);
     }
 
-    /// Whether the buffer of a chunk has these sectors: the first, and how many.
+    /// Returns whether the buffer of a chunk contains these sectors: the first and their number.
     pub(super) fn has(&self, chunk: u8, (from, sectors): (u32, u32)) -> bool {
         let (first, all) = self.here[usize::from(chunk)];
         first <= from && from + sectors <= first + all
     }
 
-    /// A chunk can't be used as it was read, or rebuilt. False when nothing helps.
+    /// Marks a chunk as unusable, either as it was read or as it was rebuilt. Returns false if no
+    /// way to rebuild it is left.
     pub(super) fn distrust(&mut self, chunk: u8) -> bool {
         let may_help = !self.is_rebuilt(chunk) || self.ways[usize::from(chunk)].is_some();
         self.bad |= u32::from(may_help) << chunk;
         may_help
     }
 
-    /// The medium is to be blamed for a chunk.
+    /// Records a fault of a chunk that must be reported.
     pub(super) fn blame(&mut self, chunk: u8) {
         self.flawed |= 1 << chunk;
     }
 
-    /// Whether a chunk was rebuilt, or could not be.
+    /// Returns whether a rebuild of the chunk was attempted.
     pub(super) fn is_rebuilt(&self, chunk: u8) -> bool {
         self.rebuilt >> chunk & 1 == 1
     }
 
-    /// Whether a chunk has to be rebuilt.
+    /// Returns whether a chunk must be rebuilt.
     pub(super) fn any_bad(&self) -> bool {
         self.bad != 0
     }
 
-    /// The next chunk that has to be rebuilt, which is begun, and the way if there was one before.
+    /// Begins the next rebuild. Returns the chunk and, for a second attempt, the way to rebuild it.
     pub(super) fn begin_rebuild(&mut self) -> Option<(u8, Option<Rebuild>)> {
         let chunk = self.any_bad().then(|| self.bad.trailing_zeros() as u8)?;
         self.bad &= !(1 << chunk);
@@ -86,18 +89,18 @@ impl Chunks {
         Some((chunk, self.ways[usize::from(chunk)].take()))
     }
 
-    /// A chunk was rebuilt; if it is wrong all the same, there may be another way.
+    /// Records that a chunk was rebuilt, and another way to rebuild it in case the result is wrong.
     pub(super) fn was_rebuilt(&mut self, chunk: u8, other: Option<Rebuild>) {
         assert!(self.is_rebuilt(chunk), "it was begun");
         self.ways[usize::from(chunk)] = other;
     }
 
-    /// Whether anything is to be told.
+    /// Returns whether a fault must be reported.
     pub(super) fn any_flawed(&self) -> bool {
         self.flawed != 0
     }
 
-    /// The next chunk of which something is to be told, which is done now.
+    /// Takes the next chunk whose fault must be reported.
     pub(super) fn take_flawed(&mut self) -> Option<u8> {
         let chunk = self.any_flawed().then(|| self.flawed.trailing_zeros() as u8)?;
         self.flawed &= !(1 << chunk);

@@ -1,9 +1,13 @@
-//! Copies valid records of the victim to a stream of copies: checked, never unpacked.
+//! Copies valid records of the victim to a stream of copies. Records are verified but never
+//! decompressed.
 //!
 //! Invariants
-//! - A lane has one batch under way at a time; it goes from one chunk of the victim to one chunk of
-//!   a row, where it takes room in one go.
-//! - What has the wrong checksum, and what is behind it in its batch, leaves dead room in the row.
+//! - A lane has one batch in flight. It moves records from one chunk of the victim to one chunk of
+//!   a
+//! stripe, where it reserves space in one piece.
+//! - A record with a wrong checksum, and the records behind it in its batch, leave unused space in
+//!   the
+//! stripe.
 
 use alloc::vec::Vec;
 
@@ -23,18 +27,18 @@ use crate::log::output::Output;
 /// The records that one command moves.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Bytes in the buffers, then offsets in the views.
+    /// Offsets in the buffers; converted to offsets in the views when the batch is sent.
     parts: Vec<Part>,
-    /// Each as a record of the victim's row, and as an item of the row to which it goes.
+    /// Each record as an index in the victim's stripe and an item of the new stripe.
     records: Vec<(u16, u32)>,
     row: u8,
 }
 
 impl Batch {
-    /// Bytes of memory for each record that it may have.
+    /// Bytes of memory per record.
     pub(super) const BYTES: u64 = (size_of::<Part>() + size_of::<(u16, u32)>()) as u64;
 
-    /// Of at most `most` records.
+    /// Creates a batch with capacity for `most` records.
     pub(super) fn new(most: u32) -> Self {
         let (parts, records) = (Vec::with_capacity(most as usize), Vec::new());
         let mut batch = Batch { parts, records, row: 0 };
@@ -43,11 +47,11 @@ impl Batch {
     }
 }
 
-/// Records that were moved: each as a record of the victim's row and as an item of its new row.
+/// Moved records, each as an index in the victim's stripe and an item of the new stripe.
 pub(super) type Records = Vec<(u16, u32)>;
 
 impl Lane {
-    /// The next record that may still be live and is not known to be damaged.
+    /// Returns the next record that may still be valid and is not known to be damaged.
     #[inline]
     pub(crate) fn next_live(&mut self, pages: &mut Pages) -> Option<&Live> {
         let may_be_live = |live: &Live| {
@@ -62,18 +66,18 @@ impl Lane {
         self.live.get(self.cursor)
     }
 
-    /// Whether the next records may be moved now.
+    /// Returns whether the next records may be moved now.
     pub(crate) fn may_move(&self) -> bool {
         self.is_moving() && self.outstanding == 0
     }
 
-    /// The row to which the batch goes, if it has anything.
+    /// Returns the stripe that receives the batch, unless the batch is empty.
     pub(crate) fn batch_row(&self) -> Option<u8> {
         (!self.batch.parts.is_empty()).then_some(self.batch.row)
     }
 
-    /// Pins the map page of the next record, when it is not here or can't be pinned now. False when
-    /// that has to come first.
+    /// Pins the map page of the next record. Returns false if the page is not in memory or the
+    /// record has become invalid.
     pub(crate) fn pin_for_copy(
         &mut self,
         media: &mut Media,
@@ -91,15 +95,15 @@ impl Lane {
         true
     }
 
-    /// Whether the next record lies behind the last one of the batch. Where blocks are told apart,
-    /// the records of a chunk are ordered by stream before they are moved, and a block may have
-    /// another stream by then.
+    /// Returns whether the next record is behind the last one of the batch. With separation of
+    /// streams, the records of a chunk are sorted by stream, and the stream of a block may have
+    /// changed since.
     pub(crate) fn goes_up(&self) -> bool {
         let next = &self.live[self.cursor];
         self.batch.parts.last().is_none_or(|last| last.from < next.byte)
     }
 
-    /// Adds the next record to the batch: it becomes an item of a row, at byte `into`.
+    /// Adds the next record to the batch as an item of a stripe, at byte `into`.
     pub(crate) fn take(&mut self, (row, item): (u8, u32), into: u32) {
         assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");
         let live = &self.live[self.cursor];
@@ -110,7 +114,7 @@ impl Lane {
         self.cursor += 1;
     }
 
-    /// Sends the batch, which lies in a chunk of the victim's row.
+    /// Sends the batch, whose records are in one chunk of the victim's stripe.
     pub(crate) fn send(&mut self, chunk: u8, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
@@ -131,7 +135,7 @@ impl Lane {
         media.devices.submit(op, Command::Move { from, into, parts }, cx);
     }
 
-    /// Where the records of a chunk lie that are not moved yet.
+    /// Returns the buffer with the unmoved records of a chunk.
     fn source(&self, chunk: u8) -> Buffer {
         if self.chunks.is_rebuilt(chunk) {
             Buffer::GcSum(self.number)
@@ -140,8 +144,8 @@ impl Lane {
         }
     }
 
-    /// A batch is in its row, up to the first record that is damaged: the row, how many are right,
-    /// and all of them.
+    /// Takes a completed batch, which is in its stripe up to the first damaged record. Returns the
+    /// stripe, the number of correct records, and all records.
     pub(crate) fn moved(
         &mut self,
         command: Command,
@@ -161,7 +165,7 @@ impl Lane {
         (row, right, records)
     }
 
-    /// A record as it was in the victim's row; it is in its new row now when that is `right`.
+    /// Returns a record of the victim's stripe, and marks it as moved if it is `right`.
     pub(crate) fn record(&mut self, record: u16, right: bool) -> Live {
         let live = &mut self.live[usize::from(record)];
         if right {
@@ -170,7 +174,7 @@ impl Lane {
         *live
     }
 
-    /// A batch is over.
+    /// Ends a batch of which the first `right` records are correct.
     pub(crate) fn batch_over(&mut self, right: usize, mut records: Records) {
         if let Some(&(record, _)) = records.get(right) {
             self.found_damaged(record);
@@ -180,8 +184,8 @@ impl Lane {
         self.outstanding -= 1;
     }
 
-    /// A record is not as it should be: its chunk has to be made from the others, if there is
-    /// a way that was not tried.
+    /// Handles a damaged record: its chunk must be rebuilt, or the record is lost if no way is
+    /// left.
     fn found_damaged(&mut self, record: u16) {
         let live = &mut self.live[usize::from(record)];
         self.chunks.blame(live.chunk);

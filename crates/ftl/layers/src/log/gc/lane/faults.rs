@@ -1,4 +1,4 @@
-//! What of a row of the victim turns out to be damaged, told before the row is over.
+//! Reports the damage found in a stripe of the victim before the stripe ends.
 
 use hostftl_core::Event;
 
@@ -7,11 +7,11 @@ use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, tell_corrupt};
 
-/// With less room for outputs, telling waits.
+/// Output slots without which a report waits.
 const TELLS: usize = 12;
 
 impl Lane {
-    /// Tells one thing of the row that was not told yet. False when there is none.
+    /// Reports one fault of the stripe. Returns false if none is left.
     pub(crate) fn tell_row(
         &mut self,
         media: &mut Media,

@@ -1,8 +1,9 @@
-//! Gives a device its chunk of a row, which it lacks because it came later: the chunk is made from
-//! the others, all records of the row are checked, and it is written where it belongs.
+//! Writes the missing chunk of a stripe to a device that joined later. The chunk is rebuilt from
+//! the others, all records of the stripe are verified, and it is written to its own place.
 //!
-//! Invariant: nothing is written of a row in which anything is wrong: the head, a record, or the
-//! other parity of two ([`agree`](super::agree)).
+//! Invariant: no chunk of a damaged stripe is written. Damage is an invalid head, a wrong record,
+//! or an
+//! inconsistent second parity ([`agree`](super::agree)).
 
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
@@ -20,47 +21,47 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::records::Record;
 use crate::planted::{Bug, planted};
 
-/// Records of a row that are checked at once.
+/// Records of a stripe that are verified at once.
 const CHECKS: u32 = 16;
 
-/// What a device gets of a row.
+/// The chunk of a stripe that a device receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fill {
-    /// None when the row has nothing there.
+    /// The chunk; `None` when the stripe has none on the device.
     chunk: Option<Chunk>,
-    /// Sectors of it.
+    /// Sectors per chunk.
     sectors: u32,
-    /// The parity that the chunk was made without, and that has to agree.
+    /// The parity that was not used for the rebuild and must be consistent.
     other: Option<u8>,
     stage: Stage,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Records are checked from this entry on; whether all were well so far.
+    /// Verify records from entry `next` on; `well` is true if all were correct so far.
     Check { next: u32, well: bool },
-    /// Whether the other parity agrees.
+    /// Check the other parity.
     Agree(Agree),
-    /// The chunk is to be written, or is being written.
+    /// Write the chunk; `asked` is true while the write is in flight.
     Write { asked: bool },
-    /// It is there, or can't be.
+    /// The chunk is written, or that failed.
     Over { well: bool },
 }
 
 impl Fill {
-    /// The chunk is made, and what is in the row is to be checked.
+    /// Creates the state for a rebuilt chunk; the records of the stripe are verified next.
     fn made(rebuild: &Rebuild, sectors: u32) -> Self {
         let (chunk, other) = (Some(rebuild.wanted()), rebuild.other_parity());
         Fill { chunk, sectors, other, stage: Stage::Check { next: 0, well: true } }
     }
 
-    /// Sectors of the chunk.
+    /// Returns the sectors per chunk.
     pub(super) fn sectors(&self) -> u32 {
         self.sectors
     }
 
-    /// Whether it is over, and well.
+    /// Returns whether the chunk was written, once the work is complete.
     pub(super) fn over(&self) -> Option<bool> {
         if let Stage::Over { well } = self.stage { Some(well) } else { None }
     }
@@ -69,7 +70,8 @@ impl Fill {
         Phase::Filling(Fill { stage, ..self })
     }
 
-    /// What comes when all records of the row of a lane, of so many data chunks, are checked.
+    /// Returns the step after the records have been verified. `lane` is the number of the lane, and
+    /// `chunks` the number of data chunks of its stripe.
     fn checked(self, well: bool, (lane, chunks): (u8, u32)) -> Stage {
         match self.chunk.zip(self.other) {
             _ if !well => Stage::Over { well },
@@ -82,7 +84,7 @@ impl Fill {
 }
 
 impl Lane {
-    /// The head of the row is here, and counts: a device gets its chunk.
+    /// Accepts the head of a stripe whose chunk a device receives.
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, media: &Media) {
         assert!(self.head().is_some(), "a head that counts has come");
         let At { segment, slot, .. } = self.at;
@@ -114,13 +116,13 @@ impl Lane {
         });
     }
 
-    /// The chunk is made: its records are checked, and those of the others. Or it can't be made.
+    /// Starts to verify the records of the stripe, or ends the work if the rebuild failed.
     pub(super) fn fill_made(&mut self, rebuild: &Rebuild, sectors: u32, well: bool) {
         let fill = Fill::made(rebuild, sectors);
         self.go(if well { Phase::Filling(fill) } else { fill.with(Stage::Over { well }) });
     }
 
-    /// The next step once the chunk is made.
+    /// Performs the next step after the rebuild.
     pub(super) fn pump_fill(
         &mut self,
         fill: Fill,
@@ -143,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// Where the bytes of a chunk of the row are.
+    /// Returns the buffer with the bytes of a chunk of the stripe.
     fn buffer_of(&self, chunk: u8, fill: &Fill) -> Buffer {
         if fill.chunk == Some(Chunk::Data(chunk)) {
             Buffer::GcSum(self.number)
@@ -191,7 +193,7 @@ impl Lane {
         next > from
     }
 
-    /// A record was checked.
+    /// Processes the completed check of a record.
     pub(super) fn check_done(
         &mut self,
         entry: u16,
@@ -213,7 +215,7 @@ impl Lane {
         self.go(fill.with(Stage::Check { next, well: well && right }));
     }
 
-    /// The next step of asking whether the other parity agrees.
+    /// Performs the next step of the check of the other parity.
     fn ask_other(
         &mut self,
         (fill, mut agree): (Fill, Agree),
@@ -238,7 +240,7 @@ impl Lane {
         true
     }
 
-    /// A command of the other parity is over.
+    /// Processes a completed command of the check of the other parity.
     pub(super) fn other_done(
         &mut self,
         fill: Fill,
@@ -278,7 +280,8 @@ impl Lane {
         true
     }
 
-    /// The chunk was written, or can't be; the command may be another one when it was given up.
+    /// Processes the completed write of the chunk. An abandoned command may have been replaced by
+    /// another.
     pub(super) fn fill_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         let Phase::Filling(fill) = self.phase else { unreachable!("a chunk was written") };
         assert!(fill.stage == Stage::Write { asked: true }, "it was asked for: {fill:?}");

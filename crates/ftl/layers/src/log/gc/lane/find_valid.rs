@@ -1,5 +1,5 @@
-//! Finds out what of a victim's row is valid: its entries against the map, whose pages may have to
-//! come.
+//! Finds the valid records of a stripe: compares its entries with the map, whose pages may have to
+//! be read.
 
 use hostftl_format::log::{self, Entry, Kind};
 
@@ -10,11 +10,11 @@ use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::row::spread::Spread;
 
-/// Entries of a row whose map pages are asked for before they are needed.
+/// Entries of a stripe whose map pages are prefetched.
 const AHEAD: u32 = 32;
 
 impl Lane {
-    /// Finds out what of the row is live, as far as the pages of the map are here.
+    /// Looks up entries of the stripe, as far as the pages of the map are in memory.
     pub(super) fn sift(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let Phase::Sifting(from) = self.phase else {
             unreachable!("nothing is found out in {:?}", self.phase)
@@ -52,13 +52,13 @@ impl Lane {
         next > from || next == entries
     }
 
-    /// Of each chunk, what goes to one stream comes together: so one command moves more of it.
+    /// Sorts the records of each chunk by stream, so that one command moves more of them.
     fn order_by_stream(&mut self, media: &Media) {
         let stream = |it: &Live| media.segments.stream_of_copy(it.block, self.at.segment);
         self.live.sort_unstable_by_key(|it| (it.chunk, stream(it), it.byte));
     }
 
-    /// What is known of an entry of a block: whether it is still there.
+    /// Returns whether the record of an entry is valid; `None` if the map page is not in memory.
     #[inline]
     fn is_live(&mut self, entry: &Entry, mapping: &mut Mapping) -> Option<bool> {
         if entry.kind != Kind::Data || entry.block >= mapping.pages.map().len() {
@@ -67,7 +67,8 @@ impl Lane {
         mapping.pages.pair(entry.block).map(|(place, _)| place == entry.place)
     }
 
-    /// Whether it is known if an entry is live; notes it if so.
+    /// Looks up an entry and notes a valid record. Returns false if its map page must be read
+    /// first.
     fn sift_entry(
         &mut self,
         entry: Option<Entry>,
@@ -80,7 +81,7 @@ impl Lane {
         match self.is_live(&entry, mapping) {
             Some(true) => self.note_live(spread, entry),
             Some(false) => {}
-            // What maps it can't be read: it stays where it is.
+            // If the map page is unreadable, the record stays in place.
             None => {
                 return self.keep_page(
                     mapping.pages.map().page_of(entry.block),
@@ -93,7 +94,7 @@ impl Lane {
         true
     }
 
-    /// Gets a map page that is needed next, and keeps it until another is.
+    /// Pins a map page that is needed next, until another page is. Returns its state.
     pub(super) fn keep_page(
         &mut self,
         page: u32,
@@ -110,7 +111,7 @@ impl Lane {
         state
     }
 
-    /// Keeps none.
+    /// Releases the pinned map page.
     pub(super) fn end_keep(&mut self, mapping: &mut Mapping) {
         if let Some(page) = self.held.take() {
             mapping.pages.map_mut().unpin(page);

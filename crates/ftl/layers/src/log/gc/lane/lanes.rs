@@ -1,11 +1,11 @@
-//! All lanes: which are in which phase, and in which order their rows lie in the victim.
+//! All lanes: the phase of each, and the order of their stripes in the victim.
 //!
-//! A round asks this several times and mostly finds nothing to be done, so it is known without a
-//! look at each lane.
+//! A round evaluates this several times and mostly finds no work. Sets of lanes by phase make that
+//! evaluation independent of the number of lanes.
 //!
 //! Invariants
-//! - A phase changes only through here, and each lane is in the set of its kind of phase.
-//! - The lanes whose rows count, and whose records move, are in the order of their rows.
+//! - A phase changes only through this module, and each lane is in the set of its kind of phase.
+//! - Lanes with an accepted stripe are kept in the order of their stripes.
 
 use alloc::vec::Vec;
 
@@ -20,23 +20,23 @@ use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::stripe::Stripe;
 
-/// How many kinds of phases there are.
+/// Number of kinds of phases.
 const KINDS: usize = Kind::Filling as usize + 1;
 
-/// Some lanes, as a set of bits; it hands their numbers out in order.
+/// A set of lanes, as bits. It iterates over their numbers in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set(u16);
 
 impl Set {
     const ALL: Set = Set(u16::MAX);
 
-    /// The set with one more.
+    /// Returns the set with one more lane.
     #[must_use]
     pub(crate) fn with(self, lane: u8) -> Set {
         Set(self.0 | 1 << lane)
     }
 
-    /// Whether a lane is one of them.
+    /// Returns whether a lane is in the set.
     #[inline]
     fn has(self, lane: u8) -> bool {
         self.0 >> lane & 1 == 1
@@ -61,15 +61,15 @@ impl Iterator for Set {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
-    /// Those in each kind of phase.
+    /// The lanes in each kind of phase.
     kinds: [Set; KINDS],
-    /// Those whose rows count, in the order of their rows, and how many.
+    /// Lanes with accepted stripes, in the order of the stripes, and their number.
     order: [u8; LANES],
     count: usize,
 }
 
 impl Lanes {
-    /// None has a row.
+    /// Creates lanes without stripes.
     pub(crate) fn new(layout: &Layout) -> Self {
         const { assert!(LANES == u16::BITS as usize, "a set has a bit for each") };
         let mut kinds = [Set::default(); KINDS];
@@ -83,7 +83,7 @@ impl Lanes {
         &self.lanes[usize::from(lane)]
     }
 
-    /// A lane, of which records are moved.
+    /// Returns the lane whose records are moved.
     #[inline]
     pub(crate) fn lane(&mut self, lane: u8) -> &mut Lane {
         &mut self.lanes[usize::from(lane)]
@@ -94,7 +94,7 @@ impl Lanes {
         self.kinds[kind as usize]
     }
 
-    /// Does something with a lane that may change its phase.
+    /// Runs a function on a lane that may change its phase, and updates the sets.
     #[inline]
     fn change<T>(&mut self, lane: u8, act: impl FnOnce(&mut Lane) -> T) -> T {
         let it = &mut self.lanes[usize::from(lane)];
@@ -104,7 +104,7 @@ impl Lanes {
         result
     }
 
-    /// The phase of a lane may be of another kind now than it `was`.
+    /// Updates the sets for a lane whose phase was of kind `was`.
     #[inline]
     fn changed(&mut self, lane: u8, was: Kind) {
         let is = self.of(lane).phase.kind();
@@ -114,18 +114,18 @@ impl Lanes {
         }
     }
 
-    /// Where the row of a lane begins, or would.
+    /// Returns the start of the stripe of a lane.
     pub(crate) fn at(&self, lane: u8) -> At {
         self.of(lane).at
     }
 
-    /// Whether none has a row.
+    /// Returns whether no lane has a stripe.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {
         self.are_in(Kind::Idle) == Set::ALL
     }
 
-    /// The first that has no row, and whether there are more.
+    /// Returns the first lane without a stripe, and whether there are more.
     #[inline]
     pub(crate) fn idle(&self) -> Option<(u8, bool)> {
         let mut idle = self.are_in(Kind::Idle);
@@ -133,34 +133,35 @@ impl Lanes {
         Some((first, idle.next().is_some()))
     }
 
-    /// Those whose heads have come, and do not count yet.
+    /// Returns the lanes whose heads are complete and not accepted yet.
     pub(crate) fn heads(&self) -> impl Iterator<Item = u8> {
         self.are_in(Kind::Head).filter(|lane| self.head(*lane).is_some())
     }
 
-    /// The head of a lane that has come, and does not count yet; whether it came without an error.
+    /// Returns the head of a lane if it is complete and not accepted yet, and whether it came
+    /// without an error.
     #[inline]
     pub(crate) fn head(&self, lane: u8) -> Option<(&MetaBuf, bool)> {
         self.of(lane).head()
     }
 
-    /// Those whose records are moved, or wait for that.
+    /// Returns the lanes whose records are being moved or wait for that.
     pub(crate) fn moving(&self) -> Set {
         self.are_in(Kind::Moving)
     }
 
-    /// The slots of the rows that lanes have.
+    /// Returns the slots of the stripes of all lanes.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
         self.lanes.iter().filter_map(Lane::slot)
     }
 
-    /// Those whose rows count, in the order of their rows.
+    /// Returns the lanes with accepted stripes, in the order of the stripes.
     #[inline]
     fn in_order(&self) -> impl Iterator<Item = u8> {
         self.order[..self.count].iter().copied()
     }
 
-    /// The first in the order of rows of which it is found out what is live.
+    /// Returns the first lane, in the order of stripes, whose entries are being looked up.
     #[inline]
     pub(crate) fn sifting(&self) -> Option<u8> {
         let sifting = self.are_in(Kind::Sifting);
@@ -170,8 +171,8 @@ impl Lanes {
         self.in_order().find(|lane| sifting.has(*lane))
     }
 
-    /// The lane whose records are moved next: of the first row of which not all is on its way, or,
-    /// unless that is so `in_order`, of any that can be moved at once.
+    /// Returns the lane whose records are moved next. With `in_order`, this is the lane of the
+    /// first stripe with unsent records; otherwise any lane with records that can move at once.
     #[inline]
     pub(crate) fn mover(&self, in_order: bool) -> Option<u8> {
         let may = |lane: &&Lane| !lane.has_all_on_its_way() && (in_order || lane.may_move());
@@ -181,12 +182,12 @@ impl Lanes {
 }
 
 impl Lanes {
-    /// As [`Lane::begin`].
+    /// Takes the stripe at `at` for an idle lane and returns the buffer for its head.
     pub(in crate::log::gc) fn begin(&mut self, lane: u8, at: At) -> MetaBuf {
         self.change(lane, |it| it.begin(at))
     }
 
-    /// As [`Lane::sift_from`]; the row is the last of those that count.
+    /// Accepts the head of a lane and appends its stripe to the order.
     pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
         let last = self.in_order().last();
         let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
@@ -196,7 +197,8 @@ impl Lanes {
         self.change(lane, |it| it.sift_from(head, stripe));
     }
 
-    /// As [`Lane::begin_ahead`], for a device. False when its chunk can't be made without the head.
+    /// Starts to rebuild the chunk of a device before the head is known. Returns false if that is
+    /// impossible.
     pub(in crate::log::gc) fn begin_ahead(
         &mut self,
         lane: u8,
@@ -209,7 +211,7 @@ impl Lanes {
         true
     }
 
-    /// As [`Lane::fill_from`]; its order does not matter.
+    /// Accepts the head of a lane whose stripe is resilvered. Such stripes have no order.
     pub(in crate::log::gc) fn fill_from(
         &mut self,
         lane: u8,
@@ -220,12 +222,12 @@ impl Lanes {
         self.change(lane, |it| it.fill_from(head, device, media));
     }
 
-    /// Whether any has a row of a segment.
+    /// Returns whether any lane has a stripe of a segment.
     pub(in crate::log::gc) fn have(&self, segment: u32) -> bool {
         self.lanes.iter().any(|lane| !lane.is_idle() && lane.at.segment == segment)
     }
 
-    /// A lane whose row was filled, and whether that went well.
+    /// Returns a lane whose stripe has been resilvered, and whether that succeeded.
     pub(in crate::log::gc) fn filled(&self) -> Option<(u8, bool)> {
         let mut filling = self.are_in(Kind::Filling);
         filling.find_map(|lane| match self.of(lane).phase {
@@ -234,7 +236,7 @@ impl Lanes {
         })
     }
 
-    /// As [`Lane::sift`].
+    /// Looks up entries of the stripe in the map, as far as the map pages are in memory.
     pub(in crate::log::gc) fn sift(
         &mut self,
         lane: u8,
@@ -245,7 +247,7 @@ impl Lanes {
         self.change(lane, |it| it.sift(media, mapping, cx))
     }
 
-    /// Reads the chunks of a row that have anything live, or makes one from the others.
+    /// Reads the chunks of a stripe, or performs the next step of a rebuild or a resilver.
     #[inline]
     pub(in crate::log::gc) fn pump(
         &mut self,
@@ -269,14 +271,15 @@ impl Lanes {
         left.any(|lane| self.change(lane, |it| it.pump(media, mapping, cx)))
     }
 
-    /// As [`Lane::end`].
+    /// Ends the stripe of a lane and returns the bytes that it processed.
     pub(in crate::log::gc) fn end(&mut self, lane: u8, mapping: &mut Mapping) -> u64 {
         self.leave_order(lane);
         self.change(lane, |it| it.end(mapping))
     }
 
-    /// The map pages that the lanes behind the mover keep are let go when the mover can't go on: it
-    /// may wait for a frame. The lane that is sifting goes on by itself. Whether there were any.
+    /// Releases the map pages pinned by the lanes behind the mover, which may wait for a frame. The
+    /// lane that looks up entries keeps its page, because it proceeds by itself. Returns whether
+    /// any page was released.
     pub(crate) fn others_let_go(&mut self, mover: u8, mapping: &mut Mapping) -> bool {
         let sifting = self.are_in(Kind::Sifting).with(mover);
         let mut any = false;
@@ -297,12 +300,13 @@ impl Lanes {
         }
     }
 
-    /// As [`Lane::mend_next`].
+    /// Starts to rebuild a bad chunk of a lane. Returns false if there is none or records are left
+    /// to move.
     pub(crate) fn mend_next(&mut self, lane: u8, media: &mut Media) -> bool {
         self.change(lane, |it| it.mend_next(media))
     }
 
-    /// As [`Lane::read_done`].
+    /// Processes the completed read of a chunk.
     pub(crate) fn read_done(
         &mut self,
         (lane, chunk): (u8, u8),
@@ -310,13 +314,13 @@ impl Lanes {
         result: Ended,
         media: &mut Media,
     ) {
-        // Not by `change`: a closure would hold the command once more.
+        // Does not use `change`: a closure would hold a second copy of the command.
         let was = self.of(lane).phase.kind();
         self.lane(lane).read_done(chunk, command, result, media);
         self.changed(lane, was);
     }
 
-    /// As [`Lane::check_done`].
+    /// Processes the completed check of a record.
     pub(crate) fn check_done(
         &mut self,
         (lane, entry): (u8, u16),
@@ -327,7 +331,7 @@ impl Lanes {
         self.change(lane, |it| it.check_done(entry, command, result, media));
     }
 
-    /// As [`Lane::fill_done`].
+    /// Processes the completed write of a device's chunk.
     pub(crate) fn fill_done(
         &mut self,
         lane: u8,
@@ -338,7 +342,7 @@ impl Lanes {
         self.change(lane, |it| it.fill_done(command, result, media));
     }
 
-    /// As [`Lane::second_done`].
+    /// Processes a completed command on the buffer of the second parity.
     pub(crate) fn second_done(
         &mut self,
         lane: u8,
@@ -349,7 +353,7 @@ impl Lanes {
         self.change(lane, |it| it.second_done(command, result, media));
     }
 
-    /// As [`Lane::sum_done`].
+    /// Processes a completed command on the sum buffer.
     pub(crate) fn sum_done(
         &mut self,
         lane: u8,
@@ -385,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Lanes of which the first have rows whose heads have come.
+    /// Creates lanes of which the first `count` have complete heads.
     fn with_heads(count: u8) -> Lanes {
         let mut it = Lanes::new(&Layout::example(2));
         for lane in 0..count {

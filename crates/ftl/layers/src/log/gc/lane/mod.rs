@@ -1,9 +1,11 @@
-//! A lane: one row of the victim under way, from its head until nothing of it is left to be moved.
+//! A lane: processes one stripe of the victim, from its head until all its valid records have
+//! moved.
 //!
 //! Invariants
-//! - A lane has buffers of its own. What was read of a chunk stays as it is until the row is over:
-//!   what is made from the others goes elsewhere.
-//! - While a command of the lane is under way, its phase changes only to what waits for that.
+//! - A lane has its own buffers. The contents of a chunk that was read stay unchanged until the
+//!   stripe
+//! is finished; a rebuilt chunk goes to another buffer.
+//! - While a command of the lane is in flight, the phase changes only to one that waits for it.
 
 mod agree;
 mod ahead;
@@ -33,48 +35,48 @@ use copy::Batch;
 use fill::Fill;
 use rebuild::{Mend, Sum};
 
-/// With less room for outputs, chunks are not read.
+/// Output slots without which no chunk is read.
 const ROOM: usize = 20;
-/// Commands that the chunks of a row take at most.
+/// Maximum number of commands for the chunks of a stripe.
 const COMMANDS: usize = 16;
 
-/// What is done with the row.
+/// The current phase of the stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is none.
+    /// No stripe.
     Idle,
-    /// Its head is being read, or rebuilt.
+    /// The head is being read or rebuilt.
     Head,
-    /// What of it is live is found out, from this entry on.
+    /// Valid records are being found, from this entry on.
     Sifting(u32),
-    /// Its chunks are to be read, or are being read.
+    /// The chunks are to be read, or are being read.
     Reading { asked: bool },
-    /// Its records are being moved.
+    /// Records are being moved.
     Moving,
-    /// A chunk is made from the others; see [`rebuild`].
+    /// A chunk is being rebuilt; see [`rebuild`].
     Mending(Mend),
-    /// It was made, and a device gets it; see [`fill`].
+    /// A rebuilt chunk is being checked and written to a device; see [`fill`].
     Filling(Fill),
 }
 
-/// What comes next in a phase.
+/// The kind of a phase, without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A row.
+    /// Waits for a stripe.
     Idle,
-    /// The head.
+    /// Waits for a head.
     Head,
-    /// More of what is live.
+    /// Looks up entries in the map.
     Sifting,
-    /// Reads of chunks.
+    /// Has chunks to read.
     ToRead,
-    /// The ends of these.
+    /// Waits for chunks.
     Reading,
-    /// More records.
+    /// Moves records.
     Moving,
-    /// More of the chunk that is made.
+    /// Rebuilds a chunk.
     Mending,
-    /// More of what a device gets.
+    /// Fills in the chunk of a device.
     Filling,
 }
 
@@ -94,35 +96,35 @@ impl Phase {
     }
 }
 
-/// A live record of the row.
+/// A valid record of the stripe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
-    /// Its block.
+    /// Block number.
     pub block: u64,
-    /// Where it lies.
+    /// Place in the stripe.
     pub place: Place,
-    /// Its CRC.
+    /// CRC.
     pub crc: u32,
-    /// The chunk that it lies in.
+    /// Chunk that contains it.
     pub chunk: u8,
-    /// The first byte in the buffer of its chunk.
+    /// First byte in the buffer of its chunk.
     pub byte: u32,
-    /// What is known of it.
+    /// State of the move.
     pub state: Checked,
 }
 
-/// What is known of a live record.
+/// State of a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checked {
-    /// It is being moved, or will be.
+    /// Not moved yet.
     No,
-    /// It was as it should be, and was moved.
+    /// Verified and moved.
     Moved,
-    /// It is not: its chunk has to be made from the others.
+    /// Damaged or unreadable; its chunk must be rebuilt.
     Bad,
-    /// Nothing can bring it back.
+    /// Lost.
     Gone,
-    /// The same, and that was told.
+    /// Lost, and reported.
     Told,
 }
 
@@ -132,30 +134,30 @@ pub(crate) struct Lane {
     number: u8,
     phase: Phase,
     at: At,
-    /// The number of the row.
+    /// Number of the stripe.
     seq: u64,
     head: Option<MetaBuf>,
-    /// Whether that was read, or made, without an error.
+    /// Whether the head was read or rebuilt without an error.
     head_is_well: bool,
-    /// Whether it was made from the others when it was known that it is the next.
+    /// Whether the head was rebuilt when its stripe was the next one.
     was_salvaged: bool,
-    /// Entries of the row.
+    /// Number of entries in the head.
     entries: u32,
-    /// The map page that is kept because it is needed next.
+    /// The map page that is pinned because it is needed next.
     held: Option<u32>,
     live: Vec<Live>,
-    /// The next of `live` to be moved.
+    /// Index in `live` of the next record to move.
     cursor: usize,
-    /// Commands under way, but for that of the head.
+    /// Commands in flight, without the one for the head.
     outstanding: u32,
     batch: Batch,
     chunks: Chunks,
-    /// What the buffer of the sum has, as far as it may still be of use.
+    /// Contents of the sum buffer, as far as they may still be useful.
     sum: Sum,
 }
 
 impl Lane {
-    /// One without a row.
+    /// Creates a lane without a stripe.
     fn new(number: u8, layout: &Layout) -> Self {
         let entries = layout.head_entries(true);
         Lane {
@@ -178,17 +180,17 @@ impl Lane {
         }
     }
 
-    /// Bytes that all lanes keep beside their buffers.
+    /// Returns the number of bytes that all lanes use beside their buffers.
     pub(in crate::log) fn memory(layout: &Layout) -> u64 {
         let entries = u64::from(layout.head_entries(true));
         let of_entry = size_of::<Live>() as u64 + Batch::BYTES;
         LANES as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
     }
 
-    /// Goes on.
+    /// Changes the phase.
     ///
     /// # Panics
-    /// When that is not what comes next.
+    /// If `next` cannot follow the current phase.
     fn go(&mut self, next: Phase) {
         use Phase::{Filling, Head, Idle, Mending, Moving, Reading, Sifting};
         let still = self.outstanding == 0 && self.batch_row().is_none();
@@ -201,9 +203,9 @@ impl Lane {
             (Moving, Mending(_)) | (Mending(_), Moving) => still,
             (Mending(_), Mending(_)) | (Filling(_), Filling(_)) => true,
             (Head | Mending(_), Filling(_)) | (Head, Mending(_)) => still,
-            // The head comes after what the chunk of a device is made from.
+            // For a joining device the chunks are read, and its own rebuilt, before the head.
             (Idle, Mending(_)) | (Mending(_), Head) => still,
-            // It had no row, or nothing of it is live, or nothing is left to be moved.
+            // There was no stripe, none of its records is valid, or none is left to move.
             (Head | Reading { asked: false } | Moving | Filling(_), Idle) => {
                 still && self.held.is_none()
             }
@@ -213,80 +215,81 @@ impl Lane {
         self.phase = next;
     }
 
-    /// Whether it has no row.
+    /// Returns whether the lane has no stripe.
     fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether its last records are on their way to a row.
+    /// Returns whether the last records of the stripe have been sent and no chunk must be rebuilt.
     fn has_all_on_its_way(&self) -> bool {
         let sent = self.outstanding > 0 && self.cursor == self.live.len();
         self.is_moving() && sent && !self.chunks.any_bad()
     }
 
-    /// Whether nothing of its row is live.
+    /// Returns whether the stripe has no valid record.
     pub(super) fn has_nothing(&self) -> bool {
         matches!(self.phase, Phase::Reading { asked: false }) && self.live.is_empty()
     }
 
-    /// Whether its records are moved, or wait for that.
+    /// Returns whether the records are being moved or wait for that.
     fn is_moving(&self) -> bool {
         matches!(self.phase, Phase::Moving)
     }
 
-    /// The slot of its row, if it has one.
+    /// Returns the slot of the stripe, if there is one.
     fn slot(&self) -> Option<u32> {
         (!self.is_idle()).then_some(self.at.slot)
     }
 
-    /// Whether a chunk of its row has to be made from the others.
+    /// Returns whether a chunk of the stripe must be rebuilt.
     pub(crate) fn has_bad_chunk(&self) -> bool {
         self.chunks.any_bad()
     }
 }
 
 impl Lane {
-    /// Takes the row at `at`, whose head comes into the buffer.
+    /// Takes the stripe at `at` and returns the buffer for its head.
     fn begin(&mut self, at: At) -> MetaBuf {
         self.go(Phase::Head);
         self.renew(at);
         self.head.take().expect("the head's buffer is here")
     }
 
-    /// Nothing is known of the row at `at`.
+    /// Resets the state for the stripe at `at`.
     fn renew(&mut self, at: At) {
         self.at = at;
         self.live.clear();
         (self.was_salvaged, self.sum, self.chunks) = (false, Sum::Nothing, Chunks::default());
     }
 
-    /// The buffer of the head is back; whether it came without an error.
+    /// Returns the buffer of the head to the lane; `well` is false if reading or rebuilding it
+    /// failed.
     pub(super) fn has_head(&mut self, buf: MetaBuf, well: bool) {
         assert!(matches!(self.phase, Phase::Head), "a head that comes was asked for");
         (self.head, self.head_is_well) = (Some(buf), well);
     }
 
-    /// The head that has come, with all that was read ahead, and does not count yet; whether it
-    /// came without an error.
+    /// Returns the head if it is complete and not accepted yet, and whether it came without an
+    /// error. Chunks that are read ahead of it must be complete too.
     pub(super) fn head(&self) -> Option<(&MetaBuf, bool)> {
         let here = matches!(self.phase, Phase::Head) && self.outstanding == 0;
         let head = self.head.as_ref().filter(|_| here)?;
         Some((head, self.head_is_well))
     }
 
-    /// Whether the head was made from the other chunks when it was known that it is the next.
+    /// Returns whether the head was rebuilt when its stripe was the next one.
     pub(super) fn was_salvaged(&self) -> bool {
         self.was_salvaged
     }
 
-    /// The head, which is the next, is to be made from the other chunks.
+    /// Takes the buffer of the head so that it can be rebuilt from the other chunks.
     pub(super) fn salvage_head(&mut self) -> MetaBuf {
         assert!(!self.was_salvaged, "that is done once");
         self.was_salvaged = true;
         self.head.take().expect("the head's buffer is here")
     }
 
-    /// The head of the row is here, and counts.
+    /// Accepts the head and starts to look up the entries of the stripe.
     fn sift_from(&mut self, head: &Head, stripe: Stripe) {
         assert!(self.head().is_some(), "a head that counts has come");
         (self.seq, self.entries) = (head.seq, head.entries);
@@ -294,8 +297,8 @@ impl Lane {
         self.go(Phase::Sifting(0));
     }
 
-    /// Nothing of the row is left to be moved: the bytes that were, or those of a row of which a
-    /// device got its chunk.
+    /// Ends the stripe. Returns the bytes of its valid records, plus the size of the stripe if it
+    /// was resilvered.
     fn end(&mut self, mapping: &mut Mapping) -> u64 {
         self.end_keep(mapping);
         let filled = match self.phase {
@@ -306,7 +309,7 @@ impl Lane {
         filled + self.live.iter().map(|live| u64::from(live.place.len())).sum::<u64>()
     }
 
-    /// The next step with the row's chunks, unless records are moved.
+    /// Performs the next step with the chunks of the stripe, except moves of records.
     fn pump(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         match self.phase {
             Phase::Reading { asked: false } => self.read_chunks(media, cx),
@@ -316,8 +319,8 @@ impl Lane {
         }
     }
 
-    /// Reads the chunks of the row that have anything live. When a chunk is known to be missing,
-    /// what it is made from comes along, parity too.
+    /// Reads the chunks that contain valid records. If a chunk is known to be missing, the chunks
+    /// and the parity that it is rebuilt from are read at once.
     fn read_chunks(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
@@ -341,7 +344,7 @@ impl Lane {
         true
     }
 
-    /// The sectors with anything live of a chunk that is missing and can be made from the others.
+    /// Returns the sectors with valid records of a missing chunk that can be rebuilt.
     fn missing_range(&self, stripe: Stripe, media: &Media) -> Option<(u32, u32)> {
         let At { segment, slot, .. } = self.at;
         if self.layout.parity == 0 || !media.devices.is_missing_a_chunk(segment) {
@@ -352,7 +355,7 @@ impl Lane {
         (0..self.chunks.count() as u8).find(missing).and_then(|chunk| self.live_range(chunk))
     }
 
-    /// Reads so many sectors of a chunk, from one on.
+    /// Reads `sectors` sectors of a chunk, starting at sector `from`.
     fn read_chunk(
         &mut self,
         chunk: u8,
@@ -371,7 +374,8 @@ impl Lane {
         media.devices.submit(op, Command::Read { device, lba, into, cause: Cause::Gc }, cx);
     }
 
-    /// The sectors of a chunk of the row that have anything live: the first, and how many.
+    /// Returns the range of sectors of a chunk that contains valid records: the first and their
+    /// number.
     fn live_range(&self, chunk: u8) -> Option<(u32, u32)> {
         let live = || self.live.iter().filter(|live| live.chunk == chunk);
         let first = live().map(|live| live.byte).min()?;
@@ -380,7 +384,7 @@ impl Lane {
         Some((from, end.div_ceil(SECTOR as u32) - from))
     }
 
-    /// A chunk was read.
+    /// Processes the completed read of a chunk.
     fn read_done(&mut self, chunk: u8, command: Command, result: Ended, media: &mut Media) {
         let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
@@ -394,6 +398,8 @@ impl Lane {
             return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
         }
         if let Err(error) = result {
+            // Only a media error is a fault of the chunk; other errors do not need a repair in
+            // place.
             if error == DeviceError::Media {
                 self.chunks.blame(chunk);
             }
@@ -402,7 +408,7 @@ impl Lane {
         self.move_when_read();
     }
 
-    /// What was asked for is here when nothing is under way any more.
+    /// Starts to move records when all reads are complete.
     fn move_when_read(&mut self) {
         if self.outstanding == 0 {
             self.cursor = 0;
@@ -410,7 +416,7 @@ impl Lane {
         }
     }
 
-    /// What was read of a chunk can't be used.
+    /// Marks all valid records of a chunk as unusable until the chunk is rebuilt.
     fn distrust(&mut self, chunk: u8) {
         let live = self.live.iter_mut().filter(|live| live.chunk == chunk);
         let mut any = false;
@@ -421,7 +427,7 @@ impl Lane {
     }
 }
 
-/// The shortest range of sectors, its first and its length, that has both.
+/// Returns the shortest range of sectors, as first and number, that contains both.
 fn union(one: Option<(u32, u32)>, other: Option<(u32, u32)>) -> Option<(u32, u32)> {
     let (Some((from, sectors)), Some((begin, more))) = (one, other) else { return one.or(other) };
     let first = from.min(begin);

@@ -1,9 +1,10 @@
-//! Rebuilds a chunk of the victim's row from parity: what it is made from and is not here yet is
-//! read at once, and then folded together. When what was made is wrong, or something that it is
-//! made from can't be read, it is made in another way, if there is one.
+//! Rebuilds a chunk of the victim's stripe from parity: reads the chunks that are not in memory,
+//! then folds all of them. If the result is wrong or a chunk is unreadable, another combination is
+//! tried if there is one.
 //!
-//! Invariant: the sum has a buffer of its own. What was read of the other chunks is what they are
-//! made from when one of them turns out to be damaged too.
+//! Invariant: the sum has its own buffer. The chunks that were read stay unchanged, because they
+//! are
+//! needed if another of them turns out to be damaged.
 
 use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Payload, Target, View};
 
@@ -15,61 +16,62 @@ use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// How far it has come.
+/// Progress of the rebuild of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mend {
-    /// The first sector of the chunk that is wanted, and how many.
+    /// First sector of the chunk to rebuild, and the number of sectors.
     range: (u32, u32),
     purpose: Purpose,
-    /// What is not in the sum yet.
+    /// The chunks that are not in the sum yet.
     rebuild: Rebuild,
     stage: Stage,
 }
 
-/// What a chunk is made for.
+/// The purpose of the rebuilt chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// Records of this data chunk are moved.
+    /// Move the records of this data chunk.
     Move(u8),
-    /// A device gets it.
+    /// Write the chunk to a device.
     Device,
-    /// A device gets it if the row is as long as nearly all are; see [`ahead`](super::ahead).
+    /// Write the chunk to a device if the stripe has the usual length; see [`ahead`](super::ahead).
     Ahead,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// What the sum is made of is to be read.
+    /// Read the chunks of the sum.
     Read,
-    /// It is being read; what of it can't be, as a set of the bits of places.
+    /// The reads are in flight; `failed` has a bit for the place of each unreadable chunk.
     Reading { failed: u32 },
-    /// The next chunks are to be folded in, or are being folded in.
+    /// Fold the next chunks; `asked` is true while the command is in flight.
     Fold { asked: bool },
-    /// The head is to be had from what was read or made; whether the chunk was made.
+    /// Obtain the head from the chunks that were read or rebuilt; `made` is false if the rebuild
+    /// failed.
     Head { made: bool },
 }
 
-/// What the buffer of the sum has.
+/// The contents of the sum buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sum {
-    /// Nothing that is of use later.
+    /// Nothing that is needed later.
     #[default]
     Nothing,
-    /// A parity as it was read: which, and of which sectors the first, and how many.
+    /// A parity as it was read: its number, the first sector, and the number of sectors.
     Parity(u8, (u32, u32)),
-    /// The chunk that a device gets, made before the head of its row was known.
+    /// The chunk of a device, rebuilt before the head of its stripe was known.
     Made(Rebuild),
 }
 
 impl Mend {
-    /// Makes sectors of a chunk for a device.
+    /// Creates the rebuild of a range of a chunk for a device.
     pub(super) fn for_device(range: (u32, u32), rebuild: Rebuild) -> Self {
         Mend { range, purpose: Purpose::Device, rebuild, stage: Stage::Read }
     }
 
-    /// How it is made without what can't be read. Of a row in which that is so no device gets
-    /// anything.
+    /// Returns how to rebuild the chunk without the failed ones. A device receives no chunk of a
+    /// stripe with unreadable chunks.
     fn without_all(&self, failed: u32) -> Option<Rebuild> {
         match self.purpose {
             Purpose::Move(_) => self.rebuild.without_all(failed),
@@ -77,14 +79,14 @@ impl Mend {
         }
     }
 
-    /// Makes a whole chunk before the head of its row is known.
+    /// Creates the rebuild of a whole chunk before the head of its stripe is known.
     pub(super) fn ahead(sectors: u32, rebuild: Rebuild) -> Self {
         Mend { purpose: Purpose::Ahead, ..Self::for_device((0, sectors), rebuild) }
     }
 }
 
 impl Lane {
-    /// Begins to make a bad chunk from the others when nothing else can be done with the row.
+    /// Starts to rebuild the next bad chunk when the stripe has no other work left.
     pub(super) fn mend_next(&mut self, media: &mut Media) -> bool {
         if self.outstanding > 0 || self.cursor < self.live.len() {
             return false;
@@ -106,7 +108,7 @@ impl Lane {
         true
     }
 
-    /// The next step of making a chunk.
+    /// Performs the next step of a rebuild.
     pub(super) fn pump_mend(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         match mend.stage {
             Stage::Read => self.read_others(mend, media, cx),
@@ -116,8 +118,8 @@ impl Lane {
         }
     }
 
-    /// Reads what the chunk is made from and is not here. The first parity of the sum goes where
-    /// the sum will be, the others where they are anyway.
+    /// Reads the chunks of the sum that are not in memory. The first parity is read into the sum
+    /// buffer, and the other chunks into their own.
     fn read_others(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
@@ -125,7 +127,7 @@ impl Lane {
         let mut rebuild = mend.rebuild;
         while let (Some(chunk), Some(device)) = (rebuild.next(), rebuild.next_device()) {
             match chunk {
-                // Whatever is made from it, it is not parity after that.
+                // Folding overwrites the sum buffer, so the parity in it cannot be used again.
                 Chunk::Parity(which)
                     if core::mem::take(&mut self.sum) == Sum::Parity(which, mend.range) => {}
                 Chunk::Parity(_) => {
@@ -147,7 +149,7 @@ impl Lane {
         true
     }
 
-    /// Reads sectors of a parity before it is known that all of the others can be read.
+    /// Reads sectors of a parity before all of the data chunks are known to be readable.
     pub(super) fn read_parity(
         &mut self,
         (which, range): (u8, (u32, u32)),
@@ -160,7 +162,7 @@ impl Lane {
         self.send_parity(false, device, range, media, cx);
     }
 
-    /// Reads the parity with which the sum begins, or the second one beside that.
+    /// Reads the parity with which the sum begins, or the second one.
     fn send_parity(
         &mut self,
         second: bool,
@@ -182,7 +184,8 @@ impl Lane {
         media.devices.submit(op, command, cx);
     }
 
-    /// Something that the chunk is made from was read, or a chunk that failed can't be.
+    /// Processes the completed read of a chunk of the sum; `failed` is the chunk if it is
+    /// unreadable.
     pub(super) fn mend_read(&mut self, mend: Mend, failed: Option<Chunk>) {
         let Stage::Reading { failed: before } = mend.stage else {
             unreachable!("nothing was read: {mend:?}")
@@ -193,7 +196,7 @@ impl Lane {
                 self.go(Phase::Mending(Mend { stage: Stage::Reading { failed }, ..mend }));
             }
             (true, 0) => {
-                // A sum that begins with parity lies where that was read to.
+                // A sum that begins with parity is already in the sum buffer.
                 let begun = matches!(mend.rebuild.next(), Some(Chunk::Parity(_)));
                 let rebuild = if begun { mend.rebuild.fold() } else { mend.rebuild };
                 let stage = Stage::Fold { asked: false };
@@ -208,7 +211,7 @@ impl Lane {
         }
     }
 
-    /// Folds the next chunks into the sum; when none is left, that is the chunk.
+    /// Folds the next chunks into the sum. When none is left, the sum is the rebuilt chunk.
     fn fold_others(&mut self, mut mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.command_room() == 0 {
             return false;
@@ -239,7 +242,7 @@ impl Lane {
         true
     }
 
-    /// The chunk is made, or can't be.
+    /// Ends a rebuild.
     fn mend_over(&mut self, mend: Mend, well: bool) {
         match mend.purpose {
             Purpose::Move(chunk) => {
@@ -255,7 +258,7 @@ impl Lane {
         }
     }
 
-    /// The second parity was read, or something was done with what has to agree.
+    /// Processes a completed command on the buffer of the second parity.
     pub(super) fn second_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
@@ -268,7 +271,7 @@ impl Lane {
         }
     }
 
-    /// The parity was read with which the sum begins, or more is in the sum.
+    /// Processes a completed command on the sum buffer: a read of parity, or a fold.
     pub(super) fn sum_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         self.outstanding -= 1;
         match (command, self.phase) {
@@ -299,7 +302,8 @@ impl Lane {
         media.buffers.at(Buffer::GcSum(self.number))
     }
 
-    /// A chunk was made from the others, or could not be: its records are checked again.
+    /// Resets the records of a chunk after its rebuild: they are checked again, or lost if it
+    /// failed.
     fn check_again(&mut self, chunk: u8, well: bool) {
         let bad = |live: &&mut Live| live.chunk == chunk && live.state == Checked::Bad;
         let state = if well { Checked::No } else { Checked::Gone };
