@@ -163,6 +163,7 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
     let spare = layer.choose_spare(&infos(&devices), wanted);
     config.layer = layer.to_text();
+    // Write the draft now: a read-only folder must be detected before formatting.
     let draft = config.draft(&spec.path)?;
     let plan = plan(&layer, &infos(&devices))?;
     let held = match config.is_memory() {
@@ -190,6 +191,7 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
         if !Device::is_memory(name) && names.contains(&full) {
             return Err(Error::Asked(format!("{name}: is named twice")));
         }
+        // A partition and its disk, for example, would overwrite each other.
         if let Some(other) = names.iter().find(|other| storage::is_shared(other, &full)) {
             return Err(device(name, format!("shares its storage with {other}")));
         }
@@ -234,6 +236,7 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     }
     for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
         let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
+        // A journal needs only a small file, regardless of the requested size.
         let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
         make_file((asked, name), &Beside { size, zones: None }, !is_journal, undo)?;
     }
@@ -284,6 +287,8 @@ fn format(
             return Err(device(&spec.path.display().to_string(), trouble));
         }
         formatted?;
+        // Superblocks follow the layer's data: a device with a superblock has been formatted
+        // completely.
         driver.devices().iter().zip(superblocks).try_for_each(|(one, of)| claims::make(one, of))?;
         write_superblocks(driver.devices(), superblocks)?;
         draft.publish()
@@ -310,6 +315,7 @@ fn take_back(
     let mut lost = Vec::new();
     for (one, held) in devices.iter().zip(held) {
         let window = || if is_formatted { one.clear_window() } else { Ok(()) };
+        // Clear blank devices too: their superblocks may have been written.
         let cleared = clear_ends(one).and_then(|()| window());
         let cleared = cleared.and_then(|()| claims::clear(one));
         let end = match cleared {

@@ -102,6 +102,7 @@ fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
     for at in session::PLACES {
         is_ours |= Mark::parse(&one.read_page(at)?, volume.into_bytes(), at).is_ok();
     }
+    // A superblock of another volume outweighs a session mark of this one: the device was reused.
     match others.into_iter().map(Uuid::from_bytes).find(|other| *other != volume) {
         Some(other) => Err(device(one.name(), format!("holds volume {other}, not {volume}"))),
         None => Ok(is_ours),

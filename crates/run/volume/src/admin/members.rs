@@ -162,6 +162,7 @@ fn here<T>(
         }
     })?;
     let rehearsed = act(rehearsal.operator(), true).map_err(|error| error.at(path))?;
+    // The rehearsal holds the locks of the volume.
     drop(rehearsal);
     if is_rehearsal {
         return Ok(rehearsed);
@@ -169,6 +170,7 @@ fn here<T>(
     let volume = find(path)?.open(replaced, &options)?;
     let (running, _) = volume.start(&StartOptions::default())?;
     let done = act(running.operator(), false);
+    // Stop even if the change failed; its error takes precedence.
     let stopped = running.stop();
     let done = done.map_err(|error| error.at(path))?;
     stopped.map(|_| done)
@@ -186,11 +188,13 @@ fn wait(copying: &Copying, tell: &mut dyn FnMut(u64, u64)) -> Result<bool, Admin
             tell(done, all);
         }
         let interrupted = cancel::check(&copying.new);
+        // The new device may take over nevertheless, so the outcome decides.
         if interrupted.is_err() {
             copying.cancel();
         }
         match outcome {
             None => {}
+            // The cancellation caused this error: report the signal instead.
             Some(Err(_)) if interrupted.is_err() => interrupted?,
             Some(outcome) => return outcome,
         }

@@ -61,6 +61,7 @@ impl Wanted {
             return Ok(Wanted::Number(number.into()));
         }
         match Uuid::try_parse(text) {
+            // Other spellings of a UUID are more likely file names.
             Ok(uuid) if text.len() == 36 => Ok(Wanted::Uuid(uuid)),
             _ => Ok(Wanted::Path(modelled::full_name(text)?)),
         }
@@ -188,6 +189,8 @@ impl Names {
                 Found::Superblock(it) => member_at(at, it, &newest).map(usize::from),
                 _ => None,
             };
+            // A copy has the same member number: only the device that is listed first gets the
+            // slot.
             match index.filter(|index| places[*index].is_none()) {
                 Some(index) => places[index] = Some((name, true)),
                 None => rest.push((at, name, matches!(found, Found::Absent))),

@@ -240,6 +240,8 @@ pub(crate) fn raise(
     let (roster, devices) = seat(found);
     config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
+    // The layout is derived from the devices and parameters. A different capacity means a different
+    // layout, in which the data would not be found.
     if superblock.exported != plan.limits.exported {
         let why = "this build lays the volume out in another way; use the one that made it".into();
         return Err(Error::Config { path: path.into(), why });
@@ -269,6 +271,7 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
     let absent = found.members.iter().enumerate();
     let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
     let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;
+    // Spares and devices whose data was rebuilt do not reduce the redundancy.
     let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
     let may_lose_more = needed.count() < layer.tolerates() as usize;
     let mut notes: Vec<String> = absent

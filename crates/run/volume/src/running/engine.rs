@@ -162,7 +162,10 @@ impl Engine {
             self.flying.store(flying, SeqCst);
             self.note(pace);
             drop(core);
+            // Flush without the core, so that other threads can take it meanwhile.
             told.iter().for_each(|answers| answers.flush());
+            // A job that arrived while this thread held the core would otherwise wait for the next
+            // thread.
             match pace {
                 None => return self.end(),
                 Some(Pace::More) => {}
@@ -183,6 +186,7 @@ impl Engine {
         self.wants.store(wants, SeqCst);
         self.pulls.store(pulls, SeqCst);
         let unheard = self.flying.load(SeqCst) && !self.hears.load(SeqCst);
+        // The waiting thread ignores the devices, or would sleep past the deadline.
         if unheard || wants < self.sleeps.load(SeqCst) {
             self.waker.wake();
         }

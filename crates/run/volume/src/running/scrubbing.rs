@@ -124,6 +124,8 @@ impl Scrubbing {
                         self.noted.ended.map_or(0, |ended| ended.saturating_add(every.as_secs()));
                     if due <= now {
                         self.noted.ended = Some(now);
+                        // A refused start counts as well, so that it is not repeated at each
+                        // sample.
                         self.port.operate(Verb::Scrub(Scrub::Start(0))).ok();
                     }
                 }
@@ -135,6 +137,7 @@ impl Scrubbing {
             || self.noted.paused != self.written.paused
             || self.noted.damaged != self.written.damaged
             || self.noted.failing != self.written.failing;
+        // After a failed write, retry at the regular interval only.
         let urgent = urgent && self.unkept.why().is_none();
         if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
             self.write();

@@ -55,6 +55,7 @@ impl Sole {
                     sign(&mut opened, of).map_err(file(&path, "write who has the lock"))?;
                     return Ok(Sole { path, file: opened });
                 }
+                // The previous owner removed the file between opening and locking.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => return Err(file(&path, "lock it")(error)),
                 Err(TryLockError::WouldBlock) => holder_of(&opened),

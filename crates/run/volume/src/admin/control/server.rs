@@ -146,6 +146,7 @@ fn reply(
     let mut talk = Talk::new(&stream, &deadline);
     let Message { deadline_ns, question } = serde_json::from_str(&talk.line()?)?;
     if matches!(question, Question::Status) {
+        // The client has sent its message, so newer clients must not displace it any more.
         drop(guest);
         let report = Report { status: served.live.status(), events: served.live.events() };
         return talk.send(&serde_json::to_vec(&report)?);

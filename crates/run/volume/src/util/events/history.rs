@@ -81,6 +81,7 @@ pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
     file.take(LONGEST).read_to_end(&mut text)?;
     let mut lines = text.split(|byte| *byte == b'\n').peekable();
     let header = lines.peek().and_then(|line| serde_json::from_slice::<Header>(line).ok());
+    // Another volume had this volume file. A damaged header is tolerated.
     if header.is_some_and(|header| header.volume != volume) {
         return Ok(Vec::new());
     }
@@ -158,6 +159,7 @@ impl Keeping {
         loop {
             let first = match queue.recv_timeout(AGAIN) {
                 Ok(message) => Some(message),
+                // Only a failed write has to be retried.
                 Err(RecvTimeoutError::Timeout) if self.tried.is_none() => continue,
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -170,6 +172,7 @@ impl Keeping {
                 }
             }
             let is_soon = self.tried.is_some_and(|tried| tried.elapsed() < AGAIN);
+            // Skip attempts soon after a failure, unless a thread waits for durability.
             if !is_soon || !waiting.is_empty() {
                 let written = self.write(&events);
                 self.note(written);
@@ -185,6 +188,7 @@ impl Keeping {
         for event in events {
             line(event, &mut text);
         }
+        // The file is put back only on success: after an error it is rewritten from the ring.
         match self.file.take().filter(|_| self.bytes + (text.len() as u64) < LONGEST) {
             None => self.write_all(),
             Some(mut file) => {

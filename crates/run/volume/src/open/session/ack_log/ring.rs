@@ -97,6 +97,7 @@ impl Ring {
         let mut head = [0; HEAD];
         self.file.read_exact_at(&mut head, self.place(self.head))?;
         let Some(entry) = Entry::parse(&head, self.head) else { return Ok(None) };
+        // The checksum is not verified yet, so the length may be arbitrary.
         if entry.room() > left.min(self.to_end()) {
             return Ok(None);
         }
@@ -151,6 +152,7 @@ impl Ring {
     fn write(&self, head: &[u8; HEAD], data: &[u8], at: u64) -> io::Result<()> {
         let slices = [IoSlice::new(head), IoSlice::new(data)];
         let written = rustix::io::pwritev(&self.file, &slices, at)?;
+        // A short write is repeated completely.
         if written == HEAD + data.len() {
             return Ok(());
         }
