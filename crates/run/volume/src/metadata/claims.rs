@@ -77,6 +77,7 @@ pub(crate) fn clear(one: &Device) -> Result<(), IoError> {
 fn write(one: &Device, page: &Page) -> Result<(), IoError> {
     for at in places(one.bytes() / SECTOR as u64) {
         one.write_page(at, page)?;
+        // One copy at a time: a power cut damages at most one.
         one.sync()?;
     }
     Ok(())

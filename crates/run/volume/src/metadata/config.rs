@@ -218,6 +218,7 @@ impl Config {
     pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
         let mut file = Config { devices: devices.into(), ..Config::load(path)? };
         file.pending.clear();
+        // A deadline for an unlisted device would make the file invalid.
         file.deadlines.retain(|name, _| devices.contains(name));
         file.publish_again(path)
     }
@@ -276,6 +277,7 @@ impl Config {
     /// When the write fails.
     pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
         let text = self.text(path)?;
+        // A file that can't be read is replaced without its comments.
         let text = match read_text(path) {
             Ok(old) => with_values(&old, &text),
             Err(_) => text,
@@ -321,6 +323,7 @@ impl Draft {
     pub fn publish(mut self) -> Result<(), Error> {
         let temporary = self.temporary.as_ref().expect("it is published once");
         let renamed = match self.is_new {
+            // Another process may have created the file since it was checked.
             true => rename_new(temporary, &self.path),
             false => fs::rename(temporary, &self.path),
         };

@@ -85,6 +85,7 @@ impl Roster {
         while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
             let (at, page) = page_of(&write);
+            // Each copy must be durable before the next one is chosen.
             let written = device.write_page(at, &page).and_then(|()| device.sync());
             match written {
                 Ok(()) => {
@@ -108,6 +109,7 @@ pub(crate) fn standing(layer: &impl Layer, fresh: DeviceSet) -> Standing {
     Standing {
         lost: lost.to_bits(),
         out: Some(members.rebuilt().to_bits()),
+        // A replacement has joined once no chunk is missing and it was not lost meanwhile.
         joined: (fresh - members.coming() - lost).to_bits(),
         gone: members.removed().to_bits(),
         leaving: Some(members.leaving().to_bits()),

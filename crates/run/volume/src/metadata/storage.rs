@@ -110,6 +110,7 @@ fn follow(number: u64, range: Range<u64>, is_part: bool, found: &mut Vec<Extent>
     } else {
         let below = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
         for number in below.filter_map(|entry| number_in(&entry.path())) {
+            // The ranges of a device mapper target are not in sysfs.
             follow(number, 0..u64::MAX, true, found);
         }
     }
@@ -161,6 +162,7 @@ fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
     };
     let found = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
     Some(match found.file_type().is_block_device() {
+        // Several device nodes may denote one block device, so its number counts and not the inode.
         true => (before, behind, u64::MAX, found.rdev()),
         false => (before, behind, found.dev(), found.ino()),
     })

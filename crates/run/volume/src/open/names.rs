@@ -239,6 +239,7 @@ impl Names {
     pub(crate) fn take_list(&mut self, list: &[String], members: &[[u8; 16]]) {
         for (index, name) in list.iter().enumerate() {
             let (uuid, was) = (members[index], self.entries.get(index));
+            // A changed path of an existing member is unverified.
             let is_known = was.is_none_or(|was| was.is_known && was.name == *name);
             let entry = Entry { name: name.clone(), uuid, is_known };
             match self.entries.get_mut(index) {
@@ -304,6 +305,7 @@ impl Names {
         };
         let is_known = self.entries[usize::from(index)].is_known;
         match found {
+            // This process holds the member, so the current state of the path does not matter.
             _ if is_known && open >> index & 1 == 1 => Ok(index),
             Found::Absent if is_known => Ok(index),
             Found::Absent => Err(AdminError::refused(format!(

@@ -187,11 +187,13 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
                 stale.retain(|it| *it != at);
             }
             let spare = newest.map_or(0, |newest| newest.spare);
+            // These hold no chunks that the volume needs, so their absence costs no redundancy.
             let needless = journal | spare | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
             match rows <= devices as usize {
                 true => Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) },
+                // Too many data devices are absent: report the members that are required.
                 false => assemble(members, devices),
             }
         }
@@ -218,6 +220,7 @@ pub(crate) fn order(
             missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
             let newest = newest_of(&order, &superblocks).expect("it can be used");
             let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
+            // A removed device is not a member any more, so its stale superblock needs no note.
             left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
                 let since = time(since).map_or(String::new(), |since| format!(" since {since}"));

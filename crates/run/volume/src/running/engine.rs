@@ -331,6 +331,7 @@ impl Engine {
         let ring = self.ring().filter(|_| hears);
         let polling = if hears { polling.and(Some(&self.polling)) } else { polling };
         let [ring, readable] = self.waker.sleep_on([ring, fd], most, polling, || {
+            // Checked once the waker is armed, so that no wake-up is lost.
             let unheard = !hears && self.flying.load(SeqCst);
             unheard || self.has_jobs() || self.wants.load(SeqCst) < wants
         });

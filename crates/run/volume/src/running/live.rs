@@ -60,6 +60,7 @@ impl Live {
         faces.tell(&mut status);
         let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         copy.iter().for_each(|copy| copy.show(&mut status));
+        // The state depends on the space and the tasks, so it comes last.
         status.set_state(snapshot.failed && !status.read_only);
         status
     }

@@ -91,6 +91,7 @@ impl Watched {
     pub(crate) fn look(&self) {
         let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
+        // The driver updates the snapshot under this lock, so hold it only briefly.
         drop(shown);
         gauges.iter().for_each(|gauges| self.fill(gauges));
         let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

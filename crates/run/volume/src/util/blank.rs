@@ -78,6 +78,7 @@ fn holds_data(device: &Device) -> Result<bool, IoError> {
     let mut pages = vec![Page::default(); (PART / BLOCK as u64) as usize];
     for range in samples(&ranges) {
         for at in (whole(range.start)..range.end).step_by(PART as usize) {
+            // Reading a long device takes time, so a signal must end it.
             cancel::check(device.name())?;
             let bytes = whole(PART.min(range.end - at));
             device.read_bytes(at, bytes, &mut pages)?;

@@ -189,8 +189,8 @@ impl Events {
             text,
         };
         let event = self.lock().push(event, kind);
-        // A repeat is written each time its count reaches a power of two; the monitor thread writes
-        // the others.
+        // A repeat is logged and saved when its count reaches a power of two; the monitor thread
+        // saves the others.
         if !event.count.is_power_of_two() {
             return;
         }
@@ -245,6 +245,7 @@ impl Events {
         let kept = self.since(0);
         if self.0.sink.set(sink).is_ok() {
             let sink = self.0.sink.get().expect("it was set just now");
+            // Events reported meanwhile may reach the sink before these.
             kept.iter().for_each(sink);
         }
     }

@@ -154,6 +154,7 @@ fn write<'a>(
     shall: impl Iterator<Item = &'a Superblock>,
     volume: Uuid,
 ) -> Result<(), Error> {
+    // An interruption must not leave usable superblocks without this mark.
     session::forget_end(volume, devices)?;
     for superblock in shall {
         let one = &devices[usize::from(superblock.index)];
@@ -192,6 +193,7 @@ impl Plan {
             let one = match modelled::open_as(name, Access::Full) {
                 Ok(one) => one,
                 Err(error) => {
+                    // A device that is in use, for example, must not be treated as missing.
                     if !is_absence(&error) {
                         return Err(error);
                     }
@@ -292,6 +294,8 @@ impl Plan {
         let Some(own) = self.saved.get(&at) else {
             return refused(format!("has no superblock, and the backup has none of device {at}"));
         };
+        // The device missed writes, so a superblock as a current member would make stale data
+        // valid.
         if newest.missing >> at & 1 == 1 {
             let since = time(newest.lost[usize::from(at)]);
             let since = since.map_or(String::new(), |since| format!(" since {since}"));
@@ -300,6 +304,7 @@ impl Plan {
                  takes it as a new one"
             ));
         }
+        // The backup is older than a replacement of this member.
         if newest.members[usize::from(at)] != own.device {
             return refused(format!(
                 "is in the place of device {at}, to which another came since the backup was made: \
@@ -310,6 +315,7 @@ impl Plan {
             let (was, is) = (own.device_sectors * SECTOR as u64, one.bytes());
             return refused(format!("has {is} bytes, and device {at} of the backup had {was}"));
         }
+        // A damaged superblock of another volume is evidence that the device was reused.
         for place in places(own.device_sectors) {
             let page = one.read_page(place)?;
             let theirs = Uuid::from_slice(&page.0[8..24]).expect("16 bytes");

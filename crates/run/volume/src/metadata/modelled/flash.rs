@@ -62,6 +62,7 @@ impl Flash {
             Some(_) => flash.rebuild().map_err(|why| why.to_string())?,
             None => {}
         }
+        // From here on the saved pools are outdated.
         flash.set_head(false).map_err(|why| why.to_string())?;
         Ok(flash)
     }
@@ -100,6 +101,7 @@ impl Flash {
                     *known = seq.max(*known);
                 }
             }
+            // The pool starts empty, so the old records must not be found again.
             self.side.erased(self.first[index], spec.physical())?;
             let known = newest.iter().zip(0..).filter(|(seq, _)| **seq > 0);
             let mut order: Vec<(u64, u32)> = known.map(|(seq, logical)| (*seq, logical)).collect();
@@ -141,6 +143,7 @@ impl Flash {
         let mut out = BufWriter::new(self.side.saved()?);
         self.pools.iter().try_for_each(|pool| pool.save(&mut out))?;
         out.flush()?;
+        // The pools must be durable before the head marks them as saved.
         out.get_ref().sync_all()?;
         drop(out);
         self.set_head(true)
@@ -164,6 +167,7 @@ impl Model for Flash {
             }
             Command::Reset { lba, sectors, .. } => {
                 let from = base + lba;
+                // Only units inside the range are discarded completely.
                 for unit in from.div_ceil(self.unit)..(from + sectors) / self.unit {
                     let (pool, logical) = self.home(unit);
                     self.pools[pool].trim(logical);

@@ -37,6 +37,7 @@ pub(crate) fn take_up(
     let left = left_by(config, &last)?;
     let session = Session::of(options, config, last, left.is_some());
     let Some(left) = left.filter(|left| left.count() > 0) else { return Ok((session, lost)) };
+    // On an error the log is kept for the next start: `begin` removes it once this run is marked.
     ack_log::put_through(&left, driver, arena, quiet)?;
     let count = counted(left.count(), "answered write");
     let text = format!("{count} that no flush had covered went through the layer again");

@@ -86,6 +86,7 @@ pub(crate) fn make_file(
                 return Ok(());
             }
             let made = new_private(path).map_err(file(path, "make the file"))?;
+            // Registered at once, so that a failure from here on removes the file.
             undo.add(name, path, &made);
             made.set_len(size).map_err(file(path, "give the file its size"))?;
             sync_folder(path).map_err(file(path, "make its name durable"))?;

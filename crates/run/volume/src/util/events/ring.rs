@@ -60,6 +60,7 @@ impl Ring {
         if event.device.is_some() && REPEATS.contains(&kind) {
             let same = |it: &Entry| {
                 (&it.event.kind, it.event.device) == (&event.kind, event.device)
+                    // An acknowledged entry ends: the next repeat starts a new count.
                     && !self.is_acknowledged(&it.event)
             };
             if let Some(known) = self.entries.iter().rposition(same) {
@@ -136,6 +137,7 @@ impl Ring {
         let mut skip = hidden;
         let mut notes = Vec::new();
         for event in self.iter().filter(open) {
+            // Skip the oldest of each kind, so that the newest are shown.
             let of_kind = skip.iter_mut().find(|(kind, _)| *kind == event.kind);
             match of_kind.expect("it is one of these kinds") {
                 (_, 0) => notes.push(event.line()),

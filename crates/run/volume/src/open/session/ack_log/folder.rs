@@ -74,6 +74,7 @@ impl Left {
                 let opened = Ring::open(&path, volume.into_bytes());
                 let found = opened.map_err(file(&path, "read answered writes"))?;
                 let ours = found.filter(|(ring, _)| ring.label().run == run);
+                // The memory of an earlier boot is lost, so such a file can only be a copy.
                 let here = ours.filter(|(ring, _)| ring.label().boot == boot && boot != [0; 16]);
                 if let Some((ring, entries)) = here {
                     return Ok(Some(Left { ring, entries }));
@@ -131,6 +132,7 @@ pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
         }
         let left = Ring::open(&path, volume.into_bytes()).ok().flatten();
         let lost = left.map_or(0, |(_, entries)| entries.len() as u64);
+        // The changes of the previous run were applied before its log is removed.
         if lost > 0 && done != of {
             let text = format!(
                 "{} of an earlier run can't be put through, because the volume was served \
