@@ -1,20 +1,20 @@
-//! What may be live, kept for the next write.
+//! Cached bound of the valid data.
 
 use hostftl_core::DeviceSet;
 
 use crate::log::layout::{Layout, Reserves};
 
-/// What may be live, on the devices and with the reserves for which it was asked last: each write
-/// asks, and it changes only with these.
+/// Bound of the valid data for the devices and reserves of the last query. Each write queries it,
+/// and it changes only with these.
 #[derive(Debug, Default)]
 pub(super) struct Bound {
-    /// The devices, what bounds the reserves, and the blocks of the volume.
+    /// The devices, the bounds of the reserves, and the number of blocks of the volume.
     of: (DeviceSet, (u32, u32), u64),
     most: Option<u64>,
 }
 
 impl Bound {
-    /// As [`Layout::most_live`].
+    /// Returns [`Layout::most_live`], from the cache if nothing changed.
     #[inline]
     pub(super) fn most_live(
         &mut self,

@@ -1,11 +1,12 @@
-//! What the host asks for: requests, cut into blocks, and the operations on these.
+//! Host I/O: requests, split into blocks, and the operations on these blocks.
 //!
 //! Invariants
-//! - At most one operation writes a block, so that the order of items in rows is the order of
+//! - At most one operation writes a block at a time, so the order of items in rows is the order of
 //!   versions.
-//! - An operation has one command under way, or waits for its page or for room in a row.
-//! - An operation that writes keeps its page in memory to its end.
-//! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
+//! - An operation has one command in flight, or waits for its map page or for space in a row.
+//! - An operation that writes keeps its map page pinned until it ends.
+//! - The scratch buffer of an operation contains the record as read, the plain block, and the
+//!   compressed block.
 
 mod bound;
 mod requests;
@@ -29,70 +30,71 @@ use crate::log::ops::{Cx, OWN_OPS, works};
 use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
 
-/// Where the plain block begins in the scratch, in bytes.
+/// Offset of the plain block in the scratch buffer, in bytes.
 const PLAIN: u32 = 16 * SECTOR as u32;
-/// Where the packed block begins.
+/// Offset of the compressed block.
 const PACKED: u32 = PLAIN + BLOCK as u32;
-/// Operations that are not begun for each device that may be lost yet, so that those of one that
-/// does not answer can go on.
+/// Operations kept free for each device that may still be lost. Operations of a hung device
+/// continue in these.
 const KEPT: usize = 8;
-/// A packed block is no longer than this, or it stays as it is.
+/// Maximum length of a compressed block; longer ones are stored uncompressed.
 const MOST_PACKED: u32 = BLOCK as u32 - 64;
 
-/// Of an operation: no request waits for it.
+/// Request number of an operation that no request waits for.
 const NOBODY: u16 = u16::MAX;
 
-/// How far a rescue has come, and what comes into the sum next, or is on its way there.
+/// Progress of a rebuild of a record; the rebuild's next chunk is read or added to the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rescue {
-    /// It is read.
+    /// The next chunk is being read.
     Reading(Rebuild),
-    /// It is folded into the sum.
+    /// The next chunk is being folded into the sum.
     Folding(Rebuild),
-    /// The checksum of the sum is made.
+    /// The checksum of the sum is being computed.
     Checking(Rebuild),
 }
 
-/// What an operation is doing.
+/// Current step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The page that says where its record is comes into memory.
+    /// Its map page is being read.
     Mapping,
-    /// Its record is read from a device.
+    /// Its record is being read from a device.
     Reading,
-    /// The record is expanded into the host's buffer.
+    /// The record is being decompressed into the host's buffer.
     Expanding,
-    /// The record is expanded into the scratch, or that is filled with zeros.
+    /// The record is being decompressed into the scratch buffer, or that is being filled with
+    /// zeros.
     Plain,
-    /// The record is made from other chunks; see [`rescue`].
+    /// The record is being rebuilt from other chunks, see [`rescue`].
     Rescuing(Rescue),
-    /// Part of the plain block goes to the host, or zeros do.
+    /// Part of the plain block, or zeros, is being copied to the host.
     Giving,
-    /// The host's part goes into the plain block.
+    /// The host's part is being copied into the plain block.
     Merging,
-    /// The block is compressed.
+    /// The block is being compressed.
     Packing,
-    /// The record is ready for a row.
+    /// The record waits for space in a row.
     Waiting { len: u32, crc: u32 },
-    /// The block is zeros: a row has to list that.
+    /// The block is all zeros and waits to be listed as a trim.
     Unmapping,
-    /// The record goes into row `row` as item `item`.
+    /// The record is being copied to row `row` as item `item`.
     Placing { row: u8, item: u32 },
 }
 
-/// Where a record comes from.
+/// Source of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// From its device, or it was not asked for yet.
+    /// Its device, or not requested yet.
     Device,
-    /// It is made from other chunks of the row in which it lies; whether its device lacked it.
+    /// Other chunks of its row at place `from`; `lacked` is whether its device lacked the chunk.
     Others { from: Place, lacked: bool },
-    /// From its device after all, which lacked it, because nothing else gave it.
+    /// Its device again, which lacked the chunk before, because the rebuild failed.
     Again,
 }
 
 impl Origin {
-    /// Where the record lies that is made from other chunks.
+    /// Returns the original place of a record that was rebuilt from other chunks.
     fn rescued(self) -> Option<Place> {
         match self {
             Origin::Others { from, .. } => Some(from),
@@ -101,31 +103,31 @@ impl Origin {
     }
 }
 
-/// What one block operation is, and what it is doing.
+/// Operation on one block, and its state.
 #[derive(Clone, Copy, Debug)]
 struct BlockOp {
     req: u16,
     block: u64,
-    /// The host's part: the first sector within the block, and how many.
+    /// Part of the block that the host accesses: the first sector within the block, and the length.
     from: u32,
     sectors: u32,
-    /// Where in the host's buffer that is, in sectors.
+    /// Offset of that part in the host's buffer, in sectors.
     at: u32,
     /// Whether it writes; without `data` it writes zeros.
     writes: bool,
     data: bool,
-    /// Whether its page is kept in memory for it.
+    /// Whether its map page is pinned.
     pinned: bool,
     generation: u8,
     place: Place,
     crc: u32,
-    /// The row from which it reads.
+    /// Row in memory from which it reads.
     row: Option<u8>,
-    /// Whether the segment of `place` is kept for it: what is read may turn out wrong, and then the
-    /// other chunks of the row are read.
+    /// Whether the segment of `place` is pinned. If the data turns out to be wrong, the other
+    /// chunks of the row are read.
     holds: bool,
     origin: Origin,
-    /// Whether the medium could not give it, or not as it was written.
+    /// Whether the data was unreadable or wrong.
     flawed: bool,
     step: Step,
 }
@@ -138,27 +140,27 @@ impl BlockOp {
 
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// How blocks are compressed.
+    /// Compression of blocks.
     codec: Codec,
-    /// The map page that is kept for the first trim.
+    /// Map page that is pinned for the first trim.
     trimming: Option<u32>,
     list: Vec<Option<BlockOp>>,
     free: Vec<u8>,
-    /// The blocks that are written, in no order.
+    /// Blocks being written, in no order.
     writing: Vec<u64>,
     waiting: VecDeque<u8>,
-    /// Those whose pages are to come.
+    /// Operations whose map pages are being read.
     page_waiters: PageWaiters,
     bound: Bound,
 }
 
-/// Operations that wait for the page that says where their record is.
+/// Operations that wait for their map pages.
 #[derive(Debug)]
 pub(super) struct PageWaiters {
     waiting: VecDeque<u8>,
-    /// Loads that were over when these were last looked at.
+    /// Completed loads at the last check.
     seen: u64,
-    /// Whether one of them has no page that is coming.
+    /// Whether the page of a waiting operation could not be requested.
     refused: bool,
 }
 
@@ -167,14 +169,14 @@ impl PageWaiters {
         PageWaiters { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
     }
 
-    /// Whether an operation waits for its page.
+    /// Returns whether an operation waits for its map page.
     pub(super) fn any(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
 impl Blocks {
-    /// No operation.
+    /// Returns the state without operations.
     pub(super) fn new(codec: Codec) -> Self {
         Blocks {
             codec,
@@ -188,14 +190,14 @@ impl Blocks {
         }
     }
 
-    /// An operation is number `index` from now on.
+    /// Stores an operation under a number.
     fn put(&mut self, index: u8, op: BlockOp) {
         let slot = &mut self.list[usize::from(index)];
         assert!(slot.is_none(), "an operation has a number of its own");
         *slot = Some(op);
     }
 
-    /// Whether a block in `first..end` is being written.
+    /// Returns whether a block in `first..end` is being written.
     fn any_write_in(&self, first: u64, end: u64) -> bool {
         self.writing.iter().any(|block| (first..end).contains(block))
     }
@@ -205,7 +207,7 @@ impl Blocks {
         self.writing.swap_remove(at.expect("it was being written"));
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no operation is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.list.iter().all(Option::is_none)
     }
@@ -215,7 +217,7 @@ impl Blocks {
         self.list[index as usize].as_mut().expect("an operation under way")
     }
 
-    /// Begins to read `sectors` sectors at `from` of one block. False when it has to wait.
+    /// Starts a read of `sectors` sectors at `from` in one block. Returns false if it has to wait.
     fn begin_read(
         &mut self,
         req: u16,
@@ -235,7 +237,8 @@ impl Blocks {
         true
     }
 
-    /// Begins to write part of one block: the host's data, or zeros. False when it has to wait.
+    /// Starts a write to part of one block, of the host's data or of zeros. Returns false if it has
+    /// to wait.
     fn begin_write(
         &mut self,
         req: u16,
@@ -263,7 +266,7 @@ impl Blocks {
         true
     }
 
-    /// What a block operation does once it is known where its record is.
+    /// Continues a block operation once the place of its record is known.
     fn go_on(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = self.op(index);
         if it.writes && it.is_whole() {
@@ -311,7 +314,8 @@ impl Blocks {
         index
     }
 
-    /// Finds out where the record of an operation is, or lets it wait for that.
+    /// Looks up the record of an operation, or queues the operation until its map page is in
+    /// memory.
     fn look_up(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
@@ -319,7 +323,8 @@ impl Blocks {
             && array.mapping.pages.map().state(array.mapping.pages.map().page_of(block))
                 == Where::Here
         {
-            // It is buried when the new one is there.
+            // A write of a whole block does not need the old record; it is marked invalid when the
+            // new one is published.
             return self.pack(index, array, cx);
         }
         if let Some((place, crc)) = array.mapping.pages.pair(block) {
@@ -334,7 +339,7 @@ impl Blocks {
         self.page_waiters.waiting.push_back(index);
     }
 
-    /// Goes on with the operations whose pages have come.
+    /// Continues the operations whose map pages are in memory.
     #[inline]
     pub(super) fn pump_mapping(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         self.page_waiters.any() && self.map_some(array, cx)
@@ -364,7 +369,7 @@ impl Blocks {
         self.page_waiters.waiting.len() < count
     }
 
-    /// The operation that has waited longest gets no room.
+    /// Fails the oldest operation that waits for space.
     pub(super) fn refuse_block(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(index) = self.waiting.pop_front() else { return false };
         let why = array.why_full();
@@ -372,7 +377,7 @@ impl Blocks {
         true
     }
 
-    /// A record that was rescued moves to where all of its row is whole.
+    /// Rewrites a rebuilt record to another row, in which no chunk is missing.
     fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
         if array.media.devices.is_inactive(it.place.device()) || !works(cx) {
             return self.free.push(index);
@@ -395,17 +400,19 @@ impl Blocks {
         self.waiting.push_back(index);
     }
 
-    /// Whether an operation may be begun.
+    /// Returns whether another operation may start.
     #[inline]
     pub(super) fn may_begin_block(&self, array: &Array) -> bool {
         let parity = array.layout().parity;
-        // Mostly enough are free whichever devices are lost, and these need not be counted.
+        // Usually enough are free even if no device is lost yet, so the lost ones need not be
+        // counted.
         let is_enough = |may_hang: u32| self.free.len() > KEPT * may_hang as usize;
         is_enough(parity.into())
             || is_enough(u32::from(parity).saturating_sub(array.media.devices.inactive().len()))
     }
 
-    /// An operation whose device timed out goes on in another scratch. False when there is none.
+    /// Moves an operation whose device timed out to another scratch buffer. Returns false if none
+    /// is free.
     pub(super) fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         let reused = planted(Bug::HungScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
@@ -417,17 +424,17 @@ impl Blocks {
         true
     }
 
-    /// The command came back for which an operation had moved to another scratch.
+    /// Frees the scratch buffer of a hung command that is back; its operation had moved to another.
     pub(super) fn scratch_is_back(&mut self, index: u8) {
         self.free.push(index);
     }
 
-    /// Whether an operation waits for room in a row.
+    /// Returns whether an operation waits for space in a row.
     pub(super) fn any_waits_for_row(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether an operation waits for its page or for room in a row.
+    /// Returns whether an operation waits for its map page or for space in a row.
     #[inline]
     pub(super) fn any_waits(&self) -> bool {
         !self.waiting.is_empty() || self.page_waiters.any()

@@ -1,9 +1,9 @@
-//! Requests: cutting them into blocks, and answering them.
+//! Splits requests into blocks, and acknowledges them.
 //!
 //! Invariants
-//! - Writes and trims are begun one at a time, in the order of arrival; so are reads.
-//! - A flush or a FUA request that is complete waits until all rows that were opened up to its mark
-//!   and have anything of the host are durable, or the journal has all that was published up to it.
+//! - Writes and trims are started one at a time, in order of arrival; so are reads.
+//! - A completed flush or FUA request is acknowledged when all rows with host data that were opened
+//!   up to its mark are durable, or the journal has everything published up to it.
 
 use hostftl_core::{HostError, HostOp, Request, SECTORS_PER_BLOCK};
 
@@ -16,12 +16,12 @@ use crate::log::map::Where;
 use crate::log::ops::{Cx, Mark};
 use crate::planted::{Bug, planted};
 
-/// Map pages without a mapped block that a trim passes in one go.
+/// Unmapped map pages that a trim skips in one step.
 const BLANK_STEP: u32 = 64;
-/// Map pages that a trim asks for before it needs them.
+/// Map pages that a trim reads ahead.
 const AHEAD: u32 = 16;
 
-/// The next part of a request: first sector, length, within one block.
+/// Returns the first sector and the length of the next part of a request, within one block.
 fn part(active: &Active<Mark>) -> (u64, u32) {
     let from = active.lba + active.cursor;
     let block = u64::from(SECTORS_PER_BLOCK);
@@ -30,11 +30,11 @@ fn part(active: &Active<Mark>) -> (u64, u32) {
 }
 
 impl Blocks {
-    /// Takes a request in.
+    /// Accepts a request.
     #[inline]
     pub(crate) fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
-        // Of its first block; the pairs of the others lie behind that.
+        // Prefetches the first block; the pairs of the others follow in memory.
         array.mapping.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
         let pending = !array.output.durability.has_host(array.output.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };
@@ -43,7 +43,7 @@ impl Blocks {
         }
     }
 
-    /// Answers a request that has nothing left to do, or lets it wait to be durable.
+    /// Acknowledges a completed request, or queues it until it is durable.
     fn complete(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
         let mark = array.output.durability.host();
         let flushed = array.output.durability.has_host(mark);
@@ -57,7 +57,7 @@ impl Blocks {
         }
     }
 
-    /// A block of a request is done, or nothing of it is left to begin.
+    /// Completes a request if all of its blocks are done.
     #[inline]
     pub(crate) fn complete_if_over(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
@@ -65,7 +65,7 @@ impl Blocks {
         }
     }
 
-    /// Begins one block of the first read and one of the first write or trim.
+    /// Starts one block of the first read and one of the first write or trim.
     #[inline]
     pub(crate) fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let reads = cx.requests().first_read().is_some() && self.pump_read(array, cx);
@@ -123,7 +123,7 @@ impl Blocks {
         true
     }
 
-    /// Unmaps whole blocks of a trim, of one map page, and lists that in a row.
+    /// Unmaps whole blocks of a trim within one map page, and lists them in a row.
     fn trim_some(&mut self, req: u16, from: u64, array: &mut Array, cx: &mut Cx) -> bool {
         let active = cx.requests().at(req);
         let block = u64::from(SECTORS_PER_BLOCK);
@@ -146,6 +146,7 @@ impl Blocks {
             Where::Here => {
                 cx.touch((end - first) as usize);
                 let mapped =
+                    // Listing a trim of unmapped blocks would only waste space in a row.
                     (first..end).any(|it| !array.mapping.pages.map().place(it).is_nowhere());
                 if mapped && !array.append_trim(first, end - first, cx) {
                     return false;
@@ -157,8 +158,8 @@ impl Blocks {
         true
     }
 
-    /// The first block from `first` on, but not beyond `last`, whose page may map something. A page
-    /// that is being written is not blank.
+    /// Returns the first block in `first..last` whose page may map a block, or `last`. A page with
+    /// a write in progress is not blank.
     fn blank_until(&mut self, first: u64, last: u64, array: &mut Array, cx: &mut Cx) -> u64 {
         let mut at = first;
         for _ in 0..BLANK_STEP {
@@ -171,7 +172,7 @@ impl Blocks {
         at
     }
 
-    /// Gets the pages that a trim will need next.
+    /// Reads ahead the map pages of a trim.
     fn ask_ahead(&mut self, page: u32, last: u64, array: &mut Array, cx: &mut Cx) {
         for next in page + 1..(page + AHEAD).min(array.mapping.pages.map().page_of(last)) {
             if !array.mapping.pages.is_blank(next) {
@@ -180,7 +181,7 @@ impl Blocks {
         }
     }
 
-    /// Keeps a page until the first trim is through with it.
+    /// Pins a map page until the first trim is done with it.
     fn hold_for_trim(&mut self, page: u32, array: &mut Array, cx: &mut Cx) -> Where {
         if self.trimming == Some(page) {
             return array.mapping.pages.map().state(page);
@@ -199,7 +200,7 @@ impl Blocks {
         }
     }
 
-    /// The first trim gets no room to be listed.
+    /// Fails the first trim, because there is no space to list it.
     pub(crate) fn refuse_trim(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         self.end_hold(array);

@@ -1,9 +1,9 @@
-//! Rebuilds a record that can't be read, or is wrong, from parity.
+//! Rebuilds an unreadable or wrong record from parity.
 //!
-//! How many chunks the row has is not known: see [`crate::log::redundancy::rebuild`]. The sum is
-//! right when it has the checksum that the map knows; else the record is made in another way.
-//! Sectors that a short row has not written are never touched, because a row of more than one chunk
-//! is written to its end.
+//! The number of chunks of the row is not known, see [`crate::log::redundancy::rebuild`]. The sum
+//! is right if it matches the checksum in the map; otherwise the next way is tried. Unwritten
+//! sectors of a short row are never read, because a row of more than one chunk is written to its
+//! end.
 
 use hostftl_core::{ArrayVec, Command, DeviceError, Event, HostError, SECTOR, Verdict};
 use hostftl_format::log::seed;
@@ -15,7 +15,7 @@ use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
 
 impl Blocks {
-    /// Whether an operation whose command failed may get its record in another way.
+    /// Returns whether an operation whose command failed can rebuild its record.
     fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
@@ -37,8 +37,8 @@ impl Blocks {
         }
     }
 
-    /// An operation whose command failed gets its record in another way, if there is one: whether
-    /// there is.
+    /// Starts a rebuild for an operation whose command failed, or continues it without the failed
+    /// chunk. Returns false if that is not possible.
     pub(super) fn goes_on_otherwise(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         if self.can_be_rescued(index, array) {
             self.begin_rescue(index, array, cx);
@@ -50,7 +50,7 @@ impl Blocks {
     }
 
     fn rescue_read(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
-        // When nothing more comes the sum was wrong.
+        // If no chunk is left, the sum was wrong: the next way is tried.
         let next = if rebuild.next().is_some() { Some(rebuild) } else { rebuild.again() };
         let Some((rebuild, device)) = next.and_then(|it| Some((it, it.next_device()?))) else {
             return self.give_up_record(index, array, cx);
@@ -60,7 +60,7 @@ impl Blocks {
         self.read_range(index, (device, to), step, array, cx);
     }
 
-    /// A step of a rescue went well.
+    /// Continues a rebuild after a successful step.
     pub(super) fn rescue_goes_on(
         &mut self,
         index: u8,
@@ -103,7 +103,7 @@ impl Blocks {
         self.send(index, step, Command::Fold { from, into, factors }, array, cx);
     }
 
-    /// A command of a block operation failed: its record is made in another way, or given up.
+    /// Handles a failed command of a block operation: rebuilds its record, or fails the operation.
     pub(super) fn block_failed(
         &mut self,
         index: u8,
@@ -124,7 +124,8 @@ impl Blocks {
         }
     }
 
-    /// Nothing gives the record of an operation back; unless its device has got it meanwhile.
+    /// Fails an operation whose record cannot be rebuilt, unless its device has received the chunk
+    /// meanwhile.
     pub(super) fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         if matches!(it.origin, Origin::Others { lacked: true, .. })
@@ -142,7 +143,7 @@ impl Blocks {
         self.end_block(index, Some(HostError::Io), array, cx);
     }
 
-    /// The record of an operation was made from the other chunks of its row.
+    /// Notes that the record of an operation was rebuilt, and reports the damage.
     pub(super) fn record_mended(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         array.media.gauges.repaired += 1;
         let it = *self.op(index);

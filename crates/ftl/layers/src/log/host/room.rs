@@ -1,11 +1,13 @@
-//! Whether what the host writes has room on devices that hold less than the host sees.
+//! Checks the space for host writes on devices that hold less than the volume exports.
 //!
-//! What may be live at once is what an ordinary volume on these devices exports, less what is lost
-//! at the ends of chunks by records that do not fit there. So collection, checkpoints, a rebuild
-//! and trims find the same room as in a full volume of that kind, and recovery needs no more.
-//! Writes are refused before that is used up; the last of it they get few at a time.
+//! The bound of the valid data is the capacity of an ordinary volume on these devices, minus the
+//! waste at the ends of chunks where the next record did not fit. So garbage collection,
+//! checkpoints, rebuilds and trims have the same space as in a full volume of that kind, and
+//! recovery needs no more. Writes are refused before the bound is reached, and are throttled close
+//! to it.
 //!
-//! Invariant: what is live, and what is on its way if none of it packs, is never more than that.
+//! Invariant: valid data, plus writes in progress at their uncompressed size, never exceed the
+//! bound.
 
 use hostftl_format::log::GRAIN;
 
@@ -13,24 +15,24 @@ use crate::log::array::Array;
 use crate::log::host::Blocks;
 use crate::log::layout::BLOCK_OPS;
 
-/// Grains of a block that does not pack.
+/// Grains of an uncompressed block.
 pub(super) const BLOCK_GRAINS: u64 = 4096 / GRAIN as u64;
-/// The part of the room in which writes become slow: one of so many.
+/// Divisor of the space: writes are throttled in the last part.
 const LAST: u64 = 32;
 
-/// What a write gets.
+/// Result of the check for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It may begin.
+    /// It may start.
     Some,
-    /// Others have to end first.
+    /// Others have to complete first.
     Later,
-    /// None: it is refused.
+    /// It is refused.
     None,
 }
 
 impl Blocks {
-    /// Whether one more block may be written.
+    /// Returns whether one more block may be written.
     #[inline]
     pub(super) fn room_for_block(&mut self, array: &Array) -> Room {
         let (members, reserves) = (array.data_members(), array.media.segments.reserves());
@@ -40,7 +42,7 @@ impl Blocks {
     }
 }
 
-/// The same, with so many grains live and so many blocks on their way.
+/// Returns the same for `live` valid grains and `writing` blocks in progress.
 fn room(most: u64, live: u64, writing: u64) -> Room {
     let left = most.saturating_sub(live);
     if left < (writing + 1) * BLOCK_GRAINS {

@@ -1,5 +1,6 @@
-//! The steps of a block operation: its record is read, checked and expanded; or its block is
-//! compressed, gets room in the open row of its stream, is copied there and published.
+//! Steps of a block operation. A read fetches the record, verifies and decompresses it. A write
+//! compresses the block, reserves space in the open row of its stream, copies the record there and
+//! publishes it.
 
 use hostftl_core::{
     ALL_ZEROS, BLOCK, Cause, Codec, Command, HostError, Piece, SECTOR, SECTORS_PER_BLOCK, Target,
@@ -28,7 +29,8 @@ impl Blocks {
         array.media.devices.submit(Op::Block { index }, command, cx);
     }
 
-    /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
+    /// Reads the contents of a block: into the host's buffer if all of it is requested, else into
+    /// the scratch buffer.
     pub(crate) fn fetch(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         if it.place.is_nowhere() {
@@ -46,7 +48,7 @@ impl Blocks {
         self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
     }
 
-    /// Reads the sectors in which the record lies, of any device, to byte `to` of the scratch.
+    /// Reads the sectors of the record's range from any device to byte `to` of the scratch buffer.
     pub(super) fn read_range(
         &mut self,
         index: u8,
@@ -55,6 +57,7 @@ impl Blocks {
         array: &mut Array,
         cx: &mut Cx,
     ) {
+        // The segment must not be reused while the record may still be needed for a rebuild.
         let place = self.op(index).place;
         if !core::mem::replace(&mut self.op(index).holds, true) {
             array.media.segments.pin(array.layout().segment_of(place.byte()));
@@ -80,7 +83,7 @@ impl Blocks {
         self.send(index, step, command, array, cx);
     }
 
-    /// Checks and expands a record.
+    /// Verifies and decompresses a record.
     pub(crate) fn expand(&mut self, index: u8, from: View, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let whole = it.is_whole() && !it.writes;
@@ -98,11 +101,12 @@ impl Blocks {
         self.send(index, step, command, array, cx);
     }
 
-    /// Compresses the block that is to be written.
+    /// Compresses the block that is written.
     pub(crate) fn pack(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let (it, codec) = (*self.op(index), self.codec);
         let (scratch, at) = array.media.buffers.scratch(index);
-        // What can't be packed fits nowhere, but whether it is zeros is seen.
+        // Without compression the output is limited so that nothing fits; packing then only
+        // computes the checksum and detects zeros.
         let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
         let into = scratch.view_mut(at + PACKED, most);
         let from = if it.is_whole() && it.data {
@@ -116,7 +120,7 @@ impl Blocks {
         cx.compute(Op::Block { index }, || Command::Pack { from, into, codec, seed });
     }
 
-    /// What is written, as it came.
+    /// Returns the uncompressed data that is written.
     pub(crate) fn plain_view(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> View {
         let it = *self.op(index);
         if it.is_whole() && it.data {
@@ -135,7 +139,7 @@ impl Blocks {
         }
     }
 
-    /// A command of an operation is over.
+    /// Handles the completion of an operation's command.
     #[inline]
     pub(crate) fn block_done(
         &mut self,
@@ -152,7 +156,7 @@ impl Blocks {
         }
     }
 
-    /// The block of an operation is compressed.
+    /// Handles the completion of the compression.
     #[inline]
     pub(crate) fn pack_done(
         &mut self,
@@ -167,7 +171,7 @@ impl Blocks {
         self.block_goes_on(index, verdict, array, cx);
     }
 
-    /// What an operation wanted to be copied is copied.
+    /// Handles the completion of a copy.
     #[inline]
     pub(crate) fn place_done(
         &mut self,
@@ -180,14 +184,14 @@ impl Blocks {
         self.block_goes_on(index, Verdict::default(), array, cx);
     }
 
-    /// Why an operation does not go on, if it does not.
+    /// Returns the error that stops an operation, if the layer has failed.
     #[inline]
     pub(crate) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
         let health = cx.health();
         health.error().filter(|_| writes || health == Health::Dead)
     }
 
-    /// What a command of an operation did is done.
+    /// Continues an operation after a successful command.
     fn block_goes_on(&mut self, index: u8, verdict: Verdict, array: &mut Array, cx: &mut Cx) {
         let writes = self.op(index).writes;
         if let Some(error) = self.stopped(writes, cx) {
@@ -220,7 +224,7 @@ impl Blocks {
         }
     }
 
-    /// What was read is right: nothing else of its segment is needed.
+    /// Unpins the segment of a record that was verified.
     fn let_go(&mut self, index: u8, array: &mut Array) {
         let it = self.op(index);
         let place = it.place;
@@ -229,7 +233,7 @@ impl Blocks {
         }
     }
 
-    /// Takes back what a command borrowed.
+    /// Takes back the buffers of a command.
     #[inline]
     fn repay(&mut self, index: u8, command: Command, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
@@ -293,7 +297,7 @@ impl Blocks {
         }
     }
 
-    /// The host's part, or zeros, into the plain block.
+    /// Copies the host's part, or zeros, into the plain block.
     fn merge(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let from = if it.data {
@@ -307,7 +311,7 @@ impl Blocks {
         self.send(index, Step::Merging, Command::Place { from, into }, array, cx);
     }
 
-    /// The part that the host wants out of the plain block.
+    /// Copies the requested part of the plain block to the host.
     fn give(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let into = cx.requests().data(it.req).view_mut_sectors(it.at, it.sectors);
@@ -322,7 +326,7 @@ impl Blocks {
             array.media.gauges.zeros += 1;
             return self.wait_for_row(index, Step::Unmapping);
         }
-        // What does not fit stays as it is.
+        // An incompressible block is stored uncompressed.
         let len = if bytes == 0 { BLOCK as u32 } else { bytes };
         array.count_packed(len);
         self.wait_for_row(index, Step::Waiting { len, crc });
@@ -365,7 +369,7 @@ impl Blocks {
         self.complete_if_over(it.req, array, cx);
     }
 
-    /// The bytes of the sectors in which the record lies.
+    /// Returns the length of the sectors that contain the record, in bytes.
     pub(crate) fn range_bytes(&mut self, index: u8) -> u32 {
         let place = self.op(index).place;
         let first = place.byte() / SECTOR as u64;
@@ -373,7 +377,7 @@ impl Blocks {
         (end - first) as u32 * SECTOR as u32
     }
 
-    /// The record, where it was read to.
+    /// Returns the record in the scratch buffer.
     pub(crate) fn record_view(&mut self, index: u8, array: &mut Array) -> View {
         let place = self.op(index).place;
         let skip = (place.byte() % SECTOR as u64) as u32;
@@ -381,13 +385,13 @@ impl Blocks {
         scratch.view(at + skip, place.len())
     }
 
-    /// Gives the operation that has waited longest its room in a row.
+    /// Reserves space in a row for the operation that has waited longest.
     #[inline]
     pub(crate) fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         self.waiting.front().copied().is_some_and(|index| self.make_room(index, array, cx))
     }
 
-    /// The same; that operation is `index`.
+    /// Reserves space in a row for operation `index`, the first in the queue.
     fn make_room(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(error) = cx.health().error() {
             self.waiting.pop_front();
@@ -403,6 +407,7 @@ impl Blocks {
                 }
                 self.waiting.pop_front();
                 self.end_block(index, None, array, cx);
+            // A repair is optional: without space it is dropped instead of blocking the queue.
             }
             Step::Waiting { len, crc } if it.req == NOBODY => {
                 self.waiting.pop_front();
@@ -448,7 +453,7 @@ impl Blocks {
         cx.compute(Op::Block { index }, command);
     }
 
-    /// A record is in its row.
+    /// Publishes a record that was copied to its row.
     pub(crate) fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
         let BlockOp { req, origin, .. } = *self.op(index);
         match origin.rescued().filter(|_| req == NOBODY) {

@@ -1,4 +1,4 @@
-//! Operations on blocks, without a volume.
+//! Tests of block operations without a volume.
 
 use hostftl_core::{Codec, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;

@@ -1,27 +1,27 @@
-//! The journal: what a flush covers goes to a device of its own, and rows fill up all the same.
+//! The journal: flushes go to a separate device, so that rows can still be written full.
 //!
-//! Without a journal a flush seals the rows that are open, however little they hold. With one it
-//! writes one [`record`]: all that the host has published since the last one and that is not
-//! durable yet, as it lies in the rows. The rows are sealed when they are full. After a cut the
-//! records are played between the rows ([`replay`]), and what no row has is put into new rows
-//! (`recovery/records.rs`).
+//! Without a journal a flush seals the open rows, however little they contain. With a journal it
+//! writes one [`record`] with all host data that was published since the last record and is not
+//! durable yet. The data is copied from the rows, which are sealed when they are full. After a
+//! power loss the records are replayed between the rows ([`replay`]), and blocks that no row has
+//! are copied into new rows (`recovery/records.rs`).
 //!
-//! Order. Every publication of the host has an order, the `clock`. A record holds all of them up
-//! to its own moment, and it is replayed before the row whose number was next then. So a row that
-//! is sealed later must list nothing of which a record before it has a newer version: an item
-//! knows when it was replaced ([`Journal::has`]), and a row that can't know yet waits for the
-//! record under way ([`Journal::is_unsure`]).
+//! Order. Every publication of the host has an order, the `clock`. A record contains all
+//! publications up to its own moment, and is replayed before the row with the next sequence number
+//! at that time. So a row that is sealed later must not list a block if an earlier record has a
+//! newer version. An item therefore stores the time of its replacement ([`Journal::has`]), and a
+//! row whose items depend on the record in progress waits for it ([`Journal::is_unsure`]).
 //!
 //! Invariants
-//! - One record is under way at a time, so only the newest can be torn.
-//! - A record is kept until every row is durable that has anything of it, and the slot behind the
-//!   newest record is free: a torn record never lies over one that is needed.
-//! - Rows that aren't durable keep their buffers, so that a record can be made of them.
-//! - An empty record of a life is durable before the first root of that life says that the journal
-//!   is needed; roots and rows name the newest record that is durable. So an older copy of the
-//!   device is found out when it lacks one of these ([`Journal::lacks_records`]).
-//! - When the journal is full, a record would be too long, or a row lists a trim and has no number
-//!   yet, rows are sealed as without a journal; when its device fails, from then on.
+//! - One record is in progress at a time, so only the newest can be torn.
+//! - A record is kept until all rows with its data are durable, and the slot after the newest
+//!   record is free: a torn record never overwrites a needed one.
+//! - Rows that are not durable keep their buffers, so that records can be copied from them.
+//! - An empty first record of a life is durable before the first root of that life marks the
+//!   journal as needed. Roots and rows store the number of the newest durable record. A stale copy
+//!   of the device lacks it and is thus detected ([`Journal::lacks_records`]).
+//! - Rows are sealed as without a journal if the journal is full, if a record would be too long, or
+//!   if an unsealed row lists a trim. If the journal device fails, all later flushes do so.
 
 mod notes;
 mod record;
@@ -48,22 +48,22 @@ use replay::Played;
 pub(super) use replay::{Done, Turn};
 use ring::Ring;
 
-/// What the journal is good for.
+/// State of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The volume has none.
+    /// The volume has no journal.
     None,
     /// The volume is being recovered.
     Starting,
-    /// Flushes go to it.
+    /// Flushes go to the journal.
     Ready,
-    /// Its device is missing, or failed.
+    /// Its device is missing or failed.
     Dead,
-    /// The layer stops: everything is in rows.
+    /// The layer stops: all data is in rows.
     Closed,
 }
 
-/// A record that is durable, and that a row needs which is not.
+/// Durable record that a row needs that is not durable yet.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     number: u64,
@@ -74,25 +74,28 @@ struct Kept {
 pub(super) struct Journal {
     ring: Ring,
     state: State,
-    /// Whether the durable root says that the journal is not needed, as its place in `Root::lost`.
+    /// Set of the journal device if the durable root marks it as not needed (in `Root::lost`), else
+    /// empty.
     told: DeviceSet,
-    /// The order of the host's last publication.
+    /// Order of the last host publication.
     clock: u64,
-    /// Everything up to this is durable.
+    /// All publications up to this order are durable.
     logged: u64,
-    /// The same, when the device failed: no host is told any more, but recovery may find it.
+    /// Value of `logged` when the device failed. It no longer counts for acknowledgements, but
+    /// recovery may find these records.
     recorded: u64,
-    /// A record up to this is asked for.
+    /// A record up to this order is requested.
     asked: u64,
     notes: Notes,
     making: Option<Making>,
     kept: VecDeque<Kept>,
-    /// The number of the next record; they go on from life to life.
+    /// Number of the next record; numbers continue from life to life.
     next: u64,
     /// Whether the first record of this life is durable.
     begun: bool,
     head: Option<MetaBuf>,
-    /// Rows up to this stamp hold what the journal held when it was given up.
+    /// Rows up to this stamp have the contents of the journal at the time when it was closed or
+    /// failed.
     ended: u64,
     /// Flushes that sealed rows although there is a journal.
     passed_by: u64,
@@ -129,10 +132,10 @@ impl Journal {
         }
     }
 
-    /// Goes on in its cycle.
+    /// Changes the state.
     ///
     /// # Panics
-    /// When that is not what comes next.
+    /// If the states do not follow each other.
     fn go(&mut self, next: State) {
         let fits = match (self.state, next) {
             (State::Starting, State::Ready) => self.begun,
@@ -144,32 +147,32 @@ impl Journal {
         self.state = next;
     }
 
-    /// Whether `device` is the journal's.
+    /// Returns whether `device` is the journal device.
     pub(super) fn is(&self, device: u8) -> bool {
         self.state != State::None && device == self.ring.device()
     }
 
-    /// The device, if what is read from it in recovery must be made durable first.
+    /// Returns the device if it must be flushed before recovery reads from it.
     pub(super) fn device_to_flush(&self) -> Option<u8> {
         (self.state == State::Starting).then_some(self.ring.device())
     }
 
-    /// Whether a place lies in the journal.
+    /// Returns whether a place is in the journal.
     pub(super) fn is_place(&self, place: Place) -> bool {
         self.is(place.device()) && !place.is_nowhere()
     }
 
-    /// The set of its device; empty without a journal.
+    /// Returns the set of the journal device; empty without a journal.
     pub(super) fn device_set(&self) -> DeviceSet {
         if self.state == State::None { DeviceSet::EMPTY } else { self.ring.device_set() }
     }
 
-    /// The same if it is lost, else the empty set.
+    /// Returns the set of the journal device if it is lost, else the empty set.
     pub(super) fn lost(&self) -> DeviceSet {
         if self.state == State::Dead { self.device_set() } else { DeviceSet::EMPTY }
     }
 
-    /// The journal's device as a member of the volume, if there is one.
+    /// Returns the journal device as a member of the volume, if there is one.
     pub(super) fn member(&self) -> Option<(u8, Member)> {
         let state = match self.state {
             State::None => return None,
@@ -180,7 +183,7 @@ impl Journal {
         Some((self.ring.device(), Member { state, role, recorded, planned: false }))
     }
 
-    /// The set of its device if a volume can be recovered without it once what is open now is
+    /// Returns the set of the journal device if recovery no longer needs it once all open rows are
     /// durable, else the empty set.
     pub(super) fn unneeded(&self) -> DeviceSet {
         match self.state {
@@ -189,75 +192,76 @@ impl Journal {
         }
     }
 
-    /// A durable root says `lost`.
+    /// Notes that a durable root records these `lost` devices.
     pub(super) fn told(&mut self, lost: DeviceSet) {
         self.told = lost & self.device_set();
     }
 
-    /// Whether a durable root says whether the journal is needed.
+    /// Returns whether the durable root records whether the journal is needed.
     pub(super) fn is_told(&self) -> bool {
         self.told == self.unneeded()
     }
 
-    /// The newest record that is durable.
+    /// Returns the number of the newest durable record.
     pub(super) fn newest(&self) -> u64 {
         self.next - 1
     }
 
-    /// Whether flushes go to it.
+    /// Returns whether flushes go to the journal.
     pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
-    /// The volume is recovered.
+    /// Starts using the journal after recovery.
     pub(super) fn open(&mut self) {
         if self.state == State::Starting {
             self.go(State::Ready);
         }
     }
 
-    /// The order of what was published last; never durable without a journal.
+    /// Returns the order of the last publication; without a journal an order that is never durable.
     pub(super) fn moment(&self) -> u64 {
         if self.is_ready() { self.clock } else { u64::MAX }
     }
 
-    /// Whether everything up to `moment` is durable.
+    /// Returns whether all publications up to `moment` are durable.
     pub(super) fn has(&self, moment: u64) -> bool {
         moment <= self.logged
     }
 
-    /// Whether what replaced something at this moment may be found in a record: then a row that is
-    /// sealed now must not list the older version, for rows are replayed after the records before.
-    /// That is so also when the device has failed, until a root says that it is not needed.
+    /// Returns whether a record may contain the replacement made at this moment. A row that is
+    /// sealed now must then not list the older version, because it is replayed after that record.
+    /// This also holds after the device failed, until a root marks it as not needed.
     pub(super) fn may_have(&self, moment: u64) -> bool {
         moment <= self.logged.max(self.recorded)
     }
 
-    /// Whether all that was published is durable.
+    /// Returns whether all publications are durable.
     pub(super) fn has_all(&self) -> bool {
         self.is_ready() && self.logged == self.clock
     }
 
-    /// Asks for a record of all that was published; false when rows have to be sealed instead.
+    /// Requests a record of all publications. Returns false if rows have to be sealed instead.
     pub(super) fn ask(&mut self) -> bool {
         self.asked = self.clock;
         self.is_ready()
     }
 
-    /// Whether the record under way decides what a row with these items lists.
+    /// Returns whether the items that a row lists depend on the record in progress.
     pub(super) fn is_unsure(&self, items: &[Item]) -> bool {
         let Some(making) = &self.making else { return false };
         let between = self.logged + 1..=making.upto;
         items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
     }
 
-    /// Whether a row's buffers are needed although it is written.
+    /// Returns whether the buffers of a written row are still needed.
     pub(super) fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
         copied || self.is_ready() && row.is_of_host() && row.seq > durable
     }
 
-    /// Tells how many records rows need, and how many flushes sealed rows all the same.
+    /// Reports the number of kept records, and of flushes that sealed rows although there is a
+    /// journal.
     pub(super) fn tell(&self, facts: &mut ArrayVec<(&'static str, u64), 8>) {
         if self.state != State::None {
             facts.push(("journal_records", self.kept.len() as u64));
@@ -267,7 +271,7 @@ impl Journal {
 }
 
 impl Journal {
-    /// The host published item `item` of a row.
+    /// Notes that the host published item `item` of a row.
     pub(super) fn note(
         &mut self,
         row: u8,
@@ -288,20 +292,20 @@ impl Journal {
         self.notes.push(Note { row, item, stamp: it.stamp });
     }
 
-    /// Whether what a row holds may still be lost with it.
+    /// Returns whether the contents of a row could still be lost.
     fn is_at_risk(row: &Row, durability: &Durability) -> bool {
         let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
         row.phase() != Phase::Idle && !(sealed && row.seq <= durability.durable())
     }
 
-    /// Makes room for notes: when few go, there are too many for a record.
+    /// Frees notes. If few can be freed, the rest is too much for a record and is dropped.
     fn forget_some(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
         self.forget_durable(rows, durability, cx);
         self.notes.give_up(self.in_record(), self.clock);
     }
 
-    /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
-    /// noted too; but none of the record under way.
+    /// Drops notes of data that is durable in rows, and of replaced data, whose heir is durable or
+    /// noted as well. Notes of the record in progress are kept.
     fn forget_durable(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
         cx.touch(self.notes.len());
         self.notes.forget(self.in_record(), |note| {
@@ -311,19 +315,19 @@ impl Journal {
         });
     }
 
-    /// Notes of the record under way: the first so many.
+    /// Returns the number of notes of the record in progress, which are the first ones.
     fn in_record(&self) -> usize {
         self.making.map_or(0, |making| making.count as usize)
     }
 
-    /// The order of the first publication that may be lost with its row.
+    /// Returns the order of the first publication that could be lost with its row.
     fn first_at_risk(rows: &Rows, durability: &Durability) -> u64 {
         let at_risk =
             rows.iter().filter(|row| row.first_order > 0 && Self::is_at_risk(row, durability));
         at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
     }
 
-    /// Forgets records of which all rows are durable; the number of the oldest that is left.
+    /// Drops records of which all rows are durable. Returns the number of the oldest one left.
     fn oldest_record(&mut self, rows: &Rows, durability: &Durability) -> u64 {
         let first = Self::first_at_risk(rows, durability);
         let early = planted(Bug::JournalFreedEarly);
@@ -334,7 +338,7 @@ impl Journal {
         kept.front().map_or(self.next, |it| it.number)
     }
 
-    /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
+    /// Handles a failure of the journal device: seals the open rows, and later flushes seal rows.
     pub(super) fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
         let journal = &mut *self;
         if matches!(journal.state, State::Dead | State::Closed) {
@@ -350,7 +354,8 @@ impl Journal {
         cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 
-    /// Everything is durable in rows: the journal is not needed any more. False when that is known.
+    /// Closes the journal when all data is durable in rows. Returns false if it was not in use, or
+    /// a record is in progress.
     pub(super) fn close(&mut self, durability: &Durability) -> bool {
         let ready = self.is_ready() && self.making.is_none();
         if ready {
@@ -361,7 +366,7 @@ impl Journal {
         ready
     }
 
-    /// Whether a root has yet to say that the journal is not needed, and may.
+    /// Returns whether a root can and must be written that marks the journal as not needed.
     pub(super) fn has_to_tell(&self, durability: &Durability, rows: &Rows) -> bool {
         !self.is_told() && durability.has_all(self.ended, rows.unsealed())
     }

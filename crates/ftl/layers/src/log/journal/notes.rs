@@ -1,16 +1,16 @@
-//! What the host published and no record has: a list of notes, in the order of publication.
+//! Publications of the host that no record has, as a list of notes in the order of publication.
 //!
 //! Invariants
 //! - There are at most [`MOST`] notes.
-//! - All publications that no record has and that may be lost with their rows are noted, but for
+//! - All publications that no record has and that could be lost with their rows are noted, except
 //!   those up to `unlisted`.
 
 use alloc::collections::VecDeque;
 
-/// Publications that are remembered for the next record.
+/// Maximum number of notes.
 const MOST: usize = 4096;
 
-/// Something that the host published, and that no record has.
+/// Publication of the host that no record has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub row: u8,
@@ -21,44 +21,44 @@ pub(super) struct Note {
 #[derive(Debug)]
 pub(super) struct Notes {
     list: VecDeque<Note>,
-    /// Notes up to this were given up, because they were too many for a record.
+    /// Publications up to this order were dropped, because they were too many for a record.
     unlisted: u64,
 }
 
 impl Notes {
-    /// None; room is needed only where there is a journal.
+    /// Returns an empty list; only a volume with a journal needs memory for it.
     pub(super) fn new(is_used: bool) -> Self {
         let room = if is_used { MOST } else { 0 };
         Notes { list: VecDeque::with_capacity(room), unlisted: 0 }
     }
 
-    /// How many there are.
+    /// Returns the number of notes.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether one more has no room.
+    /// Returns whether the list is full.
     pub(super) fn is_full(&self) -> bool {
         self.list.len() == MOST
     }
 
-    /// One of them.
+    /// Returns a note.
     pub(super) fn at(&self, index: u32) -> Note {
         self.list[index as usize]
     }
 
-    /// One more.
+    /// Adds a note.
     pub(super) fn push(&mut self, note: Note) {
         assert!(!self.is_full(), "room for notes was made");
         self.list.push_back(note);
     }
 
-    /// Whether all publications from an order on are noted.
+    /// Returns whether all publications from an order on are noted.
     pub(super) fn has_all_from(&self, order: u64) -> bool {
         order > self.unlisted
     }
 
-    /// Forgets those behind the first `from` that are not wanted.
+    /// Drops unwanted notes, except the first `from`.
     pub(super) fn forget(&mut self, from: usize, is_wanted: impl Fn(&Note) -> bool) {
         let mut at = 0;
         self.list.retain(|note| {
@@ -67,8 +67,8 @@ impl Notes {
         });
     }
 
-    /// When forgetting made little room there are too many for a record: those behind the first
-    /// `from` are given up, which are publications up to `clock`.
+    /// Drops all notes except the first `from` if more than half of the list is in use. These are
+    /// publications up to `clock`, and too many for a record.
     pub(super) fn give_up(&mut self, from: usize, clock: u64) {
         if self.list.len() > MOST / 2 {
             self.list.truncate(from);
@@ -76,12 +76,12 @@ impl Notes {
         }
     }
 
-    /// A record has the first so many.
+    /// Removes the first `count` notes, which a record has.
     pub(super) fn recorded(&mut self, count: u32) {
         self.list.drain(..count as usize);
     }
 
-    /// Rows are sealed for all of them.
+    /// Drops all notes, because rows are sealed for them.
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }

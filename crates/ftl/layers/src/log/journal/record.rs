@@ -1,4 +1,4 @@
-//! Making a record: what was published since the last one is copied together, written and flushed.
+//! Writes a record: the publications since the last one are copied together, written and flushed.
 
 use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
@@ -13,19 +13,19 @@ use crate::log::row::rows::Rows;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
-/// The record that is being made.
+/// Record in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Making {
-    /// It has everything that was published up to here.
+    /// Order of the last publication in it.
     pub upto: u64,
-    /// How many notes that is, from the first.
+    /// Number of notes in it, from the first.
     pub count: u32,
-    /// Rows that must keep what is being copied.
+    /// Rows whose buffers must be kept while they are copied.
     pub rows: u32,
-    /// The first note whose copy was not begun, and where that goes.
+    /// First note that is not copied yet, and the offset of its copy.
     next: u32,
     bytes: u32,
-    /// Copies under way.
+    /// Copies in flight.
     copies: u32,
     /// It is replayed before this row.
     before: u64,
@@ -34,7 +34,7 @@ pub(super) struct Making {
 }
 
 impl Journal {
-    /// The next step of the record under way, or the first of a new one.
+    /// Performs the next step of the record in progress, or starts a new one.
     pub(crate) fn pump(
         &mut self,
         media: &mut Media,
@@ -52,7 +52,7 @@ impl Journal {
         }
     }
 
-    /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
+    /// Writes the first record of a life; `None` if it is durable, or the journal is not used.
     pub(crate) fn first_record(
         &mut self,
         media: &mut Media,
@@ -78,7 +78,8 @@ impl Journal {
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
-    /// Begins a record of all that was published, unless there is nothing, or too much, or no room.
+    /// Starts a record of all publications. Seals rows instead if they are too many or the ring is
+    /// full.
     fn begin_record(&mut self, rows: &Rows, durability: &mut Durability, cx: &mut Cx) -> bool {
         self.forget_durable(rows, durability, cx);
         let count = self.notes.len();
@@ -89,14 +90,14 @@ impl Journal {
         }
         let oldest = self.oldest_record(rows, durability);
         let next = self.next;
-        // The slot behind this record must be free too.
+        // The slot after this record must be free too.
         let has_room = next + 1 < oldest + u64::from(self.ring.slots);
         let fits = count <= most_entries() as usize && {
             let bytes =
                 (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, rows))));
             bytes.sum::<u64>() <= self.ring.bytes().into()
         };
-        // A row with a trim must be replayed before what was written since, so before the record.
+        // A row with a trim must be replayed before later writes, so before the record.
         let has_trims = rows.iter().any(|row| row.is_unsealed() && row.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
             self.asked = self.logged;
@@ -127,7 +128,7 @@ impl Journal {
         true
     }
 
-    /// Begins copies, as many as there is room for.
+    /// Starts as many copies as there is room for.
     fn copy_some(
         &mut self,
         mut making: Making,
@@ -191,7 +192,8 @@ impl Journal {
         true
     }
 
-    /// A command of the record under way is over. Whether the record is durable now.
+    /// Handles the completion of a command of the record in progress. Returns whether the record is
+    /// durable now.
     pub(crate) fn making_done(
         &mut self,
         part: Part,
@@ -228,7 +230,8 @@ impl Journal {
         false
     }
 
-    /// The record is durable, or lost with the journal.
+    /// Ends the record in progress, which is durable or lost with the journal. Returns whether it
+    /// counts.
     fn end_record(&mut self, is_durable: bool, cx: &mut Cx) -> bool {
         let making = self.making.take().expect("a record is being made");
         let used = matches!(self.state, State::Starting | State::Ready);

@@ -1,12 +1,13 @@
-//! Playing records between the rows, in recovery.
+//! Replays journal records between the rows during recovery.
 //!
-//! All heads of the ring are read. The newest one says from which on records are needed; of these
-//! none may be missing. A record is read again, and every block in it checked, when its turn comes:
-//! before the row that was next when it was made. When the newest is not whole it was torn, and was
-//! never promised; when another one is not, the volume is not opened. Nor is it when none is of
-//! this life, or when the root or a row knows of a newer one: that is an older copy of the device.
-//! The map then points into the journal at what no row has; `recovery/records.rs` puts that into
-//! rows.
+//! All heads of the ring are read. The newest one records the oldest needed record, and none from
+//! there on may be missing. When a record is due, it is read again and each of its blocks is
+//! verified; it is due before the row with the next sequence number at its time. An incomplete
+//! newest record was torn and never acknowledged; if any other record is incomplete, the volume is
+//! not opened. Nor is it opened if no record is of this life, or if the root or a row knows of a
+//! newer one: the device is then a stale copy.
+//! Afterwards the map points into the journal for blocks that no row has; `recovery/records.rs`
+//! copies these into rows.
 
 use alloc::vec::Vec;
 
@@ -23,7 +24,7 @@ use crate::log::row::rows::Rows;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
-/// Why a volume is not opened.
+/// Reasons not to open a volume.
 pub(super) const DAMAGED: &str =
     "a record of the journal is damaged, and what was flushed may be in it alone";
 const ABSENT: &str = "the journal's device is not here, and what was flushed may be on it alone: \
@@ -32,44 +33,45 @@ const ABSENT: &str = "the journal's device is not here, and what was flushed may
 const STALE: &str = "the journal's device lacks what was flushed to it, as an older copy of it or \
                      another device does: bring back the device itself";
 
-/// How far it has come with one record, or with the heads.
+/// Progress of the replay of a record, or of the scan of the heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing is needed of the journal.
+    /// The journal is not needed.
     #[default]
     Unneeded,
-    /// The head in this slot is next.
+    /// The head in this slot is read next.
     Scan(u32),
-    /// A record is next.
+    /// A record is started next.
     Begin,
-    /// Head and blocks of the record are read.
+    /// Head and blocks of the record are being read.
     Reading,
-    /// This entry is next, whose block lies there in the record.
+    /// This entry is verified next; its block is at this offset in the record.
     Check(u32, u32),
     Apply(u32, u32),
 }
 
-/// Whose turn is next.
+/// Result of a replay step.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// No record's.
+    /// No record is due.
     None,
-    /// A record's, which waits for a command.
+    /// A command is in flight.
     Waits,
-    /// A record's, which moved on.
+    /// Progress was made.
     Moved,
-    /// That of an entry, and where its block lies in the journal; see [`Journal::applied`].
+    /// The entry is to be applied, with the place of its block in the journal; see
+    /// [`Journal::applied`].
     Apply(Entry, Place),
 }
 
-/// What the end of a command means.
+/// Meaning of a completed command.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// Nothing for others.
+    /// Internal.
     Nothing,
     /// A record is durable.
     Durable,
-    /// A block is in a row again, as this item.
+    /// A block was copied into a row as this item.
     Restored(u8, u32),
 }
 
@@ -78,27 +80,27 @@ pub(super) struct Played {
     step: Step,
     epoch: u32,
     from: u64,
-    /// The newest record that is whole, and the newest that the root or a row knows to be durable.
+    /// Newest complete record, and newest one that the root or a row knows to be durable.
     newest: u64,
     told: u64,
-    /// Of the heads that count; later of the records that are needed, in the order of numbers.
+    /// Valid records found in the ring; after the scan the needed ones, in ascending order.
     records: Vec<Record>,
-    /// The record whose turn is next.
+    /// Index of the next record to replay.
     next: usize,
-    /// Commands under way.
+    /// Commands in flight.
     pending: u32,
-    /// Whether something of the record is wrong, and whether that is because it can't be read.
+    /// Whether the record is damaged, and whether a part of it is unreadable.
     bad: bool,
     unread: bool,
-    /// Slots whose heads can't be read.
+    /// Slots with unreadable heads.
     dark: Vec<u32>,
-    /// The record's head and where its blocks lie on the device.
+    /// Head of the record, and the sector of its blocks on the device.
     head: Option<MetaBuf>,
     data_at: u64,
 }
 
 impl Journal {
-    /// The next record comes after all that were played.
+    /// Continues numbering after the newest record that was replayed.
     pub(super) fn go_on(&mut self) {
         if self.played.step != Step::Unneeded {
             self.next = self.played.newest + 1;
@@ -107,7 +109,8 @@ impl Journal {
 }
 
 impl Journal {
-    /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
+    /// Starts the replay for the chosen root, which records whether the journal is needed. Returns
+    /// the reason if the volume cannot be opened.
     pub(crate) fn begin_replay(&mut self, root: &Root) -> Result<(), &'static str> {
         self.next = root.journal + 1;
         let is_needed = !self.device_set().is_within(DeviceSet::from_bits(root.lost));
@@ -124,7 +127,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads the heads; `None` when that is done.
+    /// Reads the heads; `None` when all are read.
     pub(crate) fn scan(&mut self, media: &mut Media, cx: &mut Cx) -> Option<bool> {
         let Step::Scan(slot) = self.played.step else { return None };
         if self.played.pending > 0 {
@@ -180,7 +183,7 @@ impl Journal {
         }
     }
 
-    /// Keeps the records that are needed. Why not, when one of them is missing.
+    /// Selects the needed records. Returns the reason if one of them is missing.
     fn choose_records(&mut self) -> Result<(), &'static str> {
         let played = &mut self.played;
         let records = &mut played.records;
@@ -206,20 +209,20 @@ impl Journal {
         Ok(())
     }
 
-    /// A row of this life knows that record `number` was durable.
+    /// Notes that record `number` was durable according to a row of this life.
     pub(crate) fn row_knows(&mut self, number: u64) {
         let played = &mut self.played;
         played.told = played.told.max(number);
     }
 
-    /// Why the volume can't be opened with the records that were played, if it can't.
+    /// Returns the reason if a durable record is missing.
     pub(crate) fn lacks_records(&self) -> Option<&'static str> {
         let played = &self.played;
         let lacks = played.step != Step::Unneeded && played.newest < played.told;
         (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
-    /// Plays the next record if its turn comes before row `row`.
+    /// Replays the next record if it is due before row `row`.
     pub(crate) fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
         if self.played.step == Step::Unneeded {
             return Turn::None;
@@ -245,7 +248,7 @@ impl Journal {
         Turn::Moved
     }
 
-    /// The entry of a record whose turn is next, and where its block lies in the journal.
+    /// Returns the next entry of a record, and the place of its block in the journal.
     fn next_entry(&mut self, record: Record) -> Turn {
         let Step::Apply(index, at) = self.played.step else { unreachable!("entries are applied") };
         if index == record.entries {
@@ -257,19 +260,20 @@ impl Journal {
         Turn::Apply(entry, self.place_of(&entry, at))
     }
 
-    /// What [`Turn::Apply`] gave is done.
+    /// Notes that the entry of [`Turn::Apply`] was applied.
     pub(crate) fn applied(&mut self, entry: &Entry) {
         let Step::Apply(index, at) = self.played.step else { unreachable!("entries are applied") };
         self.played.step = Step::Apply(index + 1, at + bytes_of(entry));
     }
 
-    /// All rows and records were played. Whether anything may have to go into rows.
+    /// Starts copying blocks into rows after all rows and records were replayed. Returns whether
+    /// there may be any.
     pub(crate) fn begin_restoring(&mut self) -> bool {
         (self.played.next, self.played.step) = (0, Step::Begin);
         !self.played.records.is_empty()
     }
 
-    /// Goes on with that: [`Turn::None`] when it is done.
+    /// Continues copying blocks into rows; [`Turn::None`] when done.
     pub(crate) fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
         let waits = self.played.pending > 0 && !matches!(self.played.step, Step::Apply(..));
         let Some(record) = self.played.records.get(self.played.next).copied() else {
@@ -291,7 +295,7 @@ impl Journal {
         Turn::Moved
     }
 
-    /// Copies the block of an entry, which is next, to a place in a row.
+    /// Copies the block of the next entry to a place in a row.
     pub(crate) fn copy_out(
         &mut self,
         len: u32,
@@ -311,7 +315,7 @@ impl Journal {
         media.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
     }
 
-    /// Reads a record, head and blocks.
+    /// Reads the head and the blocks of a record.
     pub(crate) fn read_record(&mut self, record: Record, media: &mut Media, cx: &mut Cx) {
         let ring = self.ring;
         let slot = ring.slot_of(record.number);
@@ -327,12 +331,12 @@ impl Journal {
         media.devices.submit(Op::Journal(Part::Data), command, cx);
     }
 
-    /// Entry `index` of the record that was read.
+    /// Returns entry `index` of the record that was read.
     pub(crate) fn entry_of(&self, index: u32) -> Option<Entry> {
         entry(self.played.head.as_ref().expect("no head is being read"), index)
     }
 
-    /// Where a block's record lies on the journal's device that is `at` bytes behind the head.
+    /// Returns the place on the journal device of a block that is `at` bytes after the head.
     pub(crate) fn place_of(&self, entry: &Entry, at: u32) -> Place {
         let byte = self.played.data_at * 512 + u64::from(at);
         Place::new(self.ring.device(), byte, entry.place.len(), entry.place.generation())
@@ -369,8 +373,8 @@ impl Journal {
         }
     }
 
-    /// A record is not whole: it is the newest, which nobody was promised, or the volume is
-    /// damaged.
+    /// Handles an incomplete record. The newest one was never acknowledged and is dropped;
+    /// otherwise the volume is damaged.
     fn judge_record(&mut self, cx: &mut Cx) {
         let played = &mut self.played;
         if played.next + 1 < played.records.len() || played.unread {
@@ -381,8 +385,7 @@ impl Journal {
         played.step = Step::Begin;
     }
 
-    /// A command of the journal is over: an item of a row that the journal restored, or whether a
-    /// record is durable now.
+    /// Handles the completion of a journal command.
     pub(crate) fn done(
         &mut self,
         part: Part,

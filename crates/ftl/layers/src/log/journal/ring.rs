@@ -1,4 +1,4 @@
-//! Where records lie on the journal's device.
+//! Ring of record slots on the journal device.
 
 use alloc::borrow::Cow;
 
@@ -7,30 +7,30 @@ use hostftl_format::log::journal::MOST_PAGES;
 
 use crate::config::{LayerConfig, PlanError};
 
-/// More slots than this are not used: recovery looks at each.
+/// Maximum number of slots; recovery reads the head of each.
 const MOST_SLOTS: u64 = 512;
-/// Fewer make no ring.
+/// Minimum number of slots.
 const LEAST_SLOTS: u64 = 4;
-/// Sectors of blocks in a record, at the most.
+/// Maximum sectors of blocks in a record.
 const MOST_DATA: u32 = 1024;
 
-/// A ring of slots. Lengths are in sectors.
+/// Ring of slots. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
-    /// The number of its device.
+    /// Number of its device.
     device: u8,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Sectors of each.
+    /// Length of a slot.
     pub slot: u32,
-    /// Sectors of blocks in a record, at the most.
+    /// Maximum sectors of blocks in a record.
     pub data: u32,
-    /// Programs are whole multiples of this.
+    /// Alignment: programs are whole multiples of this.
     pub align: u32,
 }
 
 impl Ring {
-    /// The ring on a device of a volume with this chunk.
+    /// Returns the ring on a device, for a volume with this chunk.
     fn new(number: usize, device: &DeviceInfo, chunk: u32) -> Result<Self, PlanError> {
         if device.kind != DeviceKind::Block {
             return Err(PlanError("the journal can't lie on a zoned device"));
@@ -46,41 +46,41 @@ impl Ring {
         Ok(Ring { device, slots, slot, data, align })
     }
 
-    /// The number of its device.
+    /// Returns the number of its device.
     pub fn device(&self) -> u8 {
         self.device
     }
 
-    /// The set of its device.
+    /// Returns the set of its device.
     pub fn device_set(&self) -> DeviceSet {
         DeviceSet::of(self.device)
     }
 
-    /// The slot of a record.
+    /// Returns the slot of a record.
     pub fn slot_of(&self, number: u64) -> u32 {
         (number % u64::from(self.slots)) as u32
     }
 
-    /// The first sector of a slot.
+    /// Returns the first sector of a slot.
     pub fn at(&self, slot: u32) -> u64 {
         u64::from(slot) * u64::from(self.slot)
     }
 
-    /// Bytes of blocks in a record, at the most.
+    /// Returns the maximum bytes of blocks in a record.
     pub fn bytes(&self) -> u32 {
         self.data * SECTOR as u32
     }
 }
 
-/// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
-/// those that their stream opens ahead.
+/// Returns the number of segments of `slots` slots that are reserved for the contents of `rows`
+/// open host rows, including the next segments of their stream.
 pub(crate) fn segments_for(rows: u32, slots: u32) -> u32 {
     rows.div_ceil(slots) + 2
 }
 
-/// The devices of the rows, and the ring of the journal. Its device is the last of those with which
-/// the volume was made. Behind it come those that came later: its own place among the devices of
-/// the rows is then that of one that is gone, as long as the first.
+/// Splits the devices into those of the rows and the ring of the journal. The journal device is the
+/// last one with which the volume was created; devices that were added later follow it. Its place
+/// among the devices of the rows then counts as a removed device, as long as the first.
 pub(crate) fn split<'a>(
     config: &LayerConfig,
     devices: &'a [DeviceInfo],

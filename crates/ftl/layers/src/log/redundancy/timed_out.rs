@@ -212,8 +212,8 @@ impl Hung {
         let idle = rows.idle();
         let Some(spare) = self.spare_buffers(0, buffers).next() else {
             let Some(row) = idle else { return false };
-            rows.go(row, Phase::Draining);
             // No spare buffer: an idle row is taken out of use as a donor.
+            rows.go(row, Phase::Draining);
             self.break_row(row, rows);
             return self.replace(buffer, rows, buffers);
         };
@@ -263,9 +263,9 @@ impl Hung {
         let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
         let lacks_heads = rows[row].heads.lacks();
         if self.spare_buffers(own, buffers).count() < lacks
-            // Too few donors for all held buffers: this row becomes a donor itself.
             || heads + self.row_heads.len() < lacks_heads
         {
+            // Too few donors for all held buffers: this row becomes a donor itself.
             self.break_row(row, rows);
             return false;
         }
