@@ -21,7 +21,7 @@ volume() {
 serve() {
     # The last server's line must not be taken for this one's.
     rm -f "$work/out"
-    "$hostftl" serve "$work/v.toml" --nbd "unix:$work/s" --go-on "$@" >"$work/out" 2>"$work/err" &
+    "$hostftl" serve "$work/v.toml" --nbd "unix:$work/s" --reuse-export-name "$@" >"$work/out" 2>"$work/err" &
     server=$!
     until grep -qs '^ready' "$work/out"; do
         kill -0 "$server" || { cat "$work/err" >&2; exit 1; }

@@ -70,10 +70,10 @@ volume_under_fio() {
     show "fio: 128 MiB of random 4 KiB writes, then a flush"
     fio_on "$uri" --do_verify=0 --end_fsync=1
     # No client is left that could miss unflushed writes, so the export keeps its name.
-    show "kill -9 $server; hostftl serve demo.toml --nbd unix:demo.sock --go-on"
+    show "kill -9 $server; hostftl serve demo.toml --nbd unix:demo.sock --reuse-export-name"
     kill -KILL "$server"
     wait "$server" 2>/dev/null || true
-    serve --go-on
+    serve --reuse-export-name
     show "fio: verify every block"
     fio_on "$uri" --verify_only=1
     run status demo.toml

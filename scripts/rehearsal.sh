@@ -47,7 +47,7 @@ wait_ready() {
 }
 
 serve() {
-    "$hostftl" serve "$work/vol.toml" --nbd "unix:$work/vol.sock" --go-on >"$work/serve.log" 2>&1 &
+    "$hostftl" serve "$work/vol.toml" --nbd "unix:$work/vol.sock" --reuse-export-name >"$work/serve.log" 2>&1 &
     server=$!
     wait_ready "$work/serve.log" "$server"
 }

@@ -57,6 +57,7 @@ phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "documents" $cargo run --release --quiet -p xtask -- docs
 phase "imports" $cargo run --release --quiet -p xtask -- imports
+phase "prose" $cargo run --release --quiet -p xtask -- prose
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 # Some tests wait more than they work: more of them go on at once than there are cores.
 RUST_TEST_THREADS=$(($(nproc) * 2)) phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet

@@ -57,7 +57,7 @@ status=0
 ended "$server" || status=$?
 [ $status -le 1 ] || fail "the server ended with status $status after SIGTERM"
 server=
-go_on=(--go-on)
+go_on=(--reuse-export-name)
 check
 lose_backing
 

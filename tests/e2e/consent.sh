@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who belongs to a mirror: a half that missed writes does not start alone, halves that were served apart
+# Who belongs to a mirror: a half that missed writes does not start alone, halves that were served separately
 # are refused together, a look and a slow flush throw nobody out, and a start waits.
 source "$(dirname "$0")/lib.sh"
 begin consent log
@@ -111,23 +111,23 @@ mv "$dir/b.img" "$dir/away"
 rm -f "$dir/serve.out"
 "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --wait-devices 60 >"$dir/serve.out" 2>"$dir/serve.err" &
 server=$!
-await "it does not wait for a device" grep -q 'waits up to 60 s for' "$dir/serve.err"
+await "it does not wait for a device" grep -q 'waiting up to 60 s for' "$dir/serve.err"
 mv "$dir/away" "$dir/b.img"
 ready
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json"
 jq -e '.degraded | not' "$dir/status.json" || fail "a member that came is not taken"
 stop
 
-# Halves that were served apart.
+# Halves that were served separately.
 "$hostftl" import "$dir/b.img" --output "$dir/vb.toml"
 for half in a b; do
     serve v$half --degraded 2>"$dir/serve.err"
     io -c "write -P $((0x$half)) 0 4k" -c flush
     stop
 done
-refused 'were served apart'
+refused 'were served separately'
 refused 'hostftl import' --degraded
-"$hostftl" check "$dir/vol.toml" >"$dir/out" 2>&1 && fail "check joins halves that were served apart"
+"$hostftl" check "$dir/vol.toml" >"$dir/out" 2>&1 && fail "check joins halves that were served separately"
 rm "$dir/vol.toml"
 "$hostftl" import "$dir/b.img" --output "$dir/vol.toml"
 serve

@@ -35,9 +35,9 @@ die
 serve vol 2>"$dir/serve.err"
 # A thread of its own writes these lines.
 await "serve does not report the unclean end" grep -q 'ended uncleanly' "$dir/serve.err"
-await "serve does not name --go-on" grep -q -- '--go-on' "$dir/serve.err"
+await "serve does not name --reuse-export-name" grep -q -- '--reuse-export-name' "$dir/serve.err"
 for plain in '' vol; do
-    said "$plain" | grep -- '--go-on' || fail "a client is not told why '$plain' is refused"
+    said "$plain" | grep -- '--reuse-export-name' || fail "a client is not told why '$plain' is refused"
 done
 said 'vol%401'
 again=$(sed -n 's/^ready //p' "$dir/serve.out")
@@ -49,7 +49,7 @@ stop
 serve vol
 said ''
 stop
-serve vol --go-on
+serve vol --reuse-export-name
 nbdinfo --size "$uri" || fail "the operator's word changes nothing"
 nbdinfo --size "nbd+unix:///vol%402?socket=$sock" || fail "who uses the newer name lost it"
 stop
@@ -59,7 +59,7 @@ stop
 
 die --ack media
 serve vol 2>"$dir/serve.err"
-grep -q 'nothing is lost' "$dir/serve.err" || fail "it does not say that nothing is lost"
+grep -q 'no data is lost' "$dir/serve.err" || fail "it does not say that nothing is lost"
 qemu-io -f raw -c 'read -P 7 0 64k' "$uri" >"$dir/io.out" 2>&1 || fail "the read fails"
 ! grep -qi 'verification failed' "$dir/io.out" || fail "--ack media lost an answered write"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json"

@@ -117,11 +117,11 @@ hang_up() { # WORDS: asks for the certificates to be read again, and waits for w
     kill -HUP "$server"
     await "after SIGHUP no line has \"$1\"" grep -q "$1" "$dir/err"
 }
-hang_up 'were read again'
+hang_up 'certificates reloaded'
 nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "the new certificates are not used"
 ! nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "the old certificates are still used"
 echo broken >"$dir/tls/server-cert.pem"
-hang_up 'of before stay in use'
+hang_up 'the previous ones stay in use'
 nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "certificates that are broken are used"
 stop
 
@@ -148,7 +148,7 @@ everywhere=$!
 until grep -q '^ready' "$dir/out"; do kill -0 $everywhere || fail "0.0.0.0 is refused"; sleep 0.05; done
 kill -TERM $everywhere
 wait $everywhere || fail "a server on all addresses does not stop"
-grep -q 'open to every network' "$dir/err" || fail "nothing warns of an open port"
+grep -q 'connections from every network' "$dir/err" || fail "nothing warns of an open port"
 "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir" 2>"$dir/err" &&
     fail "it serves without certificates"
 grep -q "$dir/server-cert.pem" "$dir/err" || fail "the error does not name the missing file"

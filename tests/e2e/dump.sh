@@ -54,7 +54,7 @@ stop
 
 refused "exists" "$dir/vol.toml" --backup "$dir/vol.bak"
 same "$dir/vol.img" "$hostftl" dump "$dir/vol.toml" --restore "$dir/vol.bak" |
-    grep -q "nothing was to be done" || fail "a sound superblock was not left as it is"
+    grep -q "nothing to restore" || fail "a sound superblock was not left as it is"
 refused "is volume" --restore "$dir/other.bak" "$dir/vol.toml"
 same "$dir/vol.img" refused "belongs to volume" --restore "$dir/other.bak" "$dir/vol.img"
 
@@ -80,7 +80,7 @@ rm "$dir/vol.toml"
 "$hostftl" import "$dir/vol.img" --output "$dir/vol.toml" || fail "the device is no volume again"
 # The marks were overwritten too: nobody knows how the last run ended.
 "$hostftl" status --json "$dir/vol.toml" | jq -e .unclean_shutdown || fail "an unknown end counts as clean"
-go_on=(--go-on)
+go_on=(--reuse-export-name)
 serve
 io <"$dir/reads" >"$dir/out" || fail "reads fail"
 cat "$dir/out"
@@ -106,7 +106,7 @@ same "$dir/a.img" refused "device 1 was lost since" --force --restore "$dir/old.
 "$hostftl" dump --force --restore "$dir/old.bak" "$dir/a.img" missing || fail "not without b"
 rm "$dir/m.toml"
 "$hostftl" import "$dir/a.img" --output "$dir/m.toml"
-go_on=(--go-on)
+go_on=(--reuse-export-name)
 serve m --degraded --wait-devices 0
 io -c 'read -P 7 0 1M' | tee "$dir/out"
 ! grep -q "verification failed" "$dir/out" || fail "the newer half is not what was written"

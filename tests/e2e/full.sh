@@ -64,13 +64,13 @@ qemu-io -r -f raw -t none -c 'read -P 7 0 4M' -c 'read -P 8 4M 4M' "$uri" >"$dir
 ! grep -qi 'failed' "$dir/io.out" || fail "what was flushed is not there: $(cat "$dir/io.out")"
 { "$hostftl" status "$dir/vol.toml" || [ $? = 4 ]; } | grep "read-only" || fail "the status does not say read-only"
 stop
-grep -q 'nothing was written' "$dir/serve.out" || fail "the end of a look says something else"
+grep -q 'no device was written' "$dir/serve.out" || fail "the end of a look says something else"
 [ "$before" = "$(sha256sum <"$disk/vol.img")" ] || fail "a look wrote to the device"
 
 # Without room a start says what to do, or needs none; with room the volume goes on.
 uri="nbd+unix:///?socket=$sock"
 rm "$dir/serve.out"
-"$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --on-failure serve-errors --go-on \
+"$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --on-failure serve-errors --reuse-export-name \
     >"$dir/serve.out" 2>"$dir/again.err" &
 server=$!
 is_decided() { grep -q '^ready' "$dir/serve.out" || is_over "$server"; }
@@ -87,7 +87,7 @@ else
 fi
 server=
 mount -o remount,size=400m "$disk"
-serve vol --go-on
+serve vol --reuse-export-name
 holds
 io 'write -P 9 150M 4M' flush 'read -P 9 150M 4M' || fail "nothing can be written with room"
 stop

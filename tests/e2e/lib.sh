@@ -180,7 +180,7 @@ crash() {
     kill -KILL "$server" || true
     wait "$server" || true
     server=
-    go_on=(--go-on)
+    go_on=(--reuse-export-name)
 }
 
 # check [VOLUME]: the volume's own check, when nobody serves it.

@@ -39,7 +39,7 @@ load=$!
 sleep 1
 lose_backing
 # What the tier sent and had not flushed is sent again, so the log's client may go on.
-serve_slow --go-on
+serve_slow --reuse-export-name
 wait "$load" || { tail -n 20 "$dir/fio.out"; fail "a client saw the death of the log's server"; }
 
 crash

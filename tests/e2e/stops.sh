@@ -119,9 +119,9 @@ status=0
 ended "$server" || status=$?
 [ $status -eq 1 ] || fail "a layer that failed ends with status $status"
 server=
-grep -q 'nothing can be written any more' "$dir/serve.err" || fail "it does not say why it ended"
+grep -q 'writes fail' "$dir/serve.err" || fail "it does not say why it ended"
 rm "$dir/bad"
-serve fails --go-on --on-failure serve-errors
+serve fails --reuse-export-name --on-failure serve-errors
 touch "$dir/bad"
 qemu-io -f raw -c 'write 0 64k' -c flush "$uri" >"$dir/io.out" 2>&1 || true
 qemu-io -f raw -r -c 'read 1M 64k' "$uri" | grep 'read 65536' || fail "reads do not go on"

@@ -22,7 +22,7 @@ for _ in 1 2 3; do
 done
 for stranger in "${strangers[@]}"; do exec {stranger}>&-; done
 stop
-grep -q 'too many others shake hands' "$dir/err" || fail "no line says that a stranger had to go"
+grep -q 'too many handshakes' "$dir/err" || fail "no line says that a stranger had to go"
 
 # Nobody reads the log, and strangers fill it.
 mkfifo "$dir/unread"

@@ -1,9 +1,10 @@
-//! Repository tasks: `cargo run --release -p xtask -- tidy`, `imports`, `docs`, `parts TARGET
-//! [FOLDER]` or `fill VOLUME SIZE random|hot`.
+//! Repository tasks: `cargo run --release -p xtask -- tidy`, `imports`, `docs`, `prose`,
+//! `parts TARGET [FOLDER]` or `fill VOLUME SIZE random|hot`.
 
 mod docs;
 mod imports;
 mod parts;
+mod prose;
 mod tidy;
 
 use std::path::Path;
@@ -13,7 +14,8 @@ use imports::Form;
 
 const USAGE: &str = "usage: cargo run --release -p xtask -- \
                      tidy | docs | imports [--table [FOLDER]|--json|--dot|--record] | \
-                     parts TARGET [FOLDER] | fill VOLUME SIZE random|hot";
+                     prose [--table|--record] | parts TARGET [FOLDER] | \
+                     fill VOLUME SIZE random|hot";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +30,9 @@ fn main() -> ExitCode {
         ["imports", "--json"] => run_imports(Form::Json),
         ["imports", "--dot"] => run_imports(Form::Dot),
         ["imports", "--record"] => run_imports(Form::Record),
+        ["prose"] => run_prose(false, false),
+        ["prose", "--table"] => run_prose(true, false),
+        ["prose", "--record"] => run_prose(false, true),
         ["parts", target] => run_parts(target, None),
         ["parts", target, folder] => run_parts(target, Some(Path::new(folder))),
         ["fill", ..] => run_fill(&args),
@@ -70,6 +75,13 @@ fn run_parts(target: &str, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
 fn run_imports(form: Form) -> anyhow::Result<ExitCode> {
     let worse = imports::run(root(), form)?;
     worse.iter().for_each(|line| eprintln!("imports: {line}"));
+    Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures the prose and prints the figures that exceed their limits.
+fn run_prose(is_long: bool, is_recording: bool) -> anyhow::Result<ExitCode> {
+    let worse = prose::run(root(), is_long, is_recording)?;
+    worse.iter().for_each(|line| eprintln!("prose: {line}"));
     Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -35,7 +35,7 @@ grep -q 'FDP is on: reclaim units of 16 MiB, 8 handles, 1 groups' fdp.txt
 grep -q 'placements 0, 1, 2, 3, 4, 5' fdp.txt
 "$HOSTFTL" drive info "$fdp" --json | jq -e '.media_written.source == "FDP statistics" and .fdp.statistics != null'
 "$HOSTFTL" probe "$plain" --yes | tee probe.txt
-grep -q 'the drive states: writes in 4 KiB (NPWG)' probe.txt
+grep -q 'the drive reports: writes in 4 KiB (NPWG)' probe.txt
 
 # written DRIVE: what the drive says that its flash got.
 written() {
@@ -64,7 +64,7 @@ exercise() {
 }
 exercise plain "$plain"
 exercise fdp "$fdp"
-grep -q 'the reclaim unit is 16 MiB: the drive states it (FDP)' made.txt
+grep -q 'reclaim unit 16 MiB (reported by the drive, FDP)' made.txt
 grep -q '^    flash ' fdp.txt
 way=$(jq -r '[.traffic.write_path[] | {(.step): .bytes}] | add | "\(.host) B of the host, \(.device_writes) B sent, \(.flash) B of flash"' plain.json)
 echo "SMART, OCP C0h and FDP of QEMU's drives are told; $way"

@@ -50,6 +50,6 @@ waf() {
 HOSTFTL_PLACEMENT=on exercise with
 with=$(used)
 [ "$with" -ge 3 ] || fail "only $with placements were written to"
-grep -q 'writes name one of 6 placements' with.json || fail "no note of placements"
+grep -q 'using 6 placements' with.json || fail "no note of placements"
 exercise without
 echo "WAF with $with placements in use: $(waf with); without: $(waf without)"

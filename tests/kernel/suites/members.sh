@@ -68,7 +68,7 @@ kill -KILL "$server"
 wait "$server" || true
 nbd-client -d /dev/nbd0 || true
 "$HOSTFTL" device replace "$volume" "$(zoned a)" "$(zoned b)" --force
-on --go-on
+on --reuse-export-name
 heals "replaced while nobody served"
 "$HOSTFTL" device add "$volume" "$(zoned a)" --force
 "$HOSTFTL" device remove "$volume" "$(zoned c)"

@@ -48,9 +48,9 @@ for at in 0 1 2; do
     "$HOSTFTL" create "${layers[at]}.toml" --layer "${layers[at]}" --label "${layers[at]}" \
         --device "$drive#zones=$((at * 60))-$((at * 60 + 59))"
 done
-refused 'zones 0 to 59 of it are those of volume log' "$drive#zones=50-90" --force
-refused 'and this would take all of them' "$drive" --force
-refused 'beyond its end' "$drive#zones=170-180"
+refused 'zones 0 to 59 belong to volume log' "$drive#zones=50-90" --force
+refused 'and this volume would use all of them' "$drive" --force
+refused 'beyond the end' "$drive#zones=170-180"
 start
 refused 'in use by process' "$drive#zones=100-130"
 for at in 0 1 2; do
@@ -65,7 +65,7 @@ sums >before
 kill -KILL "$server"
 wait "$server" || true
 end
-start --go-on
+start --reuse-export-name
 sums >after
 cmp before after
 end

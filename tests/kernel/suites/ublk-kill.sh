@@ -55,7 +55,7 @@ grep -q "hostftl ublk delete ${device#/dev/ublkb}" refused || { cat refused && f
 "$HOSTFTL" ublk list | tee listed
 grep -q "waits for a server" listed || fail "the orphan is not listed"
 "$HOSTFTL" ublk delete "$device"
-"$HOSTFTL" ublk list | grep -q "no block device" || fail "the orphan is still there"
+"$HOSTFTL" ublk list | grep -q "no ublk devices" || fail "the orphan is still there"
 
 # Where the memory is gone in which answered writes were, nobody takes the device over.
 serve_ublk v.toml --ack memfd
@@ -64,7 +64,7 @@ kill -KILL "$server"
 wait "$server" || true
 rm /run/hostftl/*.stash
 ! "$HOSTFTL" serve v.toml --ublk 2>refused || fail "a device was taken over without what was answered"
-grep -q "may be gone" refused || { cat refused && fail "the refusal does not say why"; }
+grep -q "may be lost" refused || { cat refused && fail "the refusal does not say why"; }
 "$HOSTFTL" ublk delete "$device"
 
 # With --ack buffer the device ends with its server.

@@ -57,7 +57,7 @@ if until_true 5 length; then
     resize2fs "$device"
     grown="$before bytes became $(blockdev --getsize64 "$device") under a mounted file system"
 else
-    grep -q "takes no other length" serve.err || fail "the server does not say that the device stays shorter"
+    grep -q "while it is served" serve.err || fail "the server does not say that the device stays shorter"
     # The next server takes the shorter device over all the same.
     kill -KILL "$server"
     wait "$server" || true

@@ -49,7 +49,7 @@ exercise() {
     kill -KILL "$server"
     wait "$server" || true
     nbd-client -d /dev/nbd0 || true
-    on "$layer" --go-on
+    on "$layer" --reuse-export-name
     dd if=/dev/nbd0 bs=1M count=12 status=none | sha256sum >after
     cmp before after
     off
@@ -64,7 +64,7 @@ exercise() {
 
 # What was flushed before the power went: 32 MiB of a pattern, and it is there after the start.
 before_the_cut() {
-    on "$1" --go-on
+    on "$1" --reuse-export-name
     dd if=/dev/urandom of=/dev/nbd0 bs=1M count=4 oflag=direct conv=fsync status=none
     dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum >"/out/$1.sum"
     nbd-client -d /dev/nbd0
@@ -76,7 +76,7 @@ if [ "$LIFE" = 0 ]; then
     for layer in log pblk rrpc; do exercise "$layer"; done
     before_the_cut pblk
     before_the_cut rrpc
-    on log --go-on
+    on log --reuse-export-name
     dd if=/dev/urandom of=/dev/nbd0 bs=1M count=4 oflag=direct conv=fsync status=none
     dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum >/out/log.sum
     sync -f /out/log.sum 2>/dev/null || sync
@@ -89,7 +89,7 @@ for layer in log pblk rrpc; do
     # A drive may have another name now.
     rm "/out/$layer.toml"
     "$HOSTFTL" import "zoned:$(drive "$layer")" --output "/out/$layer.toml"
-    on "$layer" --go-on
+    on "$layer" --reuse-export-name
     dd if=/dev/nbd0 bs=1M count=4 iflag=direct status=none | sha256sum | cmp - "/out/$layer.sum" ||
         fail "$layer: what was flushed is not there after the power went"
     off

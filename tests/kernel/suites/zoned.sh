@@ -34,7 +34,7 @@ exercise() {
     kill -KILL "$server"
     wait "$server" || true
     nbd-client -d /dev/nbd0 || true
-    serve "$layer.toml" --go-on
+    serve "$layer.toml" --reuse-export-name
     nbd-client -unix /run/t/nbd.sock /dev/nbd0 -block-size 4096
     dd if=/dev/nbd0 bs=1M count=64 status=none | sha256sum >after
     cmp before after

@@ -1,27 +1,35 @@
 //! Masking of comments and literals in Rust source, so that rules about words see only code.
 
+use std::ops::Range;
+
 /// Returns `text` with every byte of a comment, string or character literal replaced by a space.
 /// Line breaks stay, so lines and columns still match.
 pub(crate) fn mask(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = match literal_end(bytes, at) {
-            Some(end) => end,
-            None => {
-                at += 1;
-                continue;
-            }
-        };
-        for byte in &mut out[at..end] {
+    let mut out = text.as_bytes().to_vec();
+    for span in spans(text) {
+        for byte in &mut out[span] {
             if *byte != b'\n' {
                 *byte = b' ';
             }
         }
-        at = end;
     }
     String::from_utf8(out).expect("whole literals were blanked")
+}
+
+/// Returns the ranges of the comments and of the string and character literals in `text`.
+pub(crate) fn spans(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let (mut spans, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        match literal_end(bytes, at) {
+            Some(end) => {
+                spans.push(at..end);
+                at = end;
+            }
+            None => at += 1,
+        }
+    }
+    spans
 }
 
 /// Returns the end of the comment or literal that begins at `at`, if there is one.

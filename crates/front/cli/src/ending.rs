@@ -25,14 +25,14 @@ pub(crate) fn tell_panics() {
         let thread = thread::current();
         let thread = thread.name().unwrap_or("a client's thread");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let why = panic.payload_as_str().unwrap_or("no reason was given");
-        say(format!("a fault of HostFTL itself ({thread}, {place}): {why}; please report this"));
+        let why = panic.payload_as_str().unwrap_or("no reason given");
+        say(format!("bug in HostFTL ({thread}, {place}): {why}; please report this"));
     }));
 }
 
 /// Ends the process at once: the driver panicked, and what clients wait for never comes.
 pub(crate) fn after_panic() -> ! {
-    say("the driver is lost, so this process ends; the volume opens again as after a crash".into());
+    say("the driver panicked, so this process ends; the volume recovers at the next start".into());
     process::exit(code::PANIC.into())
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn limit_stop() {
     let limit = || {
         thread::sleep(LIMIT);
         let seconds = LIMIT.as_secs();
-        say(format!("the stop was not done after {seconds} s; the end is not a clean one"));
+        say(format!("the stop timed out after {seconds} s: unclean shutdown"));
         process::exit(code::FAILED.into());
     };
     // Without a thread the stop is as it would be without a limit.
@@ -50,7 +50,7 @@ pub(crate) fn limit_stop() {
 
 /// Ends the process at once: a signal asked for that, and the command does not end by itself.
 pub(crate) fn by_signal() -> ! {
-    say("ended by a signal".into());
+    say("interrupted by a signal".into());
     process::exit(code::INTERRUPTED.into())
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn before_ready() {
     // A start that is about to write that waits for the lock, and so for the end of the process.
     let must_be_clean = MUST_BE_CLEAN.lock().unwrap_or_else(PoisonError::into_inner);
     if !*must_be_clean {
-        say("ended by a signal before the volume was served".into());
+        say("interrupted by a signal before the volume was served".into());
         process::exit(code::INTERRUPTED.into())
     }
 }

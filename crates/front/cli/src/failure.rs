@@ -64,9 +64,9 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => {
-                Failure { code: code::BROKEN_PIPE, text: "nobody reads the output".into() }
+                Failure { code: code::BROKEN_PIPE, text: "the output was closed".into() }
             }
-            _ => Failure::failed(format!("can't print: {error}")),
+            _ => Failure::failed(format!("cannot print: {error}")),
         }
     }
 }

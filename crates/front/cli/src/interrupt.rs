@@ -63,7 +63,7 @@ const ORDERLY: u8 = 2;
 /// # Errors
 /// When the system refuses.
 pub(crate) fn install() -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("can't listen for signals: {error}"));
+    let failed = |error| Failure::failed(format!("cannot listen for signals: {error}"));
     let ignores_hangups = ignores_hangups();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGXFSZ]).map_err(failed)?;
     MORE.set(signals.handle()).unwrap_or_else(|_| unreachable!("it is installed once"));
@@ -75,7 +75,7 @@ pub(crate) fn install() -> Result<(), Failure> {
                 SIGXCPU => {
                     // It comes every second from then on, until the hard limit kills the process.
                     if !asked_before() {
-                        ending::say("the limit of CPU time (RLIMIT_CPU) is reached".into());
+                        ending::say("CPU time limit (RLIMIT_CPU) reached".into());
                     }
                     end();
                 }

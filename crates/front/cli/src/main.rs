@@ -5,6 +5,7 @@ mod console;
 mod ending;
 mod envelope;
 mod failure;
+mod help;
 mod interrupt;
 mod notify;
 mod version;
@@ -12,16 +13,16 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use hostftl_frontend::{nearest, units};
 
 use crate::commands::Command;
 use crate::console::{ColorChoice, Console};
 use crate::failure::{Failure, code};
 
-/// A flash translation layer that runs on the host: see what each layer does to your workload, then
-/// serve a real volume with the very same code.
+/// Host-based flash translation layer: compare layers on your workload, then serve a volume with
+/// the same code
 #[derive(Parser)]
 #[command(name = "hostftl", version, long_version = version::LONG.as_str())]
 #[command(after_help = AFTER_HELP)]
@@ -37,15 +38,15 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Sizes: 64k, 1.5G and 1GiB are in powers of 1024; 960GB and 1.92TB of 1000, as drives are sold. One
-with a point or a decimal unit is rounded down to the whole blocks, pages or units that are needed.
+Sizes: 64k, 1.5G and 1GiB use powers of 1024; 960GB and 1.92TB powers of 1000. A size with a point
+or a decimal unit is rounded down to whole blocks, pages or units.
 
-Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity or conservation is
-violated · 4 the volume needs attention, as status and check say · 101 a fault of HostFTL itself ·
-130 ended by Ctrl-C · 141 nobody reads the output";
+Exit codes: 0 success · 1 failure · 2 wrong command line · 3 integrity or conservation violated ·
+4 the volume needs attention · 101 bug in HostFTL · 130 interrupted · 141 output closed
 
-/// The path of standard input where a trace on it has options, as in `-:format=msr`: clap takes the
-/// hyphen for that of an option.
+Example: hostftl compare trace.csv.zst --drive qlc-64k:capacity=2g --layers none,hard,log";
+
+/// Replaces `-:OPTIONS`, a trace on standard input, by a path, because clap parses it as an option.
 fn stdin_path(word: OsString) -> OsString {
     match word.to_str().and_then(|text| text.strip_prefix("-:")) {
         Some(options) => format!("/dev/stdin:{options}").into(),
@@ -53,12 +54,15 @@ fn stdin_path(word: OsString) -> OsString {
     }
 }
 
-/// A shortage of memory is an error of the command, not a crash.
+/// Turns a failed allocation into an error of the command.
 #[global_allocator]
 static ALLOCATOR: hostftl_io::OrExit = hostftl_io::OrExit;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(std::env::args_os().map(stdin_path)) {
+    let parsed = help::grouped(Cli::command())
+        .try_get_matches_from(std::env::args_os().map(stdin_path))
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -70,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help as clap has it, and a wrong command line as one line.
+/// Prints help or version; prints the error of a wrong command line in one line.
 fn usage(error: &clap::Error) -> ExitCode {
     let is_help = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
@@ -89,7 +93,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     })
 }
 
-/// What clap says in several paragraphs, without the usage that `--help` has.
+/// Returns an error of clap in one line, without the usage.
 fn one_line(text: &str) -> String {
     let said = text.split("\n\nUsage:").next().unwrap_or(text);
     let said = said.split("\n\nFor more information").next().unwrap_or(said);
@@ -101,8 +105,6 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_command_line_is_said_in_one_line() {
+    fn the_error_of_a_wrong_command_line_is_one_line() {
         let text = "error: unexpected argument '--layr' found\n\n  tip: a similar argument exists: \
                     '--layers'\n\nUsage: hostftl compare\n\nFor more information, try '--help'.\n";
         let wanted = "unexpected argument '--layr' found; tip: a similar argument exists: \

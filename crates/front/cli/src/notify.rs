@@ -46,9 +46,8 @@ impl Notify {
             Ok(socket) => Notify { socket: Some(socket), watchdog, trouble: None },
             Err(error) => {
                 let place = place.display();
-                let trouble = format!(
-                    "NOTIFY_SOCKET={place}: can't tell the service manager how it goes: {error}"
-                );
+                let trouble =
+                    format!("cannot notify the service manager at NOTIFY_SOCKET={place}: {error}");
                 Notify { trouble: Some(trouble), ..Notify::default() }
             }
         }
@@ -110,7 +109,7 @@ fn connect(place: &OsStr) -> io::Result<UnixDatagram> {
     let to = match place.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         [b'/', ..] => SocketAddr::from_pathname(place)?,
-        _ => return Err(io::Error::other("it is neither a path nor a name behind an @")),
+        _ => return Err(io::Error::other("it is neither a path nor an abstract name (@NAME)")),
     };
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;

@@ -67,7 +67,7 @@ impl Device {
                 transfer::run(&mut { transfer }).map_err(other)
             }
             Medium::Remote(remote) => remote.run(transfer),
-            Medium::Memory(_) | Medium::Absent => Err(io::Error::other("it is no medium")),
+            Medium::Memory(_) | Medium::Absent => Err(io::Error::other("it is not a device")),
         }
     }
 

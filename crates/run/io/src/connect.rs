@@ -37,7 +37,7 @@ pub(crate) fn connect_claim(name: &str, deadline: &Deadline) -> io::Result<UnixS
 /// Connects to the first address that answers; each gets its share of the time. The stream is
 /// non-blocking.
 pub(crate) fn connect_tcp(places: &[SocketAddr], deadline: &Deadline) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the host has no address");
+    let mut last = io::Error::other("the host name has no address");
     for (index, place) in places.iter().enumerate() {
         let family = match place {
             SocketAddr::V4(_) => AddressFamily::INET,

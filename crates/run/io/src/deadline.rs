@@ -54,7 +54,7 @@ impl Deadline {
         match self.at.saturating_duration_since(Instant::now()) {
             Duration::ZERO => {
                 let seconds = self.most.as_secs_f64();
-                let why = format!("the other side was not done within {seconds} s");
+                let why = format!("the peer did not finish within {seconds} s");
                 Err(io::Error::new(ErrorKind::TimedOut, why))
             }
             left => Ok(left),

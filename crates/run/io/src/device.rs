@@ -124,7 +124,7 @@ impl Device {
 
     /// Returns a placeholder for a missing member of `sectors` sectors. Every command to it fails.
     pub fn absent(name: &str, sectors: u64) -> Self {
-        let (name, direct) = (name.into(), Direct::No("it is not there"));
+        let (name, direct) = (name.into(), Direct::No("it does not exist"));
         let (medium, backing, len) = (Medium::Absent, Backing::Absent, sectors * SECTOR as u64);
         Device {
             name,
@@ -159,7 +159,7 @@ impl Device {
             return uri(name).map(|uri| uri.to_string());
         }
         if zoned::split_part(name).is_some() && !Path::new(name).exists() {
-            let why = "only zoned devices have parts: write zoned:PATH#zones=FIRST-LAST";
+            let why = "only zoned devices have parts; write zoned:PATH#zones=FIRST-LAST";
             return Err(IoError::Name { name: name.into(), why: why.into() });
         }
         let path = std::path::absolute(name).map_err(|error| system(name, "find it", error))?;
@@ -181,16 +181,17 @@ impl Device {
         };
         // The zones are locked before their state is read.
         let part = device.take_part(name, zoned, access)?;
-        let found = match &device.medium {
-            Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
-            Medium::File(file) if device.backing == Backing::Block => {
-                Zoned::block(file, part).map_err(|error| system(name, "use its zones", error))?
-            }
-            Medium::File(file) => {
-                Zoned::file(file, part).map_err(|error| system(name, "read its head", error))?
-            }
-            Medium::Remote(_) | Medium::Absent => return Err(wrong("it can't be zoned".into())),
-        };
+        let found =
+            match &device.medium {
+                Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
+                Medium::File(file) if device.backing == Backing::Block => Zoned::block(file, part)
+                    .map_err(|error| system(name, "use its zones", error))?,
+                Medium::File(file) => Zoned::file(file, part)
+                    .map_err(|error| system(name, "read its header", error))?,
+                Medium::Remote(_) | Medium::Absent => {
+                    return Err(wrong("it cannot be a zoned device".into()));
+                }
+            };
         if let (Medium::File(file), Backing::Block) = (&device.medium, device.backing) {
             // The page cache would write to the zones in its own order.
             let most = found.gate.shape.write_unit as usize * SECTOR;
@@ -215,7 +216,7 @@ impl Device {
     ) -> Result<Option<Part>, IoError> {
         let (Some(part), Some(file)) = (&zoned.part, self.as_file()) else { return Ok(None) };
         let all = Zoned::all(file, self.backing == Backing::Block);
-        let (all, kept) = all.map_err(|error| system(name, "read its head", error))?;
+        let (all, kept) = all.map_err(|error| system(name, "read its header", error))?;
         let wrong = |why: String| IoError::Part { name: name.into(), why };
         let part = Part::of(part, &all, kept).map_err(wrong)?;
         alone::take(file, name, &part.zones, access)?;
@@ -225,7 +226,7 @@ impl Device {
     fn remote(name: &str) -> Result<Self, IoError> {
         let remote = Remote::open(name, uri(name)?)?;
         let (bytes, medium) = (remote.bytes(), Medium::Remote(remote));
-        let (name, direct) = (name.into(), Direct::No("its server decides"));
+        let (name, direct) = (name.into(), Direct::No("the server decides"));
         // The medium of the server is unknown, and so is the benefit of discards.
         let (backing, discard) = (Backing::Nbd, false);
         Ok(Device {
@@ -248,9 +249,10 @@ impl Device {
         let bytes = memory_bytes(name, size)?;
         let size = usize::try_from(bytes).map_err(|_| IoError::Name {
             name: name.into(),
-            why: "no machine has so much memory".into(),
+            why: "more than the address space".into(),
         })?;
-        let memory = Region::new(size).map_err(|error| system(name, "have that memory", error))?;
+        let memory =
+            Region::new(size).map_err(|error| system(name, "reserve that memory", error))?;
         let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
         let medium = Medium::Memory(memory);
         Ok(Device {
@@ -285,7 +287,7 @@ impl Device {
         // Cached pages may differ from the medium after an earlier write-back error.
         if !direct.is_on() && access != Access::Look {
             trust::renew(&file, backing == Backing::Block)
-                .map_err(|error| system(name, "flush what the system still held for it", error))?;
+                .map_err(|error| system(name, "flush the page cache of it", error))?;
         }
         // Discards would only fragment a regular file.
         let discard =
@@ -476,7 +478,7 @@ impl Device {
 
 /// Returns the error for memory and absent devices, which have no superblocks.
 pub(crate) fn no_head(name: &str) -> IoError {
-    system(name, "look at it", io::Error::other("it holds nothing that outlives its volume"))
+    system(name, "examine it", io::Error::other("it has no persistent data"))
 }
 
 fn uri(name: &str) -> Result<Uri, IoError> {

@@ -34,7 +34,7 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
         return Direct::No("a test asks for it");
     }
     if set_direct(file, true).is_err() {
-        return Direct::No("its file system has no direct I/O");
+        return Direct::No("the file system has no direct I/O");
     }
     // Kernels before 6.1 do not report the unit.
     let unit = match (unit_from_statx(file), block_device) {
@@ -46,8 +46,8 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
         return Direct::Yes;
     }
     match set_direct(file, false) {
-        Ok(()) if unit == 0 => Direct::No("its file system has no direct I/O"),
-        Ok(()) => Direct::No("direct I/O needs longer units than a sector there"),
+        Ok(()) if unit == 0 => Direct::No("the file system has no direct I/O"),
+        Ok(()) => Direct::No("direct I/O needs units larger than a sector"),
         // O_DIRECT could not be cleared, so transfers remain direct.
         Err(_) => Direct::Yes,
     }
@@ -59,7 +59,7 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
 pub(crate) fn insist(file: &File, most: usize) -> io::Result<usize> {
     let unit = unit_from_statx(file).or_else(|| logical_block(file)).unwrap_or(u32::MAX) as usize;
     if unit == 0 || unit > most {
-        return Err(io::Error::other("it has no direct I/O in units of what is written at once"));
+        return Err(io::Error::other("direct I/O does not support the write unit"));
     }
     set_direct(file, true)?;
     Ok(unit.max(SECTOR))

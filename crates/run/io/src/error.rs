@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
     /// The system refused an operation.
-    #[error("{name}: can't {what}: {source}")]
+    #[error("{name}: cannot {what}: {source}")]
     System {
         /// Name of the device.
         name: String,
@@ -65,18 +65,18 @@ pub enum IoError {
     #[error("HOSTFTL_ENGINE={0} is unknown; use uring or pread")]
     Engine(String),
     /// io_uring was requested, but the kernel refuses it.
-    #[error("io_uring is refused ({0}); unset HOSTFTL_ENGINE to use what there is")]
+    #[error("cannot use io_uring ({0}); unset HOSTFTL_ENGINE to use another engine")]
     Refused(#[source] io::Error),
     /// The driver cannot get a resource of its own (thread, eventfd, memory).
-    #[error("can't start the I/O engine: {0}")]
+    #[error("cannot start the I/O engine: {0}")]
     Start(#[source] io::Error),
     /// The layer cannot open the volume.
-    #[error("the volume can't be recovered: {0}")]
+    #[error("cannot recover the volume: {0}")]
     Unrecoverable(&'static str),
     /// Recovery would write more than the memory limit of a read-only run.
     #[error(
-        "recovery would write more to a device than the {most} MiB that are kept in memory when \
-         nothing may be written: start the volume so that it may write"
+        "recovery needs more than the {most} MiB of memory for a read-only start; start the \
+         volume writable"
     )]
     Look {
         /// Memory limit for each device, in MiB.
@@ -84,8 +84,8 @@ pub enum IoError {
     },
     /// A device did not end some commands although the layer is closed.
     #[error(
-        "these devices never ended some commands: {devices}; they stay in use until this process \
-         ends, so look at the devices, end it, and start again"
+        "some commands never completed: {devices}; the devices stay in use until this process \
+         ends, so check them and restart"
     )]
     Unanswered {
         /// Names of the devices, each with the number of commands.
@@ -93,8 +93,8 @@ pub enum IoError {
     },
     /// A device was to be replaced, but still has commands under way.
     #[error(
-        "{name} can't take the place of {old} yet, which has {under_way} commands that never \
-         ended: try again, or stop the volume first"
+        "cannot replace {old} by {name}: {under_way} commands never completed; try again, or stop \
+         the volume first"
     )]
     Unended {
         /// Name of the new device.
@@ -105,9 +105,9 @@ pub enum IoError {
         under_way: usize,
     },
     /// The layer was closed to exchange devices, and could not be opened with the new ones.
-    #[error("the volume can't go on with other devices: {0}")]
+    #[error("cannot reopen the volume with the new devices: {0}")]
     Changed(String),
     /// The layer waits for nothing and makes no progress: a bug.
-    #[error("the layer stalled while {0}: please report this")]
+    #[error("the layer stalled while {0}; please report this")]
     Stalled(&'static str),
 }

@@ -60,7 +60,10 @@ impl NvmeDrive {
     fn of(file: File) -> io::Result<Self> {
         let kind = file.metadata()?;
         if kind.is_file() || kind.is_dir() {
-            return Err(io::Error::other("it is no drive; name a block device as /dev/nvme0n1"));
+            return Err(io::Error::other(
+                "it is not a drive; use a block device such as \
+                                         /dev/nvme0n1",
+            ));
         }
         // SAFETY: the request takes no argument.
         let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID as _) };
@@ -71,9 +74,12 @@ impl NvmeDrive {
             Err(_) => {
                 let drive = NvmeDrive { file, namespace: 0 };
                 let mut page = vec![0; hostftl_nvme::PAGE_BYTES];
-                drive
-                    .pass(&Command::who(), &mut page)
-                    .map_err(|_| io::Error::other("it is no NVMe drive; others can't be asked"))?;
+                drive.pass(&Command::who(), &mut page).map_err(|_| {
+                    io::Error::other(
+                        "it is not an NVMe drive; other drives are not \
+                                                   supported",
+                    )
+                })?;
                 Ok(drive)
             }
         }
@@ -119,9 +125,7 @@ impl Carrier for &NvmeDrive {
             Ok((0, word)) => Ok(word),
             Ok((status, _)) => Err(refusal(status)),
             Err(error) => match error.raw_os_error() {
-                Some(libc::EACCES | libc::EPERM) => {
-                    Err("the kernel lets only root, or CAP_SYS_ADMIN, ask for it".into())
-                }
+                Some(libc::EACCES | libc::EPERM) => Err("it needs root or CAP_SYS_ADMIN".into()),
                 _ => Err(error.to_string()),
             },
         }
@@ -162,6 +166,6 @@ mod tests {
         let error = NvmeDrive::open(file.path()).unwrap_err().to_string();
         assert!(error.contains("/dev/nvme0n1"), "{error}");
         let error = NvmeDrive::open(Path::new("/dev/null")).unwrap_err().to_string();
-        assert!(error.contains("no NVMe drive"), "{error}");
+        assert!(error.contains("not an NVMe drive"), "{error}");
     }
 }

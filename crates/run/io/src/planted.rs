@@ -51,7 +51,7 @@ mod switch {
     static CHOSEN: LazyLock<AtomicU8> = LazyLock::new(|| {
         let name = std::env::var(VARIABLE).unwrap_or_default();
         let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
-        assert!(bug.is_some() || name.is_empty(), "{VARIABLE}={name}: there is no such bug");
+        assert!(bug.is_some() || name.is_empty(), "{VARIABLE}={name}: unknown bug");
         AtomicU8::new(bug.map_or(0, |bug| *bug as u8 + 1))
     });
     static CACHED: AtomicBool = AtomicBool::new(false);

@@ -21,16 +21,16 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// measure.
 pub fn protect() -> Vec<String> {
     vec![
-        told("memory that was touched is locked", lock_memory()),
-        told("others are killed first when memory runs out", lower_oom_score()),
-        told("its memory waits for no writes of its own", be_io_flusher()),
+        told("memory lock", lock_memory()),
+        told("OOM protection", lower_oom_score()),
+        told("reclaim protection", be_io_flusher()),
     ]
 }
 
 fn told(what: &str, result: io::Result<()>) -> String {
     match result {
-        Ok(()) => what.into(),
-        Err(error) => format!("not: {what} ({error})"),
+        Ok(()) => format!("{what}: on"),
+        Err(error) => format!("{what}: unavailable ({error})"),
     }
 }
 
@@ -63,7 +63,7 @@ fn lower_oom_score() -> io::Result<()> {
     match fs::read_to_string(OOM)?.trim() {
         "0" => fs::write(OOM, OOM_SCORE),
         chosen if chosen.starts_with('-') => Ok(()),
-        chosen => Err(io::Error::other(format!("its OOM score was set to {chosen}"))),
+        chosen => Err(io::Error::other(format!("OOM score set to {chosen}"))),
     }
 }
 
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_allowed_is_said() {
-        assert_eq!(told("this is done", Ok(())), "this is done");
-        let refused = told("this is done", Err(io::Error::other("no right")));
-        assert_eq!(refused, "not: this is done (no right)");
+    fn an_unavailable_measure_has_its_reason() {
+        assert_eq!(told("lock", Ok(())), "lock: on");
+        let refused = told("lock", Err(io::Error::other("no right")));
+        assert_eq!(refused, "lock: unavailable (no right)");
     }
 }

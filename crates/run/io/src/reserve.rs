@@ -50,7 +50,7 @@ impl Device {
         let at = at * SECTOR as u64;
         let Some(zoned) = self.zones() else { return Ok(Spot::Fixed(at)) };
         let why = "there is no place beside its segments";
-        let why = || system(self.name(), "look at it", io::Error::other(why));
+        let why = || system(self.name(), "examine it", io::Error::other(why));
         zoned.reserve(at).ok_or_else(why)
     }
 
@@ -171,7 +171,7 @@ impl Reserve {
                 }
                 remote.run(Transfer::sync(0, NO_FILE)).map_err(failed("flush it"))
             }
-            _ => Err(failed("write to it")(io::Error::other("it is not there"))),
+            _ => Err(failed("write to it")(io::Error::other("it does not exist"))),
         }
     }
 }

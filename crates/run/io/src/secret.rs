@@ -28,8 +28,8 @@ fn refuse_open_to_all(found: &Metadata) -> io::Result<()> {
         _ => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "all users of this machine can use the private key (mode {:04o}): make another \
-                 key if they may have read it, and set its mode with `chmod 0600`",
+                "all users can read the private key (mode {:04o}); replace it if it may have been \
+                 read, and run `chmod 0600`",
                 found.mode() & 0o7777
             ),
         )),

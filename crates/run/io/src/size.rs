@@ -10,7 +10,7 @@ use crate::error::IoError;
 /// # Errors
 /// A message with the text that could not be parsed.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; write a number such as 512M, 4G or 1.92TB");
+    let wrong = || format!("\"{text}\" is not a size; write 512M, 4G or 1.92TB");
     let size = Size::parse(text).ok_or_else(wrong)?;
     Ok(size.whole(BLOCK as u64).unwrap_or(size.bytes()))
 }

@@ -16,8 +16,8 @@ use rustix::fs::{Advice, fadvise};
 use crate::planted::{Bug, planted};
 
 /// Error of every flush after a failed one.
-const LOST: &str = "an earlier flush failed, and the system may have dropped what it held; end \
-                    what uses the device, look at the device, and start again";
+const LOST: &str = "an earlier flush failed, and the system may have dropped cached writes; stop \
+                    the users of the device, check it, and restart";
 
 /// Writes back the cache of a block device and drops it, as in `linux/fs.h`.
 const BLKFLSBUF: libc::Ioctl = 0x1261;

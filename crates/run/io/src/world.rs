@@ -149,15 +149,13 @@ impl World {
     pub(crate) fn engine(&self) -> (&'static str, Option<String>) {
         let placed = self.devices.iter().zip(&self.placed).find_map(|(device, placed)| {
             let count = placed.as_ref()?.count();
-            Some(format!("{}: writes name one of {count} placements (FDP)", device.name()))
+            Some(format!("{}: using {count} placements (FDP)", device.name()))
         });
         match (&self.ring, &self.refusal) {
             (Some(ring), _) if ring.is_registered() => ("io_uring", placed),
-            (Some(_), _) => {
-                ("io_uring", Some("buffers are not registered: raise `ulimit -l`".into()))
-            }
+            (Some(_), _) => ("io_uring", Some("cannot register buffers: raise `ulimit -l`".into())),
             (None, Some(error)) => {
-                ("pread", Some(format!("io_uring is refused ({error}): using threads instead")))
+                ("pread", Some(format!("cannot use io_uring ({error}); using threads")))
             }
             (None, None) => ("pread", None),
         }

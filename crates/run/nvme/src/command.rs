@@ -77,13 +77,13 @@ impl Command {
 /// Describes a drive's refusal by the status of its completion.
 pub fn refusal(status: u16) -> String {
     let known = match status & 0x7ff {
-        0x001 => "it does not know the command",
-        0x002 => "it does not know a field of the command",
-        0x00b => "there is no such namespace",
-        0x00f => "the buffer has another length than what it has to tell",
-        0x029 => "flexible data placement is off",
-        0x109 => "it has no such log page",
+        0x001 => "unknown command",
+        0x002 => "invalid field in command",
+        0x00b => "no such namespace",
+        0x00f => "wrong buffer length",
+        0x029 => "FDP is disabled",
+        0x109 => "no such log page",
         _ => "see the NVMe specification",
     };
-    format!("the drive refuses with status {:03x}h: {known}", status & 0x7ff)
+    format!("the drive returned status {:03x}h: {known}", status & 0x7ff)
 }

@@ -25,9 +25,7 @@ pub(crate) enum ConnectionError {
     Protocol(#[from] ProtoError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error(
-        "turned away: its export has {MAX_CONNECTIONS} clients already, the most that are served"
-    )]
+    #[error("rejected: its export already has {MAX_CONNECTIONS} clients (the maximum)")]
     Full,
 }
 

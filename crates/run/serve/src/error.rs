@@ -13,15 +13,15 @@ pub enum ServeError {
     Address(String),
     /// Two volumes have the same export name.
     #[error(
-        "two volumes would be called {0:?} by their clients: give one of them another `label` in \
-         its volume file, or serve it at another address"
+        "two volumes have the export name {0:?}; change the `label` in one volume file, or use \
+         another address"
     )]
     Alike(String),
     /// The group for a unix socket does not exist.
-    #[error("there is no group {0:?} in /etc/group; name one of it, or its number")]
+    #[error("unknown group {0:?}; use a group of /etc/group or a number")]
     Group(String),
     /// The service manager did not pass exactly one socket.
-    #[error("{0} sockets were handed over (LISTEN_FDS); exactly one is needed")]
+    #[error("LISTEN_FDS has {0} sockets; exactly one is needed")]
     HandedOver(usize),
     /// A certificate or key cannot be used.
     #[error("{path}: {why}")]

@@ -25,9 +25,9 @@ impl From<HostError> for Fault {
         match error {
             HostError::Io => Fault::new(Errno::Io, "a device failed; see `hostftl status`"),
             HostError::NoSpace => {
-                Fault::new(Errno::NoSpace, "no room for new data; reads and trims still work")
+                Fault::new(Errno::NoSpace, "no space for new data; reads and trims still work")
             }
-            HostError::Range => Fault::new(Errno::Invalid, "the range is not within the volume"),
+            HostError::Range => Fault::new(Errno::Invalid, "the range is outside the volume"),
             HostError::ReadOnly => READ_ONLY,
         }
     }

@@ -108,7 +108,7 @@ impl<R: Read> Inlet<R> {
             return Ok(());
         }
         let seconds = self.patience.as_secs();
-        let why = format!("the client stood still for {seconds} s within a request");
+        let why = format!("the client stalled for {seconds} s within a request");
         Err(io::Error::new(ErrorKind::TimedOut, why))
     }
 
@@ -175,7 +175,7 @@ fn retry(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 }
 
 fn cut_short() -> io::Error {
-    io::Error::new(ErrorKind::UnexpectedEof, "the connection ended within a request")
+    io::Error::new(ErrorKind::UnexpectedEof, "the connection closed within a request")
 }
 
 #[cfg(test)]
@@ -262,13 +262,13 @@ mod tests {
     fn a_peer_that_stands_still_within_a_request_is_gone_in_the_end() {
         let patience = Duration::from_millis(20);
         let inlet = || Inlet { patience, ..Inlet::new(Stuck(false)) };
-        let stood_still = |error: io::Error| assert!(error.to_string().contains("stood still"));
-        stood_still(inlet().head::<28>().unwrap_err());
-        stood_still(inlet().skip(28).unwrap_err());
+        let stalled = |error: io::Error| assert!(error.to_string().contains("stalled"));
+        stalled(inlet().head::<28>().unwrap_err());
+        stalled(inlet().skip(28).unwrap_err());
         let (mut inlet, mut into, mut done) = (inlet(), [0; 28], 0);
         assert!(!inlet.fill(&mut into, &mut done).unwrap(), "the buffer may go to others now");
         assert_eq!((done, into[0]), (1, 7));
-        stood_still(
+        stalled(
             std::iter::repeat_with(|| inlet.fill(&mut into, &mut done))
                 .find_map(Result::err)
                 .unwrap(),

@@ -55,7 +55,7 @@ impl Listening {
         match address {
             Address::Unix(path) => Bound::new(path, owner).map(Listening::Named),
             Address::Tcp(place) => {
-                let listener = TcpListener::bind(place).map_err(failed("can't listen there"))?;
+                let listener = TcpListener::bind(place).map_err(failed("cannot listen there"))?;
                 Ok(Listening::Tcp(listener))
             }
             Address::Systemd => {
@@ -67,7 +67,7 @@ impl Listening {
                     return Ok(Listening::Inherited(listener));
                 }
                 let listener = handed.take_tcp_listener(0);
-                let listener = listener.map_err(failed("can't use the socket handed over"))?;
+                let listener = listener.map_err(failed("cannot use the socket handed over"))?;
                 listener.map(Listening::InheritedTcp).ok_or(ServeError::HandedOver(0))
             }
         }

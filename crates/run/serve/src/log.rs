@@ -127,7 +127,7 @@ fn tell_dropped(gate: &Mutex<Gate>, out: &mut impl Write) {
     let dropped = std::mem::take(&mut lock(gate).dropped);
     if dropped > 0 {
         let lines = if dropped == 1 { "line was" } else { "lines were" };
-        let text = format!("{dropped} {lines} dropped: too many at once, or nobody read them");
+        let text = format!("{dropped} {lines} dropped: too fast, or not read");
         out.write_all(form(Level::Warning, "log", &text).as_bytes()).ok();
     }
 }

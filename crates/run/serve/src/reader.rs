@@ -109,7 +109,7 @@ impl Reader<'_> {
         if is_paid || is_stopping() {
             return Ok(());
         }
-        Err(io::Error::other("the client went away while its request waited for the limit"))
+        Err(io::Error::other("the client disconnected while its request waited for the limit"))
     }
 
     /// Checks a request. The errors are those of the NBD protocol: a range past the end is
@@ -135,25 +135,25 @@ impl Reader<'_> {
         let within = end.is_some_and(|end| end <= export.bytes);
         let fast = request.flags & CMD_FAST_ZERO != 0;
         match request.command {
-            _ if request.flags & !allowed != 0 => invalid("a flag that the command does not have"),
-            Command::Disconnect | Command::Other(_) => invalid("an unknown command"),
+            _ if request.flags & !allowed != 0 => invalid("invalid flag for the command"),
+            Command::Disconnect | Command::Other(_) => invalid("unknown command"),
             Command::Flush if offset == 0 && length == 0 => Ok(()),
-            Command::Flush => invalid("a flush has no range"),
+            Command::Flush => invalid("a flush cannot have a range"),
             Command::BlockStatus if self.outlet.table.agreed().numbers().next().is_none() => {
-                invalid("no context was chosen")
+                invalid("no metadata context selected")
             }
-            Command::Read if length > MAX_PAYLOAD => invalid("more than 32 MiB at once"),
+            Command::Read if length > MAX_PAYLOAD => invalid("more than 32 MiB in one request"),
             Command::Write | Command::Trim | Command::WriteZeroes if export.read_only => {
                 Err(READ_ONLY)
             }
-            _ if length == 0 => invalid("a range of no bytes"),
-            _ if !aligned => invalid("the range is not whole sectors of 512 bytes"),
+            _ if length == 0 => invalid("an empty range"),
+            _ if !aligned => invalid("the range is not aligned to 512 bytes"),
             Command::Write | Command::WriteZeroes if !within => {
-                Err(Fault::new(Errno::NoSpace, "the range reaches past the end of the volume"))
+                Err(Fault::new(Errno::NoSpace, "the range ends beyond the volume"))
             }
-            _ if !within => invalid("the range reaches past the end of the volume"),
+            _ if !within => invalid("the range ends beyond the volume"),
             Command::WriteZeroes if fast && !export.fast_zeroes => {
-                Err(Fault::new(Errno::Unsupported, "zeroes are as slow as data on this volume"))
+                Err(Fault::new(Errno::Unsupported, "fast zeroes are not supported on this volume"))
             }
             _ => Ok(()),
         }
@@ -206,7 +206,7 @@ impl Reader<'_> {
             return Ok(data);
         }
         let Some(_grant) = self.outlet.table.budget().ask_for(bytes) else {
-            return Err(io::Error::other("the client stood still, and memory is short"));
+            return Err(io::Error::other("the client stalled, and memory is short"));
         };
         let mut own = data.to_vec();
         drop(data);

@@ -148,7 +148,7 @@ impl Server {
         let listening = Listening::new(&address, &owner)?;
         let alarm = listening.alarm().map_err(|error| ServeError::Io {
             path: address.to_string().into(),
-            doing: "can't share the socket",
+            doing: "cannot share the socket",
             error,
         })?;
         let open = |exported: Exported| {
@@ -184,7 +184,7 @@ impl Server {
         };
         let mut uris = self.uris().into_iter();
         let announced = uris.try_for_each(|uri| writeln!(ready, "ready {uri}"));
-        announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
+        announced.and_then(|()| ready.flush()).map_err(failed("cannot print the ready line"))?;
         let requests = AtomicU64::new(0);
         let registry = &self.stopper.0.registry;
         let accepted = thread::scope(|scope| {
@@ -203,7 +203,7 @@ impl Server {
             registry.close();
             accepted
         });
-        let connections = accepted.map_err(failed("can't accept clients"))?;
+        let connections = accepted.map_err(failed("cannot accept clients"))?;
         Ok(Served { connections, requests: requests.into_inner() })
     }
 
@@ -254,7 +254,7 @@ impl Server {
             };
             number += 1;
             if let Some(oldest) = registry.insert(number, stream.clone()) {
-                self.tell(format!("client {oldest}: too many others shake hands"));
+                self.tell(format!("client {oldest}: too many handshakes"));
             }
             // The stop may have walked the registry just before this client was inserted.
             if self.stopper.stopping() {
@@ -278,7 +278,13 @@ impl Server {
                 match catch_unwind(AssertUnwindSafe(served)) {
                     Ok(Ok(taken)) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
                     Ok(Err(error)) => self.tell_of(chosen, format!("client {number}: {error}")),
-                    Err(_) => self.tell_of(chosen, format!("client {number}: cut off by a panic")),
+                    Err(_) => self.tell_of(
+                        chosen,
+                        format!(
+                            "client {number}: disconnected by a \
+                                                            panic"
+                        ),
+                    ),
                 }
                 stream.shutdown(Shutdown::Both).ok();
                 registry.remove(number);
@@ -287,7 +293,7 @@ impl Server {
             if let Err(error) = client.spawn_scoped(scope, serve) {
                 // The resources of the closure are released with it.
                 registry.remove(number);
-                self.tell(format!("client {number}: turned away, no thread can be made: {error}"));
+                self.tell(format!("client {number}: rejected, cannot start a thread: {error}"));
             }
         }
     }

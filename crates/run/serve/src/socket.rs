@@ -74,19 +74,19 @@ impl Bound {
             return Err(ServeError::TooLong { path: path.into(), most: LONGEST });
         }
         let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
-        let listener = UnixListener::bind(&born).map_err(failed("can't make the socket"))?;
+        let listener = UnixListener::bind(&born).map_err(failed("cannot create the socket"))?;
         // The directory is private, so no client can connect before mode and group are set.
-        chown(&born, None, owner.group).map_err(failed("can't give the socket to its group"))?;
+        chown(&born, None, owner.group).map_err(failed("cannot change the group of the socket"))?;
         let mode = Permissions::from_mode(owner.mode);
-        fs::set_permissions(&born, mode).map_err(failed("can't set its mode"))?;
-        let identity = identity(&born).map_err(failed("can't look at the socket"))?;
+        fs::set_permissions(&born, mode).map_err(failed("cannot set its mode"))?;
+        let identity = identity(&born).map_err(failed("cannot examine the socket"))?;
         loop {
             match fs::hard_link(&born, path) {
                 Ok(()) => return Ok(Bound { listener, path: path.into(), identity }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     clear(path, &nursery.0.join("old"))?;
                 }
-                Err(error) => return Err(failed("can't name the socket")(error)),
+                Err(error) => return Err(failed("cannot name the socket")(error)),
             }
         }
     }
@@ -118,19 +118,20 @@ fn clear(path: &Path, aside: &Path) -> Result<(), ServeError> {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
             return Err(ServeError::InTheWay(path.into()));
         }
-        Err(error) => return Err(failed("can't tell whether the socket is in use")(error)),
+        Err(error) => return Err(failed("cannot check whether the socket is in use")(error)),
     }
     match fs::rename(path, aside) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        other => other.map_err(failed("can't replace the stale socket"))?,
+        other => other.map_err(failed("cannot replace the stale socket"))?,
     }
-    let stale = is_stale(aside).map_err(failed("can't look at the stale socket"))?;
+    let stale = is_stale(aside).map_err(failed("cannot examine the stale socket"))?;
     if !stale {
         // Another server replaced the stale socket first, and this is its live one: put it back.
-        fs::hard_link(aside, path).map_err(failed("can't put back another server's socket"))?;
+        fs::hard_link(aside, path)
+            .map_err(failed("cannot restore the socket of another server"))?;
         return Err(ServeError::InUse(path.into()));
     }
-    fs::remove_file(aside).map_err(failed("can't remove the stale socket"))
+    fs::remove_file(aside).map_err(failed("cannot remove the stale socket"))
 }
 
 /// Returns whether no process listens on the socket; `InvalidInput` when the file is not a socket.
@@ -163,7 +164,7 @@ impl Nursery {
                 // A killed server left a directory behind, or another thread just created one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    let doing = "can't make the socket in its folder";
+                    let doing = "cannot create the socket in its folder";
                     return Err(ServeError::Io { path: path.into(), doing, error });
                 }
             }

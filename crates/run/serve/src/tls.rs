@@ -104,7 +104,7 @@ impl Secure {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(bad(path))?;
-    if found.is_empty() { Err(bad(path)("there is no certificate in it")) } else { Ok(found) }
+    if found.is_empty() { Err(bad(path)("it has no certificate")) } else { Ok(found) }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
@@ -189,7 +189,7 @@ impl<'a> Tls<'a> {
             return Ok(());
         }
         let names = names.join(", ");
-        let why = format!("turned away: its certificate is for {names:?}, which is not allowed");
+        let why = format!("rejected: its certificate is for {names:?}, which is not allowed");
         Err(io::Error::new(ErrorKind::PermissionDenied, why))
     }
 

@@ -62,7 +62,7 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
         } else {
             let most = if is_short || budget.is_wanted() { PRESSED } else { STUBBORN };
             if moved.0.elapsed() >= most {
-                let why = format!("the client read nothing for {} s", most.as_secs());
+                let why = format!("the client read no data for {} s", most.as_secs());
                 return Err(io::Error::other(why));
             }
         }

@@ -93,7 +93,7 @@ fn volumes_of_one_name_are_refused() {
     let exports = vec![ram("one", 1 << 20), ram("one", 1 << 20)];
     let options = Options { address, owner: Owner::default(), tls: None, exports };
     let message = Server::bind(options).expect_err("they are alike").to_string();
-    assert!(message.contains("two volumes would be called \"one\""), "{message}");
+    assert!(message.contains("two volumes have the export name \"one\""), "{message}");
 }
 
 #[test]

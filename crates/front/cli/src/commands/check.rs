@@ -14,18 +14,19 @@ use crate::units::{bytes, counted};
 const REDRAW: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(30);
 
-/// Check a volume that is not served: superblocks, recovery, and the layer's invariants
+/// Check superblocks, recovery and layer invariants of a volume that is not served
 ///
-/// Recovery runs as it would when the volume is served, but in memory: nothing is written. Exit
-/// code 3 when something is wrong (DAMAGED), 4 when only a member is missing (DEGRADED).
+/// Recovers in memory and writes nothing. Ends with exit code 3 if the volume is DAMAGED, 4 if it
+/// is only DEGRADED.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl check vol.toml --data")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// Check also when members are missing; they stay members
+    /// Check although members are missing; they stay members
     #[arg(long)]
     degraded: bool,
-    /// Also read everything that is mapped, and name the ranges that can't be read
+    /// Also read all mapped data and list unreadable ranges
     #[arg(long)]
     data: bool,
 }
@@ -105,7 +106,7 @@ impl Meter {
         self.told = Instant::now();
         match self.watched {
             true => self.bar.get_or_insert_with(|| ProgressBar::new(of)).set_position(at),
-            false => eprintln!("{} of {} gone through", bytes(at), bytes(of)),
+            false => eprintln!("{} of {} checked", bytes(at), bytes(of)),
         }
     }
 

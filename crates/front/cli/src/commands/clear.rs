@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Acknowledge repairs, failed commands and errors that were reported, of a volume or of one device
+/// Acknowledge reported faults of a volume or device
 ///
-/// The status begins to count again; `hostftl events` keeps the events. A state that lasts, such as
-/// a lost device, is not acknowledged.
-///
-/// Example: hostftl clear vol.toml /dev/sdb
+/// Resets error counts and reported problems; the events stay. Lasting states, such as a lost
+/// device, are not acknowledged.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl clear vol.toml /dev/sdb")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// The device: its name in the volume file, or its number there [default: all]
+    /// Device: path, number or UUID [default: all]
     device: Option<String>,
 }
 

@@ -7,11 +7,11 @@ use crate::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Print what a shell needs to complete this command line
-///
-/// For bash: hostftl completions bash > ~/.local/share/bash-completion/completions/hostftl
+/// Print shell completions
 #[derive(clap::Args)]
+#[command(after_help = "Example: source <(hostftl completions bash)")]
 pub(crate) struct Args {
+    /// Shell
     shell: Shell,
 }
 

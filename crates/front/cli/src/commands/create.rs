@@ -15,55 +15,56 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, parse_blocks, parse_share};
 
-/// Make a volume; says its usable size and the memory that it takes
+/// Create a volume
 ///
-/// A device that is in use, holds something known, or is not blank is refused. Nothing is left
-/// behind when it fails.
+/// Refuses devices that are in use, hold known data or are not blank. Leaves nothing behind if it
+/// fails.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl create vol.toml --device sda.img --size 10G --layer log")]
 pub(crate) struct Args {
-    /// The volume's file, a small TOML, to be made
+    /// Volume file to write (TOML)
     volume: PathBuf,
-    /// A file, a block device, mem:SIZE, nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH,
-    /// with TLS nbds://HOST:PORT/EXPORT?tls-certificates=FOLDER; zoned:PATH for zones, of which
-    /// zoned:PATH#zones=0-63 is a part; again for each device of the stack
+    /// Device of the volume; repeat for each device
+    ///
+    /// A file, a block device, `mem:SIZE`, `nbd://HOST:PORT/EXPORT`,
+    /// `nbd+unix:///EXPORT?socket=PATH`, `nbds://HOST:PORT/EXPORT?tls-certificates=FOLDER` for TLS,
+    /// `zoned:PATH` for a zoned device, or `zoned:PATH#zones=0-63` for some of its zones.
     #[arg(long = "device", value_name = "DEVICE", required_unless_present = "drive")]
     devices: Vec<String>,
-    /// Models of drives in files beside the volume's file, instead of devices: the text or the
-    /// file of a stack, as `compare --drive` takes it. For evaluation
+    /// Use drive models in files next to the volume file instead of devices, for evaluation
+    ///
+    /// Takes the same text or file as `compare --drive`.
     #[arg(long, value_name = "STACK", conflicts_with_all = ["devices", "size", "journal"])]
     drive: Option<String>,
-    /// Make files that do not exist, of this size, all of it allocated
+    /// Create missing files with this size, fully allocated
     #[arg(long, value_parser = parse_blocks)]
     size: Option<u64>,
-    /// Make them sparse: a file takes room when it is written, and the volume fails when the file
-    /// system is full then
+    /// Create sparse files; the volume fails when their file system is full
     #[arg(long, requires = "size")]
     sparse: bool,
-    /// The layer, perhaps with parameters as in hard:superpage=256k:spare=10; `hostftl layers`
-    /// explains them. A stack's file may have it
+    /// Layer with parameters, such as hard:superpage=256k:spare=10; see `hostftl layers`
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = layer_text)]
     #[arg(required_unless_present = "drive")]
     layer: Option<LayerText>,
-    /// The unit in which the layer writes, best the drive's indirection unit; 64k unless the
-    /// layer's parameters say otherwise. With `auto` the first device is probed, which
-    /// overwrites it
+    /// Write unit of the layer, ideally the indirection unit of the drive [default: 64k]
+    ///
+    /// `auto` probes the first device, which overwrites it.
     #[arg(long, value_name = "SIZE|auto", value_parser = superpage)]
     superpage: Option<Superpage>,
-    /// Of the layer scrambler: a trace of what will be asked, whose first writes choose what
-    /// slot=auto leaves open. It is fixed once the volume is made
+    /// Choose slot=auto of the layer scrambler from the first writes of this trace
     #[arg(long, value_name = "TRACE")]
     sample: Option<String>,
-    /// Over-provisioning: the share of the devices that is kept free for garbage collection; 7%
-    /// (pblk 11%, rrpc 10%) unless the layer's parameters say otherwise. `auto`, of the layer log:
-    /// as much as segments need that are as long as what a device erases at once
+    /// Over-provisioning, as a share of the devices [default: 7%, pblk 11%, rrpc 10%]
+    ///
+    /// `auto` (layer log) reserves enough for segments as long as an erase unit of the devices.
     #[arg(long, value_name = "SHARE|auto", value_parser = spare)]
     spare: Option<Spare>,
     #[command(flatten)]
     log: Log,
-    /// What to call the volume
+    /// Label of the volume
     #[arg(long, default_value = "")]
     label: String,
-    /// Destroy what the devices hold
+    /// Overwrite existing data; devices in use are always refused
     #[arg(long)]
     force: bool,
 }
@@ -71,27 +72,27 @@ pub(crate) struct Args {
 /// Parameters of the layer `log` that have an option of their own.
 #[derive(Clone, Debug, clap::Args)]
 struct Log {
-    /// Of the layer log: one chunk of each row is parity, on three devices or more; with 2 two
-    /// chunks are, on four or more, and any two devices may be lost
+    /// Number of parity chunks per stripe of the layer log: 1 needs three devices, 2 needs four
+    /// [default: 1 if given without a number]
     #[arg(long, value_name = "CHUNKS", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
     parity: Option<u8>,
-    /// Of the layer log: each of two devices holds everything
+    /// Mirror two devices with the layer log
     #[arg(long, conflicts_with = "parity")]
     mirror: bool,
-    /// Of the layer log: memory for its map; unless given, all of it up to 96M, and of a larger map
-    /// a share of what the volume exports
+    /// Memory for the map of the layer log [default: all of it up to 96M, more for larger volumes]
     #[arg(long, value_name = "SIZE")]
     map_memory: Option<String>,
-    /// Of the layer log: what a device erases at once, so that a segment is as long
+    /// Segment length of the layer log on each device, ideally the erase unit
     #[arg(long, value_name = "SIZE")]
     reclaim_unit: Option<String>,
-    /// Of the layer log: what clients see, which may be more than fits without compression: writes
-    /// are refused before the devices are full
+    /// Export size of the layer log; may exceed the capacity if the data compresses
     #[arg(long, value_name = "SIZE")]
     logical_size: Option<String>,
-    /// Of the layer log: flushes go to this device, best a small and fast one, and rows fill up all
-    /// the same; a file that is made for it has 64 MiB
+    /// Device that absorbs flushes of the layer log (small and fast), so that stripes are still
+    /// written full
+    ///
+    /// A file that does not exist is created with 64 MiB.
     #[arg(long, value_name = "DEVICE")]
     journal: Option<String>,
 }
@@ -107,7 +108,7 @@ impl Log {
     ) -> Result<(), String> {
         match (self.parity, self.mirror, devices.len()) {
             (Some(1), _, 0..3) => {
-                return Err("--parity needs three devices; two make a --mirror".into());
+                return Err("--parity needs three devices; use --mirror for two".into());
             }
             (Some(2..), _, 0..4) => return Err("--parity 2 needs four devices".into()),
             (_, true, devices) if devices != 2 => {
@@ -126,7 +127,7 @@ impl Log {
                 layer.set("journal", "yes")
             }
             None if layer.log.journal && !complete => {
-                Err("--journal DEVICE says which device it is".into())
+                Err("log:journal=yes needs a device; add --journal DEVICE".into())
             }
             None => Ok(()),
         }
@@ -201,18 +202,20 @@ fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
         match &args.layer {
             Some(layer) => LayerChoice::parse(&layer.text).map_err(Failure::usage)?,
             None => stack.layers.iter().find(|layer| layer.kind().is_some()).cloned().ok_or_else(
-                || Failure::usage(format!("{}: it names no layer: give --layer", stack.name)),
+                || Failure::usage(format!("{} names no layer; add --layer", stack.name)),
             )?,
         };
     let mut devices = Vec::new();
     for (index, spec) in choice.devices(&stack).iter().enumerate() {
         let name = spec.name();
         if spec.is_raw() || !spec.is_flash() {
-            let why = "a volume's models are drives that translate; studies take all";
+            let why = "cannot use a raw drive model for a volume; use it in `hostftl compare`";
             return Err(Failure::usage(format!("{name}: {why}")));
         }
         let file = args.volume.with_extension(format!("{index}.drive"));
-        let file = file.to_str().ok_or_else(|| Failure::usage("the path is no plain text"))?;
+        let file = file
+            .to_str()
+            .ok_or_else(|| Failure::usage("the path is not valid UTF-8; rename it"))?;
         devices.push(format!("drive:{name}@{file}"));
     }
     let map_unit = stack.map_unit();
@@ -279,7 +282,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     created.notes.extend(sampled);
     if let Some((_, came)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
-        created.notes.push(format!("the superpage is {size}: {came}"));
+        created.notes.push(format!("superpage {size} ({came})"));
     }
     match console.is_json() {
         true => json(&spec, &created, console),
@@ -298,12 +301,12 @@ fn suit(layer: &mut LayerConfig, map_unit: u32, trace: &str) -> Result<String, F
         }
     }
     if !layer.suit(grain.sectors(), map_unit) {
-        let why = "--sample: the layer leaves nothing to the requests, as scrambler:slot=auto does";
+        let why = "--sample needs a layer with slot=auto, such as scrambler:slot=auto";
         return Err(Failure::usage(why));
     }
     let size = |sectors: u32| bytes(u64::from(sectors) * SECTOR as u64);
     let slot = layer.kind.registration().parameter("slot").and_then(|it| (it.get)(layer));
-    let slot = slot.expect("slots are what is left to the requests");
+    let slot = slot.expect("the slots are left to the requests");
     Ok(format!(
         "slot={slot}: the first writes of {trace} are multiples of {}",
         size(grain.sectors())
@@ -317,7 +320,7 @@ fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
     }
     let unit = spec.devices.first().and_then(|device| super::drive::reclaim_unit(device))?;
     spec.layer.log.reclaim_unit = Some(unit);
-    Some(format!("the reclaim unit is {}: the drive states it (FDP)", bytes(unit)))
+    Some(format!("reclaim unit {} (reported by the drive, FDP)", bytes(unit)))
 }
 
 /// Probes the first device for its superpage, in sectors, if it has one, and tells what came of
@@ -329,15 +332,16 @@ fn find_superpage(spec: &CreateSpec) -> Result<(Option<u32>, &'static str), Fail
     let probed = match model {
         Some((drive, _)) => super::probe::of(drive, 1)?,
         None if !Path::new(device).exists() => {
-            return Ok((None, "a file that does not exist yet can't be probed"));
+            return Ok((None, "default: a file that does not exist cannot be probed"));
         }
         None if !spec.force => {
-            let why = "--superpage auto overwrites it, to measure it: add --force";
+            let why = "--superpage auto overwrites the device; add --force";
             return Err(Failure::usage(format!("{device}: {why}")));
         }
         None => super::probe::of_held(&hostftl_volume::rehearse(spec)?[0], 1)?,
     };
-    let came = if probed.superpage.is_some() { "probing found it" } else { "probing found none" };
+    let came =
+        if probed.superpage.is_some() { "found by probing" } else { "default: probing found none" };
     Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), came))
 }
 
@@ -376,10 +380,9 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
     console.field("reserved", format!("{} of {device}{spare}", bytes(reserved)))?;
     if created.unused_bytes > 0 {
         let unused = bytes(created.unused_bytes);
-        console
-            .field("unused", format!("{unused} of longer devices: too few others are as long"))?;
+        console.field("unused", format!("{unused} on larger devices, without equal partners"))?;
     }
-    console.field("memory", format!("{} while it is served", super::memory(&created.memory)))?;
+    console.field("memory", format!("{} while served", super::memory(&created.memory)))?;
     console.field("answers", super::acknowledges(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))
 }

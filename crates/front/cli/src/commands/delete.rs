@@ -6,16 +6,16 @@ use super::copying::Copying;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Take a volume off its devices, and remove its file: what clients wrote is gone
+/// Delete a volume and its data
 ///
-/// Devices read zeros then; those that are files stay, and zones are free for other volumes. Where
-/// a device can't be cleared at once this takes as long as writing all of it. Without `--force` it
-/// only says what would be deleted.
+/// Clears its devices and removes the volume file; device files stay and zones become free. Devices
+/// that cannot discard are overwritten. Without --force, only shows the effect.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl delete vol.toml --force")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// Delete it, for good
+    /// Delete the data permanently
     #[arg(long)]
     force: bool,
 }
@@ -32,8 +32,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.volume.display();
     if !args.force {
         return Err(Failure::failed(format!(
-            "{name}: nothing is deleted: with --force volume {} (layer {}) is deleted from {}, and \
-             what clients wrote is gone for good",
+            "{name}: not deleted; --force permanently deletes volume {} (layer {}) and its data \
+             from {}",
             config.uuid,
             config.layer,
             config.devices.join(", ")

@@ -14,8 +14,9 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::bytes;
 
-/// Change which devices a volume has
+/// Add, replace, remove and restore devices
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device replace vol.toml 1 /dev/sdd")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -31,16 +32,21 @@ enum Verb {
     Online(Online),
 }
 
-/// Leave a device of a served volume out from now on, as if it had failed
+/// Exclude a device of a served volume
+///
+/// The volume is DEGRADED afterwards. `device online` reverses this.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device offline vol.toml /dev/sdb")]
 struct Offline {
     #[command(flatten)]
     which: Which,
 }
 
-/// Take a lost device back: it gets what was written since, beside clients, or when the volume is
-/// served
+/// Restore a device that was lost or offline, or cancel its replacement
+///
+/// The device is resilvered with the data written since, now or when the volume is next served.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device online vol.toml /dev/sdb")]
 struct Online {
     #[command(flatten)]
     which: Which,
@@ -48,70 +54,75 @@ struct Online {
 
 #[derive(clap::Args)]
 struct Which {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// The device: a path to it, or its number or UUID, as `hostftl status` shows them
+    /// Device: path, number or UUID, as shown by `hostftl status`
     device: String,
 }
 
-/// Give a volume with parity or a mirror devices that take the place of lost ones by themselves,
-/// beside clients if the volume is served
+/// Add hot spares to a volume with parity or a mirror
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device spare vol.toml /dev/sde")]
 struct Spare {
     #[command(flatten)]
     add: Add,
 }
 
-/// Take a device out of a volume: what lies on it moves to the others, beside clients if the volume
-/// is served
+/// Remove a device after moving its data to the other devices
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device remove vol.toml 2 --wait")]
 struct Remove {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// The device that goes: a path to it, or its number or UUID, as `hostftl status` shows them
+    /// Device: path, number or UUID, as shown by `hostftl status`
     device: String,
-    /// Let it stay after all
+    /// Cancel a removal that is in progress
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
     cancel: bool,
-    /// Say whether it could be done, and begin nothing
+    /// Check whether the removal is possible, without starting it
     #[arg(long)]
     dry_run: bool,
-    /// Wait until nothing lies on it any more
+    /// Wait until the device is removed
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 }
 
-/// Give a volume more devices: what clients see grows at once, and rows become wider while it is
-/// served; beside clients, which wait a moment, if it is served now
+/// Add data devices to a volume
+///
+/// The export grows at once; clients wait a moment. New stripes use all devices.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device add vol.toml /dev/sde --dry-run")]
 struct Add {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// The devices that come; a file that does not exist is made, as large as is needed
+    /// New devices; missing files are created
     #[arg(required = true)]
     new: Vec<String>,
-    /// Take devices that hold something; one that is in use is refused all the same
+    /// Overwrite existing data; devices in use are always refused
     #[arg(long)]
     force: bool,
-    /// Say what would be done, and write nothing
+    /// Show the result without writing anything
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Replace a device: one that still answers is copied, and one that is lost is rebuilt from the
-/// others; beside clients if the volume is served
+/// Replace a device
+///
+/// A device that still answers is copied; a lost one is rebuilt from the others. Clients may be
+/// connected.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl device replace vol.toml 1 /dev/sdd")]
 struct Replace {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// The device that goes: a path to it, or its number or UUID, as `hostftl status` shows them
+    /// Old device: path, number or UUID, as shown by `hostftl status`
     old: String,
-    /// The device that comes; a file that does not exist is made, as large as is needed
+    /// New device; a missing file is created
     new: String,
-    /// Take a device that holds something; one that is in use is refused all the same
+    /// Overwrite existing data; devices in use are always refused
     #[arg(long)]
     force: bool,
-    /// Say what would be done, and write nothing
+    /// Show the result without writing anything
     #[arg(long)]
     dry_run: bool,
 }
@@ -139,7 +150,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             };
             let number = outcome.device.as_ref().map_or(0, |device| device.number);
             let next = format!("hostftl device online {name} {number}");
-            tell_change(which, &outcome, "is left out", &next, console)
+            tell_change(which, &outcome, "is offline", &next, console)
         }
         Verb::Online(Online { which }) => {
             let (Back { device, is_new, served, notes }, name) =
@@ -149,7 +160,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 false => format!("hostftl serve {name}"),
             };
             let outcome = Outcome { is_new, device: Some(device), notes };
-            tell_change(which, &outcome, "belongs again", &next, console)
+            tell_change(which, &outcome, "is online", &next, console)
         }
     }
 }
@@ -186,9 +197,11 @@ fn with_device(device: Option<&DeviceId>, rest: serde_json::Value) -> serde_json
 fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     let (volume, device) = (args.volume.display(), args.device.clone());
     let (wish, done, was_so) = match args {
-        Remove { cancel: true, .. } => (Wish::Cancel(device), "stays", "was not about to leave"),
-        Remove { dry_run: true, .. } => (Wish::MayRemove(device), "can leave", "leaves already"),
-        _ => (Wish::Remove(device), "is to leave", "leaves already, or has left"),
+        Remove { cancel: true, .. } => (Wish::Cancel(device), "stays", "was not being removed"),
+        Remove { dry_run: true, .. } => {
+            (Wish::MayRemove(device), "can be removed", "is already being removed")
+        }
+        _ => (Wish::Remove(device), "is being removed", "is already being removed, or was removed"),
     };
     let say = |Outcome { is_new, device, notes }, console: &mut Console| match console.is_json() {
         true => {
@@ -214,7 +227,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
             return wait::served(&args.volume, Some("evacuate"), None, console);
         }
         if begins && !console.is_json() {
-            let next = format!("`hostftl wait {volume} evacuate` waits for its end");
+            let next = format!("`hostftl wait {volume} evacuate` waits for completion");
             return console.field("next", next);
         }
         return Ok(());
@@ -244,7 +257,7 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
             "next": next,
         }));
     }
-    let verb = if args.dry_run { "would come" } else { "comes" };
+    let verb = if args.dry_run { "would be added" } else { "added" };
     let role = if spare { "spare " } else { "" };
     for device in devices {
         let volume = args.volume.display();
@@ -252,13 +265,13 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
     }
     if !spare {
         let (more, before) = (bytes(after - before), bytes(before));
-        console.field("usable", format!("{} instead of {before}: {more} more", bytes(after)))?;
+        console.field("usable", format!("{} (was {before}, {more} more)", bytes(after)))?;
     }
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
-        return console.field("note", "nothing was written");
+        return console.field("note", "dry run, no changes");
     }
-    let size = if spare { "" } else { "; clients see the new size when they connect" };
+    let size = if spare { "" } else { "; clients see the new size after reconnecting" };
     console.field("next", format!("`{next}`{size}"))
 }
 
@@ -291,32 +304,31 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
             "dry_run": args.dry_run, "notes": notes, "next": next,
         }));
     }
-    let verb = if args.dry_run { "would take" } else { "takes" };
-    let when = if copying { " once it is a complete copy" } else { "" };
-    console.line(format!("{volume}: {} {verb} the place of {old}{when}", new.path))?;
+    let verb = if args.dry_run { "would replace" } else { "replaces" };
+    let when = if copying { " after the copy" } else { "" };
+    console.line(format!("{volume}: {} {verb} {old}{when}", new.path))?;
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
-        return console.field("note", "nothing was written");
+        return console.field("note", "dry run, no changes");
     }
     if copying {
         console.field("copying", "the old device stays a member until the copy is complete")?;
-        console.field("next", format!("`{next}` waits for that"))?;
+        console.field("next", format!("`{next}` waits for completion"))?;
         let number = old.number;
         return console.field("cancel", format!("`hostftl device online {volume} {number}`"));
     }
     if copied {
-        console
-            .field("copied", "it has all that the old one had, which is not a member any more")?;
+        console.field("copied", "complete; the old device is no longer a member")?;
         return console.field("next", format!("`{next}`"));
     }
     if !lacks {
-        console.field("lacks", "nothing: all that was flushed lies in rows")?;
+        console.field("rebuild", "not needed: a journal holds no data after a flush")?;
         return console.field("next", format!("`{next}`"));
     }
     let next = match served {
         true => format!("`{next}` waits for the rebuild"),
-        false => format!("`{next}` rebuilds its missing data while it serves"),
+        false => format!("`{next}` runs the rebuild while serving"),
     };
     console.field("next", next)?;
-    console.field("then", format!("`hostftl status {volume}` says what is exposed yet"))
+    console.field("then", format!("`hostftl status {volume}` shows the redundancy"))
 }

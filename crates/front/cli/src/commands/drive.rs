@@ -9,8 +9,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count};
 
-/// Ask a drive
+/// Show what an NVMe drive reports
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl drive info /dev/nvme0n1")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -21,12 +22,13 @@ enum Verb {
     Info(Info),
 }
 
-/// What an NVMe drive tells: how it wants to be written, what its flash got, wear, temperature
+/// Show preferred write sizes, wear, temperature and write counters
 ///
-/// Nothing is written. The kernel lets only root ask for most of it.
+/// Reads only. Most of it needs root.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl drive info /dev/nvme0n1")]
 struct Info {
-    /// A block device as /dev/nvme0n1, or its character device /dev/ng0n1 or /dev/nvme0
+    /// Block device (/dev/nvme0n1) or character device (/dev/ng0n1, /dev/nvme0)
     device: PathBuf,
 }
 
@@ -99,7 +101,7 @@ pub(super) fn statement(namespace: &Namespace) -> String {
         .filter_map(|(what, value, name)| Some(format!("{what} {} ({name})", bytes((**value)?))));
     let each: Vec<_> = each.collect();
     match each.is_empty() {
-        true => "nothing of how it wants to be written".into(),
+        true => "no preferred sizes".into(),
         false => each.join(", "),
     }
 }
@@ -107,13 +109,13 @@ pub(super) fn statement(namespace: &Namespace) -> String {
 fn health(smart: &Smart, facts: &Facts, console: &mut Console) -> Result<(), Failure> {
     let Smart { celsius, used_percent, spare_percent, hours, .. } = smart;
     let years = match facts.years_left() {
-        Some(years) => format!(", the rest lasts {years:.1} years at the pace so far"),
+        Some(years) => format!(", {years:.1} years left at this rate"),
         None => String::new(),
     };
-    let used = format!("{used_percent} % of its rated life used in {} hours", count(*hours));
+    let used = format!("{used_percent} % of rated life used in {} hours", count(*hours));
     console.field("wear", format!("{used}{years}; spare blocks {spare_percent} %"))?;
     let errors = format!(
-        "{} of the medium, {} losses of power without notice",
+        "{} media errors, {} unsafe shutdowns",
         count(smart.media_errors),
         count(smart.unsafe_shutdowns)
     );
@@ -127,20 +129,21 @@ fn health(smart: &Smart, facts: &Facts, console: &mut Console) -> Result<(), Fai
 fn written(facts: &Facts, console: &mut Console) -> Result<(), Failure> {
     if let Some(smart) = &facts.smart {
         let (wrote, read) = (bytes(smart.written_bytes), bytes(smart.read_bytes));
-        console.field("hosts", format!("wrote {wrote}, read {read}, since it was made"))?;
+        console
+            .field("hosts", format!("written {wrote}, read {read}, over the life of the drive"))?;
     }
     let Some(media) = facts.media_written() else {
-        return console.field("flash", "unknown: no page of this drive counts what it writes");
+        return console.field("flash", "unknown: the drive has no counter of media writes");
     };
     let amplification = match facts.amplification() {
-        Some(waf) => format!(", {waf:.3} for each byte of hosts"),
+        Some(waf) => format!(", {waf:.3} per host byte"),
         None => String::new(),
     };
     let (some, source) = (bytes(media.bytes), media.source.name());
     console.field("flash", format!("got {some}{amplification} ({source})"))?;
     if let Some(ocp) = &facts.ocp {
         let (least, most) = ocp.erases;
-        console.field("erases", format!("{least} to {most} of a block"))?;
+        console.field("erases", format!("{least} to {most} per block"))?;
     }
     Ok(())
 }
@@ -157,7 +160,7 @@ fn placement(fdp: &Fdp, console: &mut Console) -> Result<(), Failure> {
     )?;
     if let Some(told) = &fdp.statistics {
         let (host, media) = (bytes(told.host_bytes), bytes(told.media_bytes));
-        console.field("since on", format!("hosts wrote {host}, flash got {media}"))?;
+        console.field("since on", format!("host writes {host}, media writes {media}"))?;
     }
     if !fdp.placements.is_empty() {
         let each: Vec<_> = fdp.placements.iter().map(|it| it.identifier.to_string()).collect();

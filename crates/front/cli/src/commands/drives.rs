@@ -8,14 +8,14 @@ use crate::console::{Console, notice};
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted};
 
-/// The drive models of studies: what they are, and every key of one
+/// Describe the drive models for studies
 ///
-/// Keys stand behind the drive's name, as in tlc:capacity=2g:gc=fifo, wherever a drive is named, or
-/// in a TOML file or MQSim's ssdconfig.xml that is named instead. Without a name, all that are
-/// built in are listed.
+/// Keys follow the name, as in tlc:capacity=2g:gc=fifo. A drive can also be a TOML file or an
+/// ssdconfig.xml of MQSim.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl drives qlc-64k")]
 pub(crate) struct Args {
-    /// These drives with their keys
+    /// Drive models; also shows their keys [default: all, without keys]
     #[arg(value_name = "DRIVE[:KEY=VALUE]...|FILE")]
     drives: Vec<String>,
 }

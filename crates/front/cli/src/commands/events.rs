@@ -15,18 +15,19 @@ const EVERY: Duration = Duration::from_millis(500);
 /// How often to look whether the user has enough.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Show the events of a volume: faults, repairs, recoveries, clients
+/// Show the events of a volume
 ///
-/// The newest 1024 are kept beside the volume file, over restarts too. Repairs and failed commands
-/// of a device are one event with a count; `hostftl clear` acknowledges them.
+/// The newest 1024 events are stored beside the volume file and survive restarts. Repairs and
+/// failed commands of a device are one event with a count.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl events vol.toml --follow")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// Only events with a number above this one
+    /// Show only events after this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     since: u64,
-    /// Go on until Ctrl-C, or until the volume is not served any more
+    /// Follow new events until Ctrl-C or the end of the server
     #[arg(long)]
     follow: bool,
 }

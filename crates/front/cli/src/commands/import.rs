@@ -7,13 +7,14 @@ use hostftl_volume::{Imported, import};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Write a volume's file again, from its devices alone
+/// Recreate a volume file from the devices
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl import /dev/sda /dev/sdb /dev/sdc --output vol.toml")]
 pub(crate) struct Args {
-    /// The devices, in any order
+    /// Devices of the volume, in any order
     #[arg(required = true)]
     devices: Vec<String>,
-    /// The file to write; it must not exist
+    /// File to write; it must not exist
     #[arg(long, default_value = "volume.toml")]
     output: PathBuf,
 }
@@ -32,6 +33,6 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.line(format!("wrote {}: layer {}", args.output.display(), config.layer))?;
     console.field("volume", config.uuid)?;
     config.devices.iter().try_for_each(|device| console.field("device", device))?;
-    let note = "a start without a device that belongs to the volume needs `serve --degraded`, once";
+    let note = "starting without a member needs `serve --degraded` once";
     if needs_consent { console.field("note", note) } else { Ok(()) }
 }

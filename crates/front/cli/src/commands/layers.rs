@@ -8,13 +8,11 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::bytes;
 
-/// What each layer does, when to use it, its limits and its parameters
-///
-/// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer
-/// is named.
+/// Describe the layers, their limits and parameters
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl layers log")]
 pub(crate) struct Args {
-    /// Of these layers alone
+    /// Layers [default: all]
     #[arg(value_name = "LAYER", value_parser = which)]
     layers: Vec<Which>,
 }

@@ -9,10 +9,11 @@ use crate::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Write the pages of the manual, one for each command
+/// Write manual pages, one for each command
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl man target/man")]
 pub(crate) struct Args {
-    /// The folder for them, which exists
+    /// Existing folder
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

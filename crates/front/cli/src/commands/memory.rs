@@ -13,18 +13,18 @@ use crate::units::{bytes, parse_blocks};
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
-/// What each layer needs of memory while a volume of a size is served
+/// Estimate the memory of each layer
 ///
-/// No device is needed: the figures are those of the plan that `create` makes. Layers that take
-/// zones get some 32 thousand segments in 16 parallel units; `tier` a fast device of a 16th of the
-/// size; `scrambler` pages of 16 KiB. The last column is map and metadata for each 4 KiB that
-/// clients see.
+/// Computes the same plan as `create`, without a device. Zoned layers get about 32,000 segments in
+/// 16 parallel units, `tier` a fast device of 1/16 of the size, `scrambler` pages of 16 KiB. The
+/// last column is map and metadata per 4 KiB of the export.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl memory --size 4T --layer log")]
 pub(crate) struct Args {
-    /// The size of the devices together; again for more
+    /// Total size of the devices; repeatable
     #[arg(long = "size", value_parser = parse_blocks, default_values = ["32G", "512G"])]
     sizes: Vec<u64>,
-    /// The layer, perhaps with parameters; again for more, all if not given
+    /// Layer with parameters; repeatable [default: all]
     #[arg(long = "layer", value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
     layers: Vec<LayerConfig>,
 }

@@ -61,5 +61,5 @@ impl Drop for Output {
 }
 
 fn wrong(path: &Path, why: &std::io::Error) -> Failure {
-    Failure::failed(format!("{}: can't write the file: {why}", path.display()))
+    Failure::failed(format!("{}: cannot write the file: {why}", path.display()))
 }

@@ -21,19 +21,20 @@ const EACH: &str = "all";
 #[derive(Clone, Debug)]
 struct Papers(Vec<Paper>);
 
-/// A published experiment made again: its figures beside ours, and which claims hold here
+/// Reproduce published experiments and check their claims
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl paper hatl --quick")]
 pub(crate) struct Args {
-    /// Which one, or all; without a name, they are listed
+    /// Experiment, or `all` [default: list them]
     #[arg(value_parser = papers)]
     name: Option<Papers>,
-    /// At the published size, however long that takes
+    /// Use the published size; may take long
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// At the reduced size of the tests: the shape, in seconds
+    /// Use a reduced size that takes seconds
     #[arg(long)]
     quick: bool,
-    /// Also sweep the parameters that the paper fixes, where there is such a sweep
+    /// Also sweep the parameters that the paper fixes
     #[arg(long, visible_alias = "pareto")]
     sweep: bool,
     /// A folder with traces, for the experiments that use real ones [default: ./traces, if it is
@@ -233,7 +234,7 @@ impl Waiting {
         if told.elapsed() >= LINE {
             *told = Instant::now();
             let (percent, seconds) = (done * 100 / of.max(1), self.begin.elapsed().as_secs());
-            eprintln!("hostftl: {percent} % is made, now {what}, after {seconds} s");
+            eprintln!("hostftl: {percent} % done after {seconds} s, now {what}");
         }
     }
 

@@ -17,18 +17,18 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, nanos};
 
-/// Find the superpage of a drive, its indirection unit, by timing writes
+/// Measure the indirection unit of a drive by timing writes
 ///
-/// It overwrites what the device or file holds, so it asks first. A drive model is probed in
-/// modelled time.
+/// Overwrites the device. A drive model is measured in simulated time.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl probe /dev/nvme0n1 --yes")]
 pub(crate) struct Args {
-    /// A block device or file, or a drive model as in qlc-64k or hatl-1g:page_kib=16
+    /// Block device, file or drive model (qlc-64k, hatl-1g:page_kib=16)
     target: String,
-    /// Overwrite what the device holds, without asking
+    /// Overwrite the device without asking
     #[arg(long)]
     yes: bool,
-    /// Fixes everything that is chosen at random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let stated = super::drive::ask(&args.target).and_then(|facts| facts.namespace);
     if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
         let says = super::drive::statement(namespace);
-        console.line(format!("{}: the drive states: {says}", args.target))?;
+        console.line(format!("{}: the drive reports: {says}", args.target))?;
         console.flush()?;
     }
     let probed = of(&args.target, args.seed)?;
@@ -70,7 +70,7 @@ pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     }
     let spec = DriveSpec::find(target).map_err(|why| {
         let Failure { code, text } = Failure::from(Wrong::from(why));
-        Failure { code, text: format!("{text}; and no device has that name") }
+        Failure { code, text: format!("{text}; no device has that name either") }
     })?;
     super::drives::warn(target, &spec.left);
     let mut model = Modelled::new(&spec).map_err(said)?;
@@ -90,15 +90,15 @@ pub(super) fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
 fn agree(target: &str) -> Result<(), Failure> {
     let input = io::stdin();
     if !input.is_terminal() {
-        let why = "probing overwrites what it holds: say --yes";
+        let why = "probing overwrites the device; add --yes";
         return Err(Failure::usage(format!("{target}: {why}")));
     }
-    eprint!("probing overwrites what {target} holds. Type yes to go on: ");
+    eprint!("probing overwrites {target}. Type yes to continue: ");
     let mut answer = String::new();
     let read = input.lock().read_line(&mut answer);
     match read.is_ok() && answer.trim() == "yes" {
         true => Ok(()),
-        false => Err(Failure::failed(format!("{target}: left as it is"))),
+        false => Err(Failure::failed(format!("{target}: not probed"))),
     }
 }
 
@@ -106,18 +106,19 @@ fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Fail
     match probed.superpage {
         Some(superpage) => console.line(format!("{target}: superpage {}", bytes(superpage)))?,
         None if probed.is_hidden() => {
-            let why = "its write buffer survives a power cut and takes them at once";
-            return console.line(format!("{target}: writes tell nothing: {why}"));
+            let why = "a protected write buffer absorbs them";
+            return console.line(format!("{target}: no measurement: {why}"));
         }
         None => console.line(format!("{target}: no superpage found"))?,
     }
     for cost in &probed.costs {
         let each = cost.median as f64 / (cost.bytes as f64 / 1024.0) / 1e3;
-        let text = format!("{} a write, {each:.2} us a KiB", nanos(cost.median));
+        let text = format!("{} per write, {each:.2} us per KiB", nanos(cost.median));
         console.field(&bytes(cost.bytes), text)?;
     }
     if let Some(straddling) = probed.straddling {
-        let text = format!("a write across two costs {straddling:.2} times one that is aligned");
+        let text =
+            format!("an unaligned write takes {straddling:.2} times as long as an aligned one");
         console.field("across", text)?;
     }
     Ok(())
@@ -188,7 +189,7 @@ impl Subject for Real<'_> {
         let done = done.and_then(|_| self.file.write_vectored(&slices));
         match done.map_err(|why| why.to_string())? {
             done if done as u64 == bytes => Ok(begun.elapsed().as_nanos() as Nanos),
-            done => Err(format!("a write of {bytes} bytes ended after {done}")),
+            done => Err(format!("a write of {bytes} bytes stopped after {done}")),
         }
     }
 }

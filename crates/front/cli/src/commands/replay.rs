@@ -6,12 +6,13 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::counted;
 
-/// Run a recording of `serve --record` once more, offline: the layer must do the same again
+/// Replay a recording of `serve --record` and compare the behaviour of the layer
 ///
-/// Exit code 3 when it does not.
+/// Ends with exit code 3 on a difference.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl replay vol.rec")]
 pub(crate) struct Args {
-    /// The recording
+    /// Recording
     file: PathBuf,
 }
 
@@ -40,8 +41,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match replayed.is_same() {
         true => Ok(()),
         false => Err(Failure::violation(format!(
-            "{}: the recorded run has digest {theirs}, this one {ours}; it was another version of \
-             the layer, or the layer is not deterministic",
+            "{}: the recording has digest {theirs}, the replay {ours}; the versions differ, or the \
+             layer is not deterministic",
             args.file.display()
         ))),
     }

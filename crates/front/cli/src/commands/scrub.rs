@@ -8,25 +8,25 @@ use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Read and verify all valid data of a volume, and repair damage from parity
+/// Verify all valid data of a volume and repair damage from parity
 ///
-/// A volume that is served is scrubbed beside its clients, by the process that serves it. Otherwise
-/// this command opens the volume, scrubs it to the end, and closes it. When the scrub is reported
-/// complete, its repairs are durable.
+/// A served volume is scrubbed by its server, beside clients. Otherwise this command opens the
+/// volume, scrubs it and closes it. Repairs are durable when the scrub is reported complete.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl scrub vol.toml --wait")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
     /// Pause the scrub
-    #[arg(long, group = "what")]
+    #[arg(long, group = "action")]
     pause: bool,
     /// Resume a paused scrub
-    #[arg(long, group = "what")]
+    #[arg(long, group = "action")]
     resume: bool,
     /// Stop the scrub
-    #[arg(long, group = "what")]
+    #[arg(long, group = "action")]
     stop: bool,
-    /// Wait until it is complete
+    /// Wait until the scrub is complete
     #[arg(long, conflicts_with_all = ["pause", "stop"])]
     wait: bool,
 }
@@ -54,13 +54,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             return wait::served(&args.volume, Some("scrub"), None, console);
         }
         if !args.pause && !args.stop && !console.is_json() {
-            let next = format!("`hostftl wait {volume} scrub` waits for its end");
+            let next = format!("`hostftl wait {volume} scrub` waits for completion");
             return console.field("next", next);
         }
         return Ok(());
     }
     if args.pause || args.stop {
-        return Err(Failure::failed(format!("{volume}: it is not served, so no scrub is running")));
+        return Err(Failure::failed(format!("{volume} is not served: no scrub is running")));
     }
     let (running, outcome) = operate_here(&args.volume, &wish)?;
     if !console.is_json() {

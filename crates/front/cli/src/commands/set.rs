@@ -7,15 +7,15 @@ use hostftl_volume::set;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Change parameters of a volume that say nothing of where its data lies: gc, rebuild-share,
-/// fault-after
+/// Change parameters of a volume: gc, rebuild-share, fault-after
 ///
-/// A volume that is served goes on with the new value at once; it is kept in the volume's file.
+/// Takes effect immediately and is saved in the volume file.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl set vol.toml rebuild-share=60")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// What is to be so from now on
+    /// Parameters and new values
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
     pairs: Vec<(String, String)>,
 }
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 "volume": args.volume, "key": key, "value": value, "changed": changed,
             }))?,
             false => {
-                let was = if changed { "" } else { ", as it was" };
+                let was = if changed { "" } else { " (unchanged)" };
                 console.line(format!("{}: {key} is {value}{was}", args.volume.display()))?;
             }
         }
@@ -41,6 +41,6 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, as in gc=greedy")?;
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as gc=greedy")?;
     Ok((key.into(), value.into()))
 }

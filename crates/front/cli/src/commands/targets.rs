@@ -9,16 +9,17 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units;
 
-/// Runs several layers on one raw drive, each on parallel units of its own: who waits for whom
+/// Simulate several layers on one raw drive, each on its own parallel units
 ///
-/// The file is TOML: `drive = "open-channel"`, and for each target a table `[[target]]` with `pus =
-/// "0-3"`, `layer = "pblk"`, and what its host asks: `requests`, `write_percent`, `kib`, `depth`.
+/// The file has `drive = "open-channel"` and a table `[[target]]` for each target with `pus =
+/// "0-3"`, `layer = "pblk"` and its load: `requests`, `write_percent`, `kib`, `depth`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl targets targets.toml")]
 pub(crate) struct Args {
-    /// The drive and its targets
+    /// TOML file with the drive and its targets
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Fixes everything that is chosen at random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.file.display();
     let wrong = |why: String| Failure::failed(format!("{name}: {why}"));
     let text = hostftl_core::files::read_text(&args.file);
-    let text = text.map_err(|error| wrong(format!("can't read it: {error}")))?;
+    let text = text.map_err(|error| wrong(format!("cannot read it: {error}")))?;
     let file = TargetsFile::parse(&text).map_err(wrong)?;
     let rows = run_targets(&file, args.seed).map_err(wrong)?;
     if console.is_json() {
@@ -41,9 +42,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.lines(console.fit(table(&file, &rows)))?;
     console.line("")?;
     console.paragraph(
-        "Each target was filled before. Latencies are those of all requests of its host; a host \
-         that asks for no number of requests goes on until the others are done. Collected: what \
-         the target's layer collected meanwhile (lines with pblk, segments with rrpc).",
+        "Each target was filled first. Latencies cover all requests of its host; a host without a \
+         number of requests runs until the others are done. Collected: lines (pblk) or segments \
+         (rrpc) that garbage collection reclaimed.",
     )
 }
 

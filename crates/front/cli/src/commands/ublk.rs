@@ -6,8 +6,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::bytes;
 
-/// Block devices that `serve --ublk` made
+/// List and delete the block devices of `serve --ublk`
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl ublk list")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -15,11 +16,11 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Say which there are, and which of them wait for a server
+    /// List ublk devices and those that wait for a server
     List,
-    /// Delete one, with the requests that wait there; a server that has it ends
+    /// Delete a ublk device and its waiting requests; its server ends
     Delete {
-        /// The block device or its number, as in /dev/ublkb0 or 0
+        /// Device or number, such as /dev/ublkb0 or 0
         #[arg(value_parser = number)]
         device: u32,
     },
@@ -41,13 +42,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Delete { device } => {
             let ours = hostftl_serve::list().map_err(Failure::failed)?;
             if !ours.iter().any(|found| found.id == device) {
-                let text = format!("/dev/ublkb{device} is no block device of a volume");
+                let text = format!(
+                    "/dev/ublkb{device} is not a device of a volume; see `hostftl ublk list`"
+                );
                 return Err(Failure::failed(text));
             }
             hostftl_serve::delete(device).map_err(Failure::failed)?;
             match console.is_json() {
                 true => console.value(&json!({ "deleted": format!("/dev/ublkb{device}") })),
-                false => console.line(format!("/dev/ublkb{device} is deleted")),
+                false => console.line(format!("/dev/ublkb{device} deleted")),
             }
         }
     }
@@ -65,7 +68,7 @@ fn list(console: &mut Console) -> Result<(), Failure> {
         return console.value(&all.iter().map(value).collect::<Vec<_>>());
     }
     if all.is_empty() {
-        return console.line("there is no block device of a volume");
+        return console.line("no ublk devices");
     }
     for found in &all {
         let by = if found.is_orphan { "was served" } else { "is served" };

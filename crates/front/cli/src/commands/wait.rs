@@ -20,15 +20,16 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How long what lacks room may come no further before nothing is waited for any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Wait until background work of a served volume is done: rebuild, resilver, evacuate, scrub, copy
+/// Wait for background work of a served volume
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl wait vol.toml rebuild --timeout 1h")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// Wait for this task only [default: all tasks]
+    /// Task [default: all tasks]
     #[arg(value_parser = ["rebuild", "resilver", "evacuate", "scrub", "copy"])]
     verb: Option<String>,
-    /// Give up after this time, with exit code 1: what goes on does so all the same
+    /// End with exit code 1 after this time; the work continues
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
 }
@@ -53,7 +54,7 @@ pub(super) fn served(
         let status = hostftl_volume::status(volume)?;
         let events = hostftl_volume::events(volume)?;
         let name = volume.display();
-        let gone = || Failure::failed(format!("{name}: it is not served, so nothing goes on"));
+        let gone = || Failure::failed(format!("{name} is not served: no background work"));
         if !events.served {
             return Err(gone());
         }
@@ -109,8 +110,8 @@ fn watch(
         }
         if let Some(rests) = status.tasks.iter().find(|task| wants(task) && task.paused) {
             let (name, task) = (volume.display(), &rests.task);
-            let next = format!("`hostftl {task} {name} --resume` goes on");
-            return Err(Failure::failed(format!("{name}: {task} rests; {next}")));
+            let next = format!("resume it with `hostftl {task} {name} --resume`");
+            return Err(Failure::failed(format!("{name}: {task} is paused; {next}")));
         }
         if let Some(task) = still.look(tasks.clone(), Instant::now()) {
             return Err(lacks_room(volume, task));
@@ -123,11 +124,13 @@ fn watch(
         if let Some(timeout) = timeout.filter(|timeout| is_over(*timeout)) {
             let left = tasks.map(line).collect::<Vec<_>>().join("; ");
             let (name, timeout) = (volume.display(), humantime::format_duration(timeout));
-            return Err(Failure::failed(format!("{name}: not over after {timeout}: {left}")));
+            return Err(Failure::failed(format!("{name}: not complete after {timeout}: {left}")));
         }
         if interrupt::asked() {
             let name = volume.display();
-            return Err(Failure::interrupted(format!("{name}: no longer waited for")));
+            return Err(Failure::interrupted(format!(
+                "{name}: stopped waiting; the work continues"
+            )));
         }
         thread::sleep((begun.elapsed() / 16).clamp(LOOK / 10, LOOK));
     }
@@ -142,7 +145,9 @@ fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Re
     }
     let (name, layer) = (volume.display(), &status.layer);
     let instead = format!("wait for {}", possible.join(" or "));
-    Err(Failure::usage(format!("{name}: layer {layer} as it is never has a {task}: {instead}")))
+    Err(Failure::usage(format!(
+        "{name}: layer {layer} of this volume has no {task} task; {instead}"
+    )))
 }
 
 /// A volume when waiting began, and the tasks that were seen since.
@@ -177,10 +182,10 @@ impl First {
                 };
                 let room = match space.trim_required_bytes {
                     0 => String::new(),
-                    excess => format!("trim {} to make room, or ", bytes(excess)),
+                    excess => format!("trim {}, or ", bytes(excess)),
                 };
                 return Some(format!(
-                    "{left} of {all} still lack redundancy, and nothing is rebuilt{because}: \
+                    "{left} of {all} still lack redundancy, and no rebuild is running{because}; \
                      {room}replace the device"
                 ));
             }
@@ -194,7 +199,7 @@ impl First {
             return Some(event.text.clone());
         }
         let stopped = || new().any(|event| event.text.starts_with("scrub stopped"));
-        (saw("scrub") && stopped()).then(|| "the scrub was stopped before its end".into())
+        (saw("scrub") && stopped()).then(|| "the scrub was stopped before completion".into())
     }
 }
 
@@ -230,8 +235,10 @@ impl Still {
 fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
     let (name, task, left) = (volume.display(), &task.task, bytes(task.remaining_bytes));
     let stays = format!("keep the device with `hostftl device remove {name} DEVICE --cancel`");
-    let helps = format!("trim what is not needed, add a device, or {stays}");
-    Failure::needs_attention(format!("{name}: {task} has no room for the {left} left: {helps}"))
+    let helps = format!("trim, add a device, or {stays}");
+    Failure::needs_attention(format!(
+        "{name}: {task} has no space for the remaining {left}; {helps}"
+    ))
 }
 
 /// How far a task is, in a line.
@@ -243,11 +250,11 @@ pub(super) fn line(task: &TaskStatus) -> String {
     let left = |seconds| humantime::format_duration(Duration::from_secs(seconds));
     let left = task.eta_seconds.map_or(String::new(), |it| format!(", {} left", left(it)));
     let rests = match (task.paused, task.needs_space) {
-        (true, _) => ", rests",
-        (false, true) => ", lacks room",
+        (true, _) => ", paused",
+        (false, true) => ", needs space",
         (false, false) => "",
     };
-    format!("{}: {done} of {all} ({percent:.1} %){rate}{left}{rests}", task.task)
+    format!("{} {done} of {all} ({percent:.1} %){rate}{left}{rests}", task.task)
 }
 
 /// What came of it: the newest event that says so.
@@ -313,7 +320,7 @@ mod tests {
         let volume = Path::new("v.toml");
         let said = lacks_room(volume, &task(4096, true)).text;
         assert!(said.contains("device remove v.toml DEVICE --cancel"), "{said}");
-        assert!(line(&task(1, true)).ends_with(", lacks room"));
+        assert!(line(&task(1, true)).ends_with(", needs space"));
     }
 
     #[test]
@@ -386,7 +393,7 @@ mod tests {
         assert!(begun.elapsed() >= 2 * LOOK);
         assert_eq!(failure.code, 1);
         assert!(
-            failure.text.starts_with("v.toml: not over after 200ms: scrub: "),
+            failure.text.starts_with("v.toml: not complete after 200ms: scrub "),
             "{}",
             failure.text
         );

@@ -63,7 +63,7 @@ impl Tracing {
         let write = move || {
             let written = write_all(writer, &records);
             if let Err(error) = &written {
-                let text = format!("the trace ends here, the volume goes on: {error}");
+                let text = format!("the trace stops here: {error}; the volume runs on");
                 events.tell(Level::Warning, "note", text);
             }
             written

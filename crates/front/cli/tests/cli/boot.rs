@@ -74,19 +74,19 @@ fn a_service_manager_hears_each_step_of_a_server() {
     let machine = Machine::new();
     let mut child = machine.serve(&[("WATCHDOG_USEC", "400000")]);
     let start = machine.hear("READY=1");
-    assert!(has(&start, "STATUS=v.toml: looks for its devices"), "{start:?}");
+    assert!(has(&start, "STATUS=v.toml: waiting for devices"), "{start:?}");
     assert!(start.iter().any(|line| line.starts_with("EXTEND_TIMEOUT_USEC=")), "{start:?}");
     assert!(has(&start, &format!("MAINPID={}", child.id())), "{start:?}");
     let serves = start
         .iter()
-        .any(|line| line.starts_with("STATUS=serves v (log, ") && line.ends_with("): all is well"));
+        .any(|line| line.starts_with("STATUS=serves v (log, ") && line.ends_with("): online"));
     assert!(serves, "{start:?}");
     // Ready means that clients can connect.
     assert!(machine.dir.path().join("s.sock").exists());
     (0..5).for_each(|_| drop(machine.hear("WATCHDOG=1")));
     signal(&child, "-TERM");
     let stop = machine.hear("STOPPING=1");
-    assert!(stop.iter().any(|line| line.starts_with("STATUS=stops: ")), "{stop:?}");
+    assert!(stop.iter().any(|line| line.starts_with("STATUS=stopping: ")), "{stop:?}");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
@@ -135,7 +135,7 @@ fn a_manager_that_can_t_be_told_is_no_reason_not_to_serve() {
     let ended = child.wait_with_output().expect("it ends");
     let err = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{err}");
-    assert!(err.contains("NOTIFY_SOCKET=vsock:2:1: can't tell the service manager"), "{err}");
+    assert!(err.contains("cannot notify the service manager at NOTIFY_SOCKET=vsock:2:1"), "{err}");
 }
 
 /// The shipped units in a folder, with the tested command in them.

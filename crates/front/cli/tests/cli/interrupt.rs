@@ -33,7 +33,7 @@ fn ctrl_c_in_a_long_run_prints_what_is_known() {
     child.stdout.take().expect("it is piped").read_to_string(&mut out).expect("it is text");
     child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("it is text");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{err}");
-    assert!(err.starts_with("hostftl: ended by a signal"), "{err}");
+    assert!(err.starts_with("hostftl: interrupted"), "{err}");
     assert!(out.contains("\"layer\": \"passthrough\""), "{out}");
     assert!(out.contains("\"partial\": true"), "{out}");
     assert!(out.contains("\"failed\": \"interrupted before it was made\""), "{out}");

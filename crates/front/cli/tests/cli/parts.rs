@@ -42,7 +42,7 @@ fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
     let whole = ["create", "x.toml", "--device", "zoned:z", "--layer", "log", "--force"];
     refused(dir, &whole, 1, &["in use by process"]);
     assert_eq!(left.end("-KILL").0, None);
-    let mut left = Server::start(dir, "left.toml", "l.sock", &["--go-on"]);
+    let mut left = Server::start(dir, "left.toml", "l.sock", &["--reuse-export-name"]);
     assert_eq!(left.end("-TERM").0, Some(0));
     // The other one goes on all the while.
     json(dir, &["check", "left.toml"]);
@@ -52,7 +52,7 @@ fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
         dir,
         &["delete", "left.toml"],
         1,
-        &["left.toml", "nothing is deleted", "--force", "z#zones=0-99"],
+        &["left.toml", "not deleted", "--force", "z#zones=0-99"],
     );
     json(dir, &["check", "left.toml"]);
     let (code, out, err) = run(dir, &["delete", "left.toml", "--force"]);
@@ -72,27 +72,27 @@ fn a_part_that_can_t_be_is_refused_in_one_line_and_nothing_is_left() {
     fs::write(dir.join("plain"), vec![0; 8 << 20]).expect("there is room");
     // A name that makes no sense is a wrong command line.
     for (device, words) in [
-        ("zoned:z#zones=", &["is no part", "#zones=0-63"][..]),
-        ("zoned:z#zones=1M-2M", &["is no part"]),
-        ("zoned:z#offset=4096", &["is no part"]),
+        ("zoned:z#zones=", &["is not a part", "#zones=0-63"][..]),
+        ("zoned:z#zones=1M-2M", &["is not a part"]),
+        ("zoned:z#offset=4096", &["is not a part"]),
         ("zoned:z#zones=20-10", &["is empty"]),
         ("plain#zones=0-9", &["only zoned devices have parts"]),
         ("mem:64m#zones=0-9", &["not a size"]),
-        ("zoned:mem:64m#zones=0-9", &["has no parts"]),
+        ("zoned:mem:64m#zones=0-9", &["have no parts"]),
     ] {
         let args = ["create", "x.toml", "--device", device, "--layer", "log"];
         refused(dir, &args, 2, words);
         assert_eq!(fs::read_dir(dir).expect("it is there").count(), before + 1, "{device}");
     }
     for (device, words) in [
-        ("zoned:z#zones=240-253", &["beyond its end", "zones 0 to 252"][..]),
-        ("zoned:z#units=1", &["beyond its end", "parallel units 0 to 0"]),
+        ("zoned:z#zones=240-253", &["beyond the end", "zones 0 to 252"][..]),
+        ("zoned:z#units=1", &["beyond the end", "parallel units 0 to 0"]),
         ("zoned:z#zones=5-6", &["too few"]),
         ("zoned:z#zones=95-110", &["zones 0 to 99", "volume left", "zones 95 to 110"]),
         ("zoned:z#zones=101-252", &["zones 100 to 252", "volume right", "zones 101 to 252"]),
         ("zoned:z", &["zones 0 to 99", "volume left", "all of them", "hostftl delete"]),
         ("zoned:z#zones=0-99", &["holds a member of a HostFTL volume"]),
-        ("zoned:plain#zones=0-9", &["it is no zoned file"]),
+        ("zoned:plain#zones=0-9", &["it is not a zoned file"]),
         ("nbd://localhost/x#zones=0-9", &[]),
         ("zoned:none#zones=0-9", &["does not exist"]),
     ] {

@@ -89,7 +89,7 @@ fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
     assert_eq!(server.end("-TERM").0, Some(0));
     for (turn, percent) in [5, 40, 70, 80, 90, 95, 100, 110].into_iter().enumerate() {
         let (old, new, after) = ((turn % 3).to_string(), format!("n{turn}"), whole * percent / 100);
-        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--reuse-export-name"]);
         let mut begun = replace(dir, &old, &new);
         thread::sleep(after);
         server.end("-KILL");
@@ -100,7 +100,7 @@ fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
             let (code, _, err) = run(dir, &args);
             assert_eq!(code, 0, "after {after:?}: {err}");
         }
-        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--reuse-export-name"]);
         let waited = run(dir, &["wait", "v.toml"]);
         assert_eq!(waited.0, 0, "{}", waited.2);
         let (code, err) = server.end("-TERM");
@@ -129,7 +129,7 @@ fn a_device_is_replaced_beside_a_server_and_the_next_command_is_named() {
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
     let (code, out, err) = run(dir, &["device", "replace", "v.toml", "1", "n"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("takes the place of device 1") && out.contains("hostftl wait v.toml"));
+    assert!(out.contains("replaces device 1") && out.contains("hostftl wait v.toml"));
     assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
     let status = json(dir, &["status", "v.toml"]);
     assert_eq!(status["devices"][1]["health"], "online");
@@ -158,7 +158,7 @@ fn a_server_that_is_killed_while_devices_are_added_loses_nothing() {
     assert_eq!(server.end("-TERM").0, Some(0));
     for (turn, percent) in [10, 50, 70, 80, 85, 90, 95, 100, 110].into_iter().enumerate() {
         let (new, after) = (format!("n{turn}"), whole * percent / 100);
-        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--reuse-export-name"]);
         let mut begun = add(dir, &new);
         thread::sleep(after);
         server.end("-KILL");
@@ -180,10 +180,10 @@ fn a_device_is_added_beside_a_server_and_the_next_command_is_named() {
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
     let (code, out, err) = run(dir, &["device", "add", "v.toml", "n", "--dry-run"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("nothing was written") && !dir.join("n").exists(), "{out}");
+    assert!(out.contains("dry run") && !dir.join("n").exists(), "{out}");
     let (code, out, err) = run(dir, &["device", "add", "v.toml", "n"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("comes as device 3") && out.contains("`hostftl status v.toml`"), "{out}");
+    assert!(out.contains("added as device 3") && out.contains("`hostftl status v.toml`"), "{out}");
     let told = json(dir, &["device", "spare", "v.toml", "s"]);
     assert_eq!((&told["served"], &told["devices"][0]["device"]), (&true.into(), &4.into()));
     let status = json(dir, &["status", "v.toml"]);

@@ -97,15 +97,15 @@ fn what_can_t_be_served_together_is_refused_and_leaves_every_volume_clean() {
     fs::write(dir.join("broken.toml"), "uuid = 1\n").expect("there is room");
     fs::copy(dir.join("a.toml"), dir.join("other/a.toml")).expect("it is there");
     let cases: [(&[&str], i32, &str); 9] = [
-        (&["a.toml", "./a.toml"], 2, "./a.toml: it is named twice"),
-        (&["empty"], 1, "empty: no volume file (*.toml) in this folder"),
+        (&["a.toml", "./a.toml"], 2, "./a.toml is given twice"),
+        (&["empty"], 1, "empty: the folder has no volume file (*.toml)"),
         (&["a.toml", "broken.toml"], 1, "broken.toml"),
         (&["a.toml", "gone.toml"], 1, "gone.toml"),
-        (&["a.toml", "b.toml", "--degraded"], 2, "--degraded is for one volume, and 2"),
-        (&["a.toml", "b.toml", "--record", "r"], 2, "--record is for one volume"),
-        (&["a.toml", "--limit-requests", "c=5"], 2, "a limit for \"c\": what is served is a"),
-        (&["a.toml", "--socket-mode", "999"], 2, "write permissions in octal, as in 0660"),
-        (&["a.toml", "--socket-group", "no such group"], 2, "there is no group"),
+        (&["a.toml", "b.toml", "--degraded"], 2, "--degraded needs a single volume, not 2"),
+        (&["a.toml", "b.toml", "--record", "r"], 2, "--record needs a single volume"),
+        (&["a.toml", "--limit-requests", "c=5"], 2, "cannot limit \"c\": the exports are a"),
+        (&["a.toml", "--socket-mode", "999"], 2, "write octal permissions, such as 0660"),
+        (&["a.toml", "--socket-group", "no such group"], 2, "unknown group"),
     ];
     for (args, code, words) in cases {
         let ended = serve(dir, args).wait_with_output().expect("it ends");

@@ -178,7 +178,7 @@ fn a_superpage_is_probed_for() {
     let made = json(dir.path(), &[&auto[..], &["drive:hatl-1g@flash.img"]].concat());
     assert_eq!(made["superpage_bytes"], 65536);
     let notes = made["notes"].to_string();
-    assert!(notes.contains("the superpage is 64 KiB: probing found it"), "{notes}");
+    assert!(notes.contains("superpage 64 KiB (found by probing)"), "{notes}");
 
     fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
     let words = ["disk.img: --superpage auto overwrites it", "add --force"];
@@ -209,7 +209,7 @@ fn a_stack_of_a_study_is_made_as_a_volume() {
     json(dir, &["check", "w.toml"]);
     refused(dir, &["create", "w.toml", "--drive", "hatl-1g"], 2, &["names no layer", "--layer"]);
     let memories = ["create", "x.toml", "--drive", "scm-m+scm-s", "--layer", "tier"];
-    refused(dir, &memories, 2, &["scm-m", "studies take all"]);
+    refused(dir, &memories, 2, &["scm-m", "hostftl compare"]);
     refused(dir, &["create", "v.toml", "--drive", "stack.toml"], 1, &["v.toml", "exists"]);
     json(dir, &["check", "v.toml"]);
 }

@@ -92,7 +92,7 @@ impl Client {
         if now - self.looked >= LOOK {
             self.looked = now;
             if self.flow.is_late(now) {
-                self.lose("no answer in time");
+                self.lose("timed out");
             }
             // Commands that could not be sent in time fail, also while connected.
             self.flow.fail_waiting(Some(now), DeviceError::Media);
@@ -101,7 +101,7 @@ impl Client {
 
     /// Drops the connections and prepares a reconnect.
     fn lose(&mut self, why: &str) {
-        self.shared.tell(format!("connection lost: {why}; calling again"));
+        self.shared.tell(format!("connection lost: {why}; reconnecting"));
         self.lines.clear();
         // Commands that were under way are sent again after the reconnect.
         self.flow.land();
@@ -119,7 +119,7 @@ impl Client {
                 Ok(begun) => *dialing = Some(begun),
                 // The system may have a free thread at the next attempt.
                 Err(error) => {
-                    self.shared.tell(format!("connection lost: {error}; calling again"));
+                    self.shared.tell(format!("connection lost: {error}; reconnecting"));
                     *next = now + LONGEST_PAUSE;
                 }
             }
@@ -137,7 +137,7 @@ impl Client {
                 (self.lines, self.state) = (lines, State::Up);
             }
             Err(error) => {
-                self.shared.tell(format!("connection lost: {error}; calling again"));
+                self.shared.tell(format!("connection lost: {error}; reconnecting"));
                 (*dialing, *next) = (None, now + *pause);
                 *pause = (2 * *pause).min(LONGEST_PAUSE);
             }
@@ -147,14 +147,14 @@ impl Client {
     /// Returns the reason why the export cannot be the same as before, if there is one.
     fn differs(&self, export: &Negotiated, head: &Page) -> Option<&'static str> {
         if export.bytes < self.export.bytes {
-            return Some("the export has become smaller");
+            return Some("the export has shrunk");
         }
         let same = head.0 == self.shared.head().0;
-        (!same).then_some("the server has another export there now, or has lost its data")
+        (!same).then_some("the server has another export there, or lost its data")
     }
 
     fn die(&mut self, why: &str) {
-        self.shared.tell(format!("{why}; the device is of no use until it is opened again"));
+        self.shared.tell(format!("{why}; reopen the device"));
         self.lines.clear();
         self.flow.land();
         self.state = State::Dead;
@@ -199,8 +199,8 @@ impl Client {
             let answered = self.flow.answer(cookie, result, &mut self.lines);
             answered.map_err(|trouble| {
                 let why = match trouble {
-                    Trouble::Leaving => "the server is going down",
-                    Trouble::Lost => "the server lost writes and does not take them again",
+                    Trouble::Leaving => "the server is shutting down",
+                    Trouble::Lost => "the server lost writes and rejects them now",
                 };
                 (trouble, why.to_owned())
             })?;

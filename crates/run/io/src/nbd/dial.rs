@@ -66,7 +66,9 @@ impl Dialing {
         match self.end.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(io::Error::other("the dial failed"))),
+            Err(TryRecvError::Disconnected) => {
+                Some(Err(io::Error::other("the connection attempt failed")))
+            }
         }
     }
 

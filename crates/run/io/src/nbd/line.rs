@@ -204,7 +204,7 @@ impl Line {
             let item = usize::try_from(reply.cookie).ok().and_then(|place| items.get_mut(place));
             let item = item.and_then(Option::as_mut);
             let Some(item) = item.filter(|item| item.awaits == Some(self.number)) else {
-                return Err(io::Error::other("the server answers what nobody asked"));
+                return Err(io::Error::other("the server sent an unexpected reply"));
             };
             item.awaits = None;
             if reply.result.is_ok() && item.transfer.call() == Call::Read {

@@ -180,9 +180,9 @@ pub(super) fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negoti
     let why = if export.flags & READ_ONLY != 0 {
         "the export is read-only"
     } else if export.flags & SEND_FLUSH == 0 {
-        "the server has no flush, so nothing could be made durable"
+        "the server does not support flush"
     } else if export.block.is_some_and(|block| block.min > SECTOR as u32) {
-        "the server takes only blocks of more than 512 bytes"
+        "the server needs blocks larger than 512 bytes"
     } else if export.bytes < BLOCK as u64 {
         "the export is smaller than 4 KiB"
     } else {
@@ -202,7 +202,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
         match outcome {
             // A server sends replies only after requests.
             ClientOutcome::Transmission(_) if !input.is_empty() => {
-                return Err(io::Error::other("the server speaks before it is asked"));
+                return Err(io::Error::other("the server sent an unexpected message"));
             }
             ClientOutcome::Transmission(export) => return Ok(export),
             ClientOutcome::Secure => {
@@ -218,7 +218,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
         out.clear();
         let mut more = [0; 4096];
         match timed.read(&mut more)? {
-            0 => return Err(io::Error::other("the server hung up")),
+            0 => return Err(io::Error::other("the server closed the connection")),
             got => input.extend_from_slice(&more[..got]),
         }
     }
@@ -228,7 +228,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
 fn refused(why: ProtoError) -> io::Error {
     match why {
         ProtoError::Refused { code, .. } if code == Refusal::TlsRequired.code() => {
-            io::Error::other("the server wants TLS: write nbds://…?tls-certificates=FOLDER")
+            io::Error::other("the server requires TLS; write nbds://…?tls-certificates=FOLDER")
         }
         _ => io::Error::other(why),
     }

@@ -133,7 +133,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let text = read_whole(path, MAX_TEXT).map_err(|error| why(error.to_string()))?;
     let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| why(error.to_string()))?;
-    if found.is_empty() { Err(why("there is no certificate in it".into())) } else { Ok(found) }
+    if found.is_empty() { Err(why("it has no certificate".into())) } else { Ok(found) }
 }
 
 /// Returns a function that prefixes errors with their subject.

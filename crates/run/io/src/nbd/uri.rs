@@ -75,7 +75,7 @@ impl Uri {
                 return Err("TLS needs ?tls-certificates=FOLDER, with ca-cert.pem in it".into());
             }
             (false, None, None) => None,
-            (false, ..) => return Err("tls-… is for nbds:// and nbds+unix://".into()),
+            (false, ..) => return Err("tls-… needs nbds:// or nbds+unix://".into()),
         };
         let (export, timeout) = (decode(export)?, Duration::from_secs(said.timeout));
         Ok(Uri { place, security, export, timeout })
@@ -111,7 +111,7 @@ impl Query {
                 ("tls-hostname", name) => said.hostname = Some(decode(name)?),
                 (key, _) => {
                     let known = "socket, timeout, tls-certificates, tls-hostname";
-                    return Err(format!("{key:?} is unknown; there are {known}"));
+                    return Err(format!("{key:?} is unknown; known options are {known}"));
                 }
             }
         }
@@ -126,7 +126,7 @@ fn absolute(path: &str) -> Result<PathBuf, String> {
 fn tcp(host: &str) -> Result<Place, String> {
     // The protocol has no users, and the host name would otherwise include it.
     if host.contains('@') {
-        return Err("a user has no meaning here".into());
+        return Err("a user name is not supported".into());
     }
     // The colons of an IPv6 address are in brackets.
     let after = host.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -135,9 +135,13 @@ fn tcp(host: &str) -> Result<Place, String> {
         None => (host, ""),
     };
     let port = if port.is_empty() { Ok(PORT) } else { port.parse() };
-    let port = port.map_err(|_| format!("{host:?} has no sensible port"))?;
+    let port = port.map_err(|_| format!("{host:?} has an invalid port"))?;
     let name = name.trim_start_matches('[').trim_end_matches(']');
-    if name.is_empty() { Err("there is no host".into()) } else { Ok(Place::Tcp(name.into(), port)) }
+    if name.is_empty() {
+        Err("the host is missing".into())
+    } else {
+        Ok(Place::Tcp(name.into(), port))
+    }
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
@@ -148,7 +152,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 /// Decodes percent-encoded bytes such as `%41`.
 fn decode(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text:?} has a % that is not followed by two hex digits");
+    let wrong = || format!("{text:?} has a % without two hex digits");
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((byte, after)) = rest.split_first() {
         rest = after;

@@ -129,7 +129,7 @@ impl fmt::Display for State {
             State::Dead => f.write_str("dead"),
             State::Live => f.write_str("live"),
             State::Quiesced => f.write_str("waits for a server"),
-            State::FailIo => f.write_str("fails until there is a server"),
+            State::FailIo => f.write_str("fails until it has a server"),
             State::Other(number) => write!(f, "state {number}"),
         }
     }

@@ -82,7 +82,7 @@ impl Control {
             let name = name.clone();
             move |source| UblkError::System { name, what, source }
         };
-        let ring = Ring::builder().build(4).map_err(system("make an io_uring for it"))?;
+        let ring = Ring::builder().build(4).map_err(system("create its io_uring"))?;
         let (orders, queue) = channel();
         let builder = thread::Builder::new().name("ublk control".into());
         builder
@@ -96,7 +96,7 @@ impl Control {
     /// # Errors
     /// When the kernel does not report them.
     pub fn features(&self) -> Result<Features, UblkError> {
-        let bytes = self.ask(NODE, "tell its features", order::GET_FEATURES, ANY, vec![0; 8])?;
+        let bytes = self.ask(NODE, "report its features", order::GET_FEATURES, ANY, vec![0; 8])?;
         Ok(Features(u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))))
     }
 
@@ -140,7 +140,7 @@ impl Control {
     pub fn attributes(&self, id: u32) -> Result<Attributes, UblkError> {
         let mut memory = vec![0; PARAMS_BYTES];
         memory[..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
-        let bytes = self.tell("tell its attributes", order::GET_PARAMS, id, memory)?;
+        let bytes = self.tell("report its attributes", order::GET_PARAMS, id, memory)?;
         Ok(Attributes::parse(bytes[..].try_into().expect("as long as it went")))
     }
 
@@ -150,7 +150,7 @@ impl Control {
     /// When the kernel does not report it.
     pub fn info(&self, id: u32) -> Result<Option<DeviceInfo>, UblkError> {
         let memory = vec![0; INFO_BYTES];
-        match self.tell("tell how it stands", order::GET_DEV_INFO, id, memory) {
+        match self.tell("report its state", order::GET_DEV_INFO, id, memory) {
             Err(error) if matches!(error.number(), Some(libc::ENODEV | libc::EINVAL)) => Ok(None),
             told => Ok(Some(info(&told?))),
         }

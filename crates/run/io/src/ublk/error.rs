@@ -8,18 +8,17 @@ use std::time::Duration;
 pub enum UblkError {
     /// The control node is missing.
     #[error(
-        "{0} is missing: load the kernel's module (modprobe ublk_drv), which Linux 6.5 or later \
-         has when it was built with CONFIG_BLK_DEV_UBLK"
+        "{0} is missing; run `modprobe ublk_drv` (Linux 6.5 or later with CONFIG_BLK_DEV_UBLK)"
     )]
     NoModule(String),
     /// The process has no right to control block devices.
-    #[error("{0}: no right to make block devices: start as root, or with CAP_SYS_ADMIN")]
+    #[error("{0}: permission denied; start as root, or with CAP_SYS_ADMIN")]
     NoRight(String),
     /// The kernel's ublk does not have a required feature.
-    #[error("this kernel's ublk has no {0}: Linux 6.5 or later is needed")]
+    #[error("ublk of this kernel has no {0}; use Linux 6.5 or later")]
     Lacks(&'static str),
     /// ublk of this kernel is known to fail.
-    #[error("Linux {release}: {why}; take another kernel, or say --force")]
+    #[error("Linux {release}: {why}; use another kernel, or --force")]
     Known {
         /// Release as `uname -r` prints it.
         release: String,
@@ -27,7 +26,7 @@ pub enum UblkError {
         why: &'static str,
     },
     /// The kernel refused an operation.
-    #[error("{name}: can't {what}: {source}")]
+    #[error("{name}: cannot {what}: {source}")]
     System {
         /// Name of the device.
         name: String,
@@ -38,8 +37,8 @@ pub enum UblkError {
     },
     /// A control command did not end in time.
     #[error(
-        "{name}: the kernel did not {what} within {} s, and may never; see its log (dmesg). What \
-         hangs there ends with a restart of the machine", limit.as_secs()
+        "{name}: the kernel did not {what} within {} s; see dmesg, a restart of the machine \
+         clears it", limit.as_secs()
     )]
     Stuck {
         /// Name of the device.

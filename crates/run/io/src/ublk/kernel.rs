@@ -45,11 +45,11 @@ impl Kernel {
     /// Returns the known reliability of its ublk.
     pub fn known(&self) -> Known {
         match self.number {
-            (6, 18, 4 | 5) => Known::Bad("adding a ublk device fails in the kernel and never ends"),
-            (6, 18, 40) | (7, 0, _) => Known::Bad("it is known to lose ublk's control commands"),
-            (6, 17, _) => Known::Doubtful(
-                "with some distributions' kernels of this line adding a ublk device never ends",
-            ),
+            (6, 18, 4 | 5) => Known::Bad("adding a ublk device hangs in this kernel"),
+            (6, 18, 40) | (7, 0, _) => Known::Bad("it loses ublk control commands"),
+            (6, 17, _) => {
+                Known::Doubtful("adding a ublk device hangs in some builds of this kernel")
+            }
             _ => Known::Nothing,
         }
     }

@@ -98,7 +98,7 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
         }
         let more = parse(&report);
         if more.is_empty() {
-            return Err(io::Error::other("its report of zones ends too early"));
+            return Err(io::Error::other("its zone report is truncated"));
         }
         zones.extend(more);
     }
@@ -149,7 +149,7 @@ pub(super) fn all(file: &File) -> io::Result<(Segments, u32)> {
 /// Returns the number of zones of a device.
 fn there(file: &File) -> io::Result<u32> {
     match count(file) {
-        0 => Err(io::Error::other("it is no zoned block device")),
+        0 => Err(io::Error::other("it is not a zoned block device")),
         count => Ok(count),
     }
 }
@@ -192,7 +192,7 @@ pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
     let Some(part) = part else { return found(&zones, stride, write_unit, most, false) };
     let own = &zones[part.zones.start as usize..part.zones.end as usize];
     if own.iter().any(|zone| zone.conventional || zone.len != stride) {
-        return Err(io::Error::other("some of these zones are conventional, or shorter"));
+        return Err(io::Error::other("some of these zones are conventional or shorter"));
     }
     found(own, stride, write_unit, part.shape.max_open, true)
 }
@@ -212,19 +212,19 @@ fn found(
     let rest = &zones[first..];
     let possible = |zone: &Zone| zone.len <= stride && zone.capacity <= zone.len;
     if rest.iter().any(|zone| zone.conventional || !possible(zone)) {
-        return Err(wrong("its zones are in an order that HostFTL can't use"));
+        return Err(wrong("its zone layout is not supported"));
     }
     // A shorter last zone is not used.
     let whole = rest.iter().take_while(|zone| zone.len == stride);
     let usable = whole.clone().filter(|zone| !zone.offline).map(|zone| zone.capacity);
-    let size = usable.clone().min().ok_or_else(|| wrong("none of its zones can be written"))?;
+    let size = usable.clone().min().ok_or_else(|| wrong("none of its zones is writable"))?;
     if usable.max() != Some(size) {
-        return Err(wrong("of some of its zones more can be written than of others"));
+        return Err(wrong("its zones have different capacities"));
     }
     // Segments must be whole MiB. A zone with an unusable rest is never written to its end, and
     // would count as open for ever.
     if !size.is_multiple_of(RESERVE) {
-        return Err(wrong("what can be written of its zones is not whole MiB"));
+        return Err(wrong("its zone capacity is not a multiple of 1 MiB"));
     }
     let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
     let segment =
@@ -252,7 +252,7 @@ fn found(
 /// Takes two zones from each end.
 fn keep(list: &mut Vec<Zone>) -> io::Result<[[pages::Zone; 2]; 2]> {
     if list.len() < 4 + FEWEST {
-        let why = "it has too few zones: four are kept for superblocks";
+        let why = "it has too few zones; four are reserved for superblocks";
         return Err(io::Error::other(why));
     }
     let tail = list.split_off(list.len() - KEPT as usize);
@@ -267,7 +267,7 @@ fn with_room(max_open: u32) -> io::Result<u32> {
         0 => Ok(0),
         some if some > OPEN_FOR_PAGES => Ok(some - OPEN_FOR_PAGES),
         some => {
-            let why = format!("only {some} of its zones may be open, and superblocks need three");
+            let why = format!("it allows {some} open zones, but superblocks need three");
             Err(io::Error::other(why))
         }
     }
@@ -371,10 +371,10 @@ mod tests {
         let of = |start: u64, capacity: u64| zone(start, start, (2, 1), capacity);
         let loose = |start: u64| zone(start, 0, (1, 0), 4096);
         for (zones, part) in [
-            (&[of(0, 4096), loose(4096)][..], "order"),
+            (&[of(0, 4096), loose(4096)][..], "layout"),
             (&[loose(4096)][..], "conventional"),
-            (&[of(0, 4096), of(4096, 2048)][..], "more can be written than of others"),
-            (&[of(0, 4000), of(4096, 4000)][..], "not whole MiB"),
+            (&[of(0, 4096), of(4096, 2048)][..], "different capacities"),
+            (&[of(0, 4000), of(4096, 4000)][..], "not a multiple of 1 MiB"),
             (&[zone(0, 0, (2, 15), 0)][..], "none of its zones"),
         ] {
             let why = refused(zones);

@@ -45,7 +45,7 @@ impl ZonedName {
         let zoned = ZonedName { medium: medium.into(), shape, part };
         // Memory belongs to one device, so no other volume could use another part.
         if zoned.part.is_some() && zoned.memory().is_some() {
-            Err("memory is one volume's alone: it has no parts".into())
+            Err("memory devices have no parts".into())
         } else {
             Ok(zoned)
         }
@@ -75,7 +75,7 @@ impl ZonedName {
             return Ok(shape);
         }
         let least = step * u64::from(shape.size) * SECTOR as u64 + (3 << 20);
-        Err(format!("{bytes} bytes are too few for such segments; give at least {least}"))
+        Err(format!("{bytes} bytes are too few for these segments; use at least {least}"))
     }
 }
 
@@ -108,7 +108,7 @@ fn parse_shape(options: &str) -> Result<Segments, String> {
     let mut best = None;
     for option in options.split('&') {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        let number = || value.parse().map_err(|_| format!("{option}: \"{value}\" is no number"));
+        let number = || value.parse().map_err(|_| format!("{option}: \"{value}\" is not a number"));
         let sectors = || {
             let bytes = parse_bytes(value)?;
             let whole = bytes.is_multiple_of(SECTOR as u64);
@@ -124,7 +124,10 @@ fn parse_shape(options: &str) -> Result<Segments, String> {
             "open" => shape.max_open = number()?,
             _ => {
                 let known = "zone, units, write, best, unreadable, open";
-                return Err(format!("a zoned device has no option \"{key}\": it has {known}"));
+                return Err(format!(
+                    "a zoned device has no option \"{key}\"; known options are \
+                                    {known}"
+                ));
             }
         }
     }
@@ -168,8 +171,8 @@ mod tests {
             ("zoned:x?zone=lots", "\"lots\" is not a size"),
             ("zoned:x?zone=1m&best=3k", "write must divide best"),
             ("zoned:x?units=0", "nothing else may be 0"),
-            ("zoned:x#zone=1-2", "is no part"),
-            ("zoned:mem:64m#zones=0-7", "one volume's alone"),
+            ("zoned:x#zone=1-2", "is not a part"),
+            ("zoned:mem:64m#zones=0-7", "no parts"),
         ] {
             let why = parse(text).unwrap_err();
             assert!(why.contains(part), "{why}");

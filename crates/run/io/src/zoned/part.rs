@@ -45,7 +45,7 @@ pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
 impl PartName {
     /// Parses the text after the `#`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"#{text}\" is no part: write #zones=0-63, or #units=0-3");
+        let wrong = || format!("\"#{text}\" is not a part; write #zones=0-63 or #units=0-3");
         let (key, range) = text.split_once('=').ok_or_else(wrong)?;
         let by = match key {
             "zones" => By::Zones,
@@ -94,7 +94,7 @@ impl Part {
         let (count, each) = (zones.len() as u32, zones.len() as u32 / units);
         if each <= 2 * kept {
             return Err(format!(
-                "{each} zones of a unit are too few: {kept} are kept for superblocks at each end"
+                "{each} zones per unit are too few; {kept} are reserved for superblocks at each end"
             ));
         }
         // The length of the data must be whole MiB, so some small zones may remain unused.
@@ -102,14 +102,14 @@ impl Part {
         let step = (1..).map(|zones| zones * units).find(whole).unwrap_or(units) / units;
         let own = (each - 2 * kept) / step * step * units;
         if own == 0 {
-            return Err(format!("its {count} zones are too few: take {step} more in each unit"));
+            return Err(format!("its {count} zones are too few; use {step} more in each unit"));
         }
         // A limit of 0 means no limit, and stays 0.
         let max_open = (u64::from(all.max_open) * u64::from(count) / u64::from(all.count)) as u32;
         if all.max_open > 0 && max_open == 0 {
             return Err(format!(
-                "the device lets {} zones be open, and the share of {count} of its {} zones is \
-                 none: take more zones",
+                "the device allows {} open zones, and {count} of {} zones have no share of them; \
+                 use more zones",
                 all.max_open, all.count
             ));
         }
@@ -140,7 +140,7 @@ fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
         By::Units => ("parallel units", all.units),
     };
     if last >= there {
-        return Err(format!("{name} is beyond its end: it has the {what} 0 to {}", there - 1));
+        return Err(format!("{name} is beyond the end of the device ({what} 0 to {})", there - 1));
     }
     if by == By::Units {
         return Ok((first * each..(last + 1) * each, last + 1 - first));
@@ -151,11 +151,7 @@ fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
         return Ok((zones, 1));
     }
     let is_whole = first.is_multiple_of(each) && (last + 1).is_multiple_of(each);
-    let why = || {
-        format!(
-            "{name} cuts a parallel unit: each has {each} zones, so take whole ones, as #units="
-        )
-    };
+    let why = || format!("{name} splits a parallel unit of {each} zones; use #units=");
     is_whole.then(|| (zones.clone(), zones.len() as u32 / each)).ok_or_else(why)
 }
 
@@ -208,18 +204,18 @@ mod tests {
     #[test]
     fn parts_that_can_t_be_are_refused_in_words() {
         for (text, why) in [
-            ("zones=", "no part"),
-            ("zones=-1", "no part"),
-            ("zones=1-x", "no part"),
-            ("zones=+1-2", "no part"),
-            ("zones=99999999999", "no part"),
-            ("zone=1-2", "no part"),
+            ("zones=", "not a part"),
+            ("zones=-1", "not a part"),
+            ("zones=1-x", "not a part"),
+            ("zones=+1-2", "not a part"),
+            ("zones=99999999999", "not a part"),
+            ("zone=1-2", "not a part"),
             ("zones=5-4", "empty"),
-            ("zones=0-64", "beyond its end: it has the zones 0 to 63"),
-            ("units=4", "beyond its end: it has the parallel units 0 to 3"),
-            ("zones=8-23", "cuts a parallel unit"),
+            ("zones=0-64", "beyond the end of the device (zones 0 to 63"),
+            ("units=4", "beyond the end of the device (parallel units 0 to 3"),
+            ("zones=8-23", "splits a parallel unit"),
             ("zones=2-3", "too few"),
-            ("zones=2-5", "take more zones"),
+            ("zones=2-5", "use more zones"),
         ] {
             let refused = part(text).unwrap_err();
             assert!(refused.contains(why), "{text}: {refused}");
@@ -228,7 +224,7 @@ mod tests {
         let odd = |text: &str| Part::of(&PartName::parse(text).unwrap(), &odd, 1);
         assert_eq!(odd("zones=0-4").unwrap().shape.count, 2, "one is left over");
         let refused = odd("zones=0-2").unwrap_err();
-        assert!(refused.contains("take 2 more"), "{refused}");
+        assert!(refused.contains("use 2 more"), "{refused}");
         assert_eq!(PartName::parse("zones=007").unwrap().to_string(), "zones=7-7");
     }
 }

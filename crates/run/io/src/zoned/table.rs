@@ -76,7 +76,7 @@ impl Table {
             file.read_exact_at(&mut page.0, at * SECTOR as u64)?;
             shape = shape.or(zonefile::parse_shape(&page, at).ok());
         }
-        shape.ok_or_else(|| io::Error::other("it is no zoned file"))
+        shape.ok_or_else(|| io::Error::other("it is not a zoned file"))
     }
 
     /// Reads the table of a zoned file with `all` segments, and the state of a part's segments.

@@ -81,7 +81,7 @@ fn closing_ends(engine: EngineKind) {
     thread::spawn(move || sender.send(driver.close()));
     let closed = closed.recv_timeout(Duration::from_secs(300)).expect("closing ends");
     let message = closed.unwrap_err().to_string();
-    assert!(message.contains(&format!("never ended some commands: {name} (1);")), "{message}");
+    assert!(message.contains(&format!("some commands never completed: {name} (1);")), "{message}");
     // The device answers after all. The result is not used, but the memory of the write still
     // exists.
     assert!(succeeds("fsfreeze", &["--unfreeze", freezer.path()]));

@@ -55,12 +55,12 @@ fn without_io_uring_threads_serve() {
 #[test]
 fn without_io_uring_whoever_insists_on_it_gets_an_error() {
     let Some(told) = told("io_uring", "uring") else { return };
-    let error = "io_uring is refused (Operation not permitted (os error 1)); \
-                 unset HOSTFTL_ENGINE to use what there is";
+    let error = "cannot use io_uring (Operation not permitted (os error 1)); \
+                 unset HOSTFTL_ENGINE to use another engine";
     assert_eq!(told, [error]);
 }
 
-const UNREGISTERED: &str = "buffers are not registered: raise `ulimit -l`";
+const UNREGISTERED: &str = "cannot register buffers: raise `ulimit -l`";
 
 #[test]
 fn with_little_locked_memory_io_uring_serves() {
@@ -75,7 +75,7 @@ fn with_little_locked_memory_io_uring_serves() {
 #[test]
 fn without_locked_memory_one_of_the_engines_serves() {
     let Some(told) = told("any locked memory", "") else { return };
-    let note = if told[0] == "io_uring" { UNREGISTERED } else { "io_uring is refused (" };
+    let note = if told[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
     assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");
 }
 

@@ -93,8 +93,8 @@ pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<bool, UblkError> {
 
 fn stands_in_the_way(info: &DeviceInfo) -> UblkError {
     let why = format!(
-        "it {}, and what waits there would be written over what clients write now; serve with \
-         --ublk too, or give it up with `hostftl ublk delete {}`",
+        "it {}, and its waiting writes would overwrite newer ones; serve with --ublk too, or \
+         discard it with `hostftl ublk delete {}`",
         info.state, info.id
     );
     refused(info, "serve the volume without it", why)
@@ -144,7 +144,7 @@ fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>
     let until = Instant::now() + END;
     while info.state == State::Live {
         if Instant::now() >= until {
-            let why = format!("process {} serves this volume there", info.pid);
+            let why = format!("process {} serves this volume with it", info.pid);
             return Err(refused(&info, "take it over", why));
         }
         thread::sleep(LOOK);
@@ -158,26 +158,28 @@ fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>
 fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), UblkError> {
     let (path, ours) = (info.path(), &wanted.of);
     let why = if info.state != State::Quiesced || !info.features.has(NEEDED.and(RECOVERS)) {
-        format!("{path} {}: delete it with `hostftl ublk delete {}`", info.state, info.id)
+        format!("{path} {}; delete it with `hostftl ublk delete {}`", info.state, info.id)
     } else if wanted.forgot {
         format!(
-            "the last server answered writes that may be gone, and whoever uses the device \
-             believes in them: give it up with `hostftl ublk delete {}`",
+            "acknowledged writes of the last server may be lost, but users of the device rely on \
+             them; discard it with `hostftl ublk delete {}`",
             info.id
         )
     } else if !wanted.recovers {
-        "whoever uses it believes that what was answered is there: start with --ack media or memfd"
-            .into()
+        "users of the device rely on acknowledged writes; start with --ack media or memfd".into()
     } else if there.sectors > ours.sectors || there.read_only != ours.read_only {
         format!(
-            "it was made with {} sectors{}, and the volume is served with {}{}",
+            "it has {} sectors{}, but the volume is served with {}{}",
             there.sectors,
-            if there.read_only { ", only read" } else { "" },
+            if there.read_only { ", read-only" } else { "" },
             ours.sectors,
-            if ours.read_only { ", only read" } else { "" },
+            if ours.read_only { ", read-only" } else { "" },
         )
     } else if there.longest > ours.longest {
-        format!("its requests have up to {} bytes, and {} are taken", there.longest, ours.longest)
+        format!(
+            "its requests have up to {} bytes, but the limit is {}",
+            there.longest, ours.longest
+        )
     } else {
         return Ok(());
     };

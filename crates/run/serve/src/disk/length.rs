@@ -37,15 +37,14 @@ impl Length {
         }
         let bytes = sectors * SECTOR as u64;
         let (level, text) = match self.follows.then(|| set(sectors)) {
-            Some(Ok(())) => (Level::Info, format!("{path} has {bytes} bytes now")),
+            Some(Ok(())) => (Level::Info, format!("{path} resized to {bytes} bytes")),
             Some(Err(error)) => {
-                (Level::Warning, format!("{path} does not have {bytes} bytes yet: {error}"))
+                (Level::Warning, format!("cannot resize {path} to {bytes} bytes: {error}"))
             }
             None => {
                 let text = format!(
-                    "{path} does not have {bytes} bytes yet, because this kernel (before Linux \
-                     6.16) takes no other length while it is served: unmount, stop the server, \
-                     and start it again"
+                    "cannot resize {path} to {bytes} bytes while it is served (needs Linux 6.16); \
+                     unmount it and restart the server"
                 );
                 (Level::Warning, text)
             }

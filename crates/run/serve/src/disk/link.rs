@@ -31,7 +31,7 @@ impl Link {
 
     fn make_in(folder: &Path, name: &str, to: &Path) -> io::Result<Option<Self>> {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
-            let text = format!("{name:?} is no name for a file; give the volume another label");
+            let text = format!("{name:?} is not a valid file name; change the label of the volume");
             return Err(io::Error::other(text));
         }
         fs::create_dir_all(folder)?;
@@ -65,7 +65,7 @@ impl Link {
     /// # Errors
     /// When it cannot be removed.
     pub(super) fn remove(self) -> io::Result<()> {
-        let lock = File::open(self.path.parent().expect("it is in a folder"))?;
+        let lock = File::open(self.path.parent().expect("the link has a folder"))?;
         lock.lock()?;
         match fs::read_link(&self.path)? == self.to {
             true => fs::remove_file(&self.path),

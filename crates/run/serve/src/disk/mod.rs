@@ -222,7 +222,7 @@ impl Disk {
         let (name, folder) = (&export.name, link::FOLDER);
         let [a, b, c, d, ..] = export.volume;
         let other = format!("{name}-{:08x}", u32::from_be_bytes([a, b, c, d]));
-        let taken = || format!("{folder}/{name} leads to another device in use");
+        let taken = || format!("{folder}/{name} is a link to another device in use");
         let text = match Link::make(name, &path) {
             Ok(Some(link)) => {
                 self.link = Some(link);
@@ -231,7 +231,7 @@ impl Disk {
             Ok(None) => match Link::make(&other, &path) {
                 Ok(Some(link)) => {
                     self.link = Some(link);
-                    let then = "give one of the volumes another label";
+                    let then = "change the label of one of the volumes";
                     format!("{path} is {folder}/{other}: {}; {then}", taken())
                 }
                 Ok(None) => format!("{path} has no name in {folder}: {}", taken()),

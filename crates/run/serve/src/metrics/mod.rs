@@ -62,9 +62,9 @@ impl Metrics {
                 error,
             }
         };
-        let listener = TcpListener::bind(address).map_err(failed("can't listen for scrapers"))?;
-        let address = listener.local_addr().map_err(failed("can't listen for scrapers"))?;
-        let again = listener.try_clone().map_err(failed("can't share the socket"))?;
+        let listener = TcpListener::bind(address).map_err(failed("cannot listen for scrapers"))?;
+        let address = listener.local_addr().map_err(failed("cannot listen for scrapers"))?;
+        let again = listener.try_clone().map_err(failed("cannot share the socket"))?;
         let listening = TcpStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
         let guests = Arc::new(Guests::new(MAX_GUESTS));
@@ -72,7 +72,7 @@ impl Metrics {
         let figures: Arc<[Figures]> = figures.into();
         let accept = move || accept(&listener, &figures, (&enters, &ends), &alive);
         let builder = thread::Builder::new().name("metrics".into());
-        builder.spawn(accept).map_err(failed("can't start its thread"))?;
+        builder.spawn(accept).map_err(failed("cannot start its thread"))?;
         Ok(Metrics { address, over, listening, guests, threads })
     }
 

@@ -114,13 +114,11 @@ pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<
         config,
     };
     if created.config.devices.iter().any(|name| modelled::backing(name).is_some()) {
-        let note = "a model of a drive: it takes no modelled time and is for evaluation only";
+        let note = "drive model, for evaluation only; its delays are not simulated";
         created.notes.push(note.into());
     }
     if created.config.is_memory() {
-        created
-            .notes
-            .push("in memory: it is made afresh, and empty, each time it is served".into());
+        created.notes.push("in memory: empty at each start".into());
         draft.publish()?;
         return Ok(created);
     }
@@ -182,18 +180,18 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     }
     let in_memory = spec.devices.iter().filter(|name| Device::is_memory(name)).count();
     if in_memory > 0 && in_memory < spec.devices.len() {
-        let why = "a volume can't be half in memory: use mem: for all devices or for none";
+        let why = "cannot mix mem: and other devices; use mem: for all or none";
         return Err(Error::Asked(why.into()));
     }
     let mut names: Vec<String> = Vec::new();
     for name in &spec.devices {
         let full = modelled::full_name(name)?;
         if !Device::is_memory(name) && names.contains(&full) {
-            return Err(Error::Asked(format!("{name}: is named twice")));
+            return Err(Error::Asked(format!("{name} is given twice")));
         }
         // A partition and its disk, for example, would overwrite each other.
         if let Some(other) = names.iter().find(|other| storage::is_shared(other, &full)) {
-            return Err(device(name, format!("shares its storage with {other}")));
+            return Err(device(name, format!("shares storage with {other}")));
         }
         names.push(full);
     }
@@ -208,7 +206,7 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     if label.chars().any(is_unseen) {
         return Err(asked(
             &spec.path,
-            "the label has characters that are not seen, or turn what follows".into(),
+            "the label has invisible or direction-changing characters".into(),
         ));
     }
     Ok(Config {
@@ -249,7 +247,7 @@ fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     for name in &config.devices {
         let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
         if let Some(path) = undo.paths().find(|made| *made == Path::new(&path)) {
-            let instead = "choose a smaller --size or another file system, or --sparse";
+            let instead = "use a smaller --size, another file system, or --sparse";
             notes.extend(allocate(path, instead)?);
         }
     }
@@ -319,11 +317,13 @@ fn take_back(
         let cleared = clear_ends(one).and_then(|()| window());
         let cleared = cleared.and_then(|()| claims::clear(one));
         let end = match cleared {
-            Ok(()) => "was cleared, lest it be taken for that",
+            Ok(()) => "was cleared",
             Err(_) => "could not be cleared",
         };
         match held {
-            Some(held) => lost.push(format!("{} lost what it held ({held}) and {end}", one.name())),
+            Some(held) => {
+                lost.push(format!("{} lost its previous content ({held}) and {end}", one.name()))
+            }
             None if cleared.is_err() => lost.push(format!("{} was blank and {end}", one.name())),
             None => {}
         }

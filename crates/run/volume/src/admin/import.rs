@@ -27,7 +27,7 @@ pub struct Imported {
 /// When they are not exactly one complete volume, are in use, or `path` exists.
 pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
-        return Err(device(name, "is memory, which holds nothing to import"));
+        return Err(device(name, "is in memory and has no metadata to import"));
     }
     let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
     let members = members.collect::<Result<Vec<_>, _>>()?;

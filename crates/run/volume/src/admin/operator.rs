@@ -196,17 +196,13 @@ impl Operator {
     fn notes_offline(&self, index: u8) -> Vec<String> {
         let spares: Vec<String> = self.seats.spares().iter().map(ToString::to_string).collect();
         let stays = (!spares.is_empty()).then(|| {
-            format!(
-                "the spare stays ready and does not take its place: {}; `hostftl device replace` \
-                 puts another device there",
-                spares.join(", ")
-            )
+            format!("the spare is not used: {}; run `hostftl device replace`", spares.join(", "))
         });
         let unkept = self
             .seats
             .note_offline(index, true)
             .err()
-            .map(|why| format!("a spare may take its place after a restart, because {why}"));
+            .map(|why| format!("a spare may replace it after a restart, because {why}"));
         stays.into_iter().chain(unkept).collect()
     }
 

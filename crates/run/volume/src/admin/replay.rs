@@ -65,7 +65,7 @@ pub fn replay(path: &Path) -> Result<Replayed, Error> {
             }
         }
     }
-    unreachable!("a recording ends before its batches run out of numbers")
+    unreachable!("a recording has fewer batches than numbers")
 }
 
 enum Batch {
@@ -74,19 +74,19 @@ enum Batch {
 }
 
 fn read_head(input: &mut impl Read) -> Result<Head, String> {
-    let no_recording = |_| "it is no recording of HostFTL".to_string();
+    let no_recording = |_| "it is not a recording of HostFTL".to_string();
     let (magic, [len, crc]) =
         read::<8>(input).and_then(|magic| Ok((magic, words(input)?))).map_err(no_recording)?;
     if magic != MAGIC || len > 1 << 20 {
-        return Err("it is no recording of HostFTL".into());
+        return Err("it is not a recording of HostFTL".into());
     }
     let text = read_vec(input, len)?;
     if crc32c(0, &text) != crc {
-        return Err("its head is damaged".into());
+        return Err("its header is damaged".into());
     }
     serde_json::from_slice(&text).map_err(|error| {
         let why = error.to_string().lines().collect::<Vec<_>>().join(" ");
-        format!("its head is not understood: {why}")
+        format!("cannot parse its header: {why}")
     })
 }
 
@@ -120,13 +120,13 @@ fn words<const N: usize>(input: &mut impl Read) -> Result<[u32; N], String> {
 fn read_vec(input: &mut impl Read, len: u32) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = input.take(len.into()).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
-    if read < len as usize { Err("it is cut off".into()) } else { Ok(bytes) }
+    if read < len as usize { Err("it is truncated".into()) } else { Ok(bytes) }
 }
 
 fn explain(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::UnexpectedEof => "it is cut off".into(),
-        _ => format!("it can't be read ({error})"),
+        ErrorKind::UnexpectedEof => "it is truncated".into(),
+        _ => format!("it cannot be read ({error})"),
     }
 }
 
@@ -184,18 +184,19 @@ impl Stage {
         for _ in 0..count {
             let number = self.steps + 1;
             let (since, entry) =
-                parse(&mut bytes).ok_or_else(|| format!("record {number} is not understood"))?;
+                parse(&mut bytes).ok_or_else(|| format!("cannot parse record {number}"))?;
             let now = self.now.checked_add(since).filter(|_| self.allows(&entry));
-            self.now = now.ok_or_else(|| {
-                format!("record {number} is nothing that a driver tells the layer at this point")
-            })?;
+            self.now = now.ok_or_else(|| format!("record {number} is not valid at this point"))?;
             if let Entry::Verb(verb) = entry {
                 self.steps += 1;
                 self.layer.operate(verb).ok();
                 continue;
             }
             let input = self.input(entry).ok_or_else(|| {
-                format!("record {number} ends a command that the layer did not submit this time")
+                format!(
+                    "record {number} completes a command that the layer did not submit in \
+                         this run"
+                )
             })?;
             self.step(input);
         }

@@ -192,12 +192,10 @@ impl Volume {
 /// result.
 fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String> {
     is_wanted.then(|| match Config::put_in_order(path, &config.devices) {
-        Ok(()) => "the volume file listed the devices in another order than their numbers; it now \
-                   lists them by number"
-            .into(),
+        Ok(()) => "volume file rewritten: devices are now listed by number".into(),
         Err(error) => format!(
-            "the volume file lists the devices in another order than their numbers, and can't be \
-             rewritten ({error}); the superblocks count"
+            "cannot rewrite the volume file, which lists the devices out of order: {error}; the \
+             superblocks take precedence"
         ),
     })
 }
@@ -256,7 +254,7 @@ fn started(recovery: &Quiet, took: Duration) -> String {
     let ms = took.as_millis();
     let replayed = counted(recovery.replayed, "log write");
     match (recovery.replayed, recovery.dropped) {
-        (0, 0) => format!("ready after {ms} ms; there was nothing to recover"),
+        (0, 0) => format!("ready after {ms} ms; nothing to recover"),
         (_, 0) => format!("ready after {ms} ms; recovery replayed {replayed}"),
         (_, dropped) => format!(
             "ready after {ms} ms; recovery replayed {replayed}, and ignored {} at the end",

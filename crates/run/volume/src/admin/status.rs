@@ -45,10 +45,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     status.set_problems(&kept);
     status.set_state(false);
     status.notes.extend(there.map(|there| {
-        format!(
-            "{} is served, which has the same UUID: this is a copy of it, or another part of it",
-            there.path
-        )
+        format!("{} with the same UUID is served; this is a copy or another part of it", there.path)
     }));
     Ok(status)
 }
@@ -56,8 +53,11 @@ pub fn status(path: &Path) -> Result<Status, Error> {
 /// Adds the reason for the missing status if another process has the volume open.
 fn tells_nothing(error: Error) -> Error {
     let Error::Busy { path, holder } = error else { return error };
-    let why = format!("{holder} has it open and tells nothing: it starts, or works on it");
-    Error::Refused { path, why: format!("{why}; ask again in a moment") }
+    let why = format!(
+        "{holder} has the volume open and does not report a status (starting, or \
+                       changing it)"
+    );
+    Error::Refused { path, why: format!("{why}; try again later") }
 }
 
 /// Events of a volume.

@@ -27,7 +27,7 @@ pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
         if !is_free {
             let ours = own.map_or("all of them".into(), |own| zones(&own));
             let why = format!(
-                "{} of it are those of {}, and this would take {ours}: choose other zones, or \
+                "{} belong to {}, and this volume would use {ours}; choose other zones, or \
                  `hostftl delete` that volume",
                 zones(&theirs),
                 volume(&claim)
@@ -51,7 +51,7 @@ pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     if theirs == own {
         return Ok(());
     }
-    let why = format!("{} has {} of the device; name these", volume(&claim), zones(&theirs));
+    let why = format!("{} has {} of the device; give these", volume(&claim), zones(&theirs));
     Err(device(one.name(), why))
 }
 

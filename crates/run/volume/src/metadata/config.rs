@@ -120,14 +120,11 @@ impl Config {
             *name != MISSING && modelled::full_name(name).ok().as_ref() != Some(*name)
         };
         if let Some(name) = config.devices.iter().chain(&config.pending).find(odd) {
-            let why = "neither an absolute path nor mem:SIZE (each perhaps behind zoned:) nor \
-                       drive:DRIVE@PATH nor the whole URI of an NBD export";
+            let why = "not an absolute path, mem:SIZE, zoned:..., drive:DRIVE@PATH or NBD URI";
             return Err(wrong(format!("device {name:?} is {why}")));
         }
         if config.label.chars().any(is_unseen) {
-            return Err(wrong(
-                "the label has characters that are not seen, or turn what follows".into(),
-            ));
+            return Err(wrong("the label has invisible or direction-changing characters".into()));
         }
         config.layer_config().map_err(wrong)?;
         config.check_deadlines().map_err(wrong)?;
@@ -151,7 +148,9 @@ impl Config {
     fn check_deadlines(&self) -> Result<(), String> {
         for (name, seconds) in &self.deadlines {
             if !self.devices.contains(name) && !self.pending.contains(name) {
-                return Err(format!("a deadline for {name:?}, which is none of the devices"));
+                return Err(format!(
+                    "a deadline for {name:?}, which is not a device of the volume"
+                ));
             }
             if !(1..=LONGEST_DEADLINE).contains(seconds) {
                 let most = LONGEST_DEADLINE;
@@ -240,8 +239,7 @@ impl Config {
                 other => other.to_string(),
             };
             let text = format!(
-                "{why}; no device was changed: make the file writable, and run the same command \
-                 again"
+                "{why}; no device was changed, make the file writable and run the command again"
             );
             AdminError::new(AdminErrorKind::Failed, text)
         })
@@ -267,7 +265,7 @@ impl Config {
     pub(crate) fn conclude(&self, path: &Path) -> Option<String> {
         let error = self.publish_again(path).err()?;
         Some(format!(
-            "warning: the devices have changed, but {error}; the next start writes the volume file"
+            "warning: devices changed, but {error}; the next start updates the volume file"
         ))
     }
 
@@ -448,9 +446,12 @@ mod tests {
             (good.replace("= \"passthrough\"", "= 70"), "line 3: invalid type"),
             (good.replace("passthrough", "hardd"), "no layer 'hardd': use none,"),
             (good.replace("passthrough", "hard:spare=x"), "a percentage from 0 to 90"),
-            (good.replace("/dev/null", "null"), "device \"null\" is neither"),
+            (good.replace("/dev/null", "null"), "device \"null\" is not an absolute path"),
             (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),
-            (good.replace("null\" = 7", "nul\" = 7"), "a deadline for \"/dev/nul\", which is none"),
+            (
+                good.replace("null\" = 7", "nul\" = 7"),
+                "a deadline for \"/dev/nul\", which is not a device",
+            ),
             (good.replace("= 7", "= 0"), "the deadline of \"/dev/null\" is 0 s, not 1 to 86400"),
         ];
         for (text, expected) in cases {

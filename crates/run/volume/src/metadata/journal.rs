@@ -9,9 +9,8 @@ use hostftl_layers::LayerConfig;
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
 /// Note on a volume whose journal is missing.
-pub(crate) const AWAY: &str = "DEGRADED: the volume is without its journal; after a clean stop \
-                               everything is served all the same, and flushes seal short rows; \
-                               otherwise it opens only with the journal";
+pub(crate) const AWAY: &str = "DEGRADED: the journal is absent; flushes write short stripes, and \
+                               after an unclean shutdown the volume needs the journal to open";
 
 /// Returns the journal's bit in a set of the volume's `count` devices, from the member list of the
 /// layer; 0 without a journal.

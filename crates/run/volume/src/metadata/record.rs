@@ -56,8 +56,8 @@ impl Recording {
         mode: Mode,
     ) -> Result<Self, Error> {
         if devices.iter().any(|device| device.kind != DeviceKind::Block) {
-            let source = io::Error::other("a volume on zoned devices can't be recorded");
-            return Err(file(path, "make the recording")(source));
+            let source = io::Error::other("a volume on zoned devices cannot be recorded");
+            return Err(file(path, "create the recording")(source));
         }
         let head = Head {
             layer: layer.to_text(),
@@ -77,7 +77,7 @@ impl Recording {
             out.write_all(&text)?;
             Ok(out)
         };
-        let out = begin().map_err(file(path, "make the recording"))?;
+        let out = begin().map_err(file(path, "create the recording"))?;
         let pen = Pen {
             out,
             batch: Vec::with_capacity(2 * BATCH),

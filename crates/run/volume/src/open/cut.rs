@@ -96,10 +96,10 @@ impl Cut {
         let come = self.come.iter().map(|(name, index)| format!("{name} is device {index}"));
         let come: Vec<String> = come.collect();
         let outcome = match come.is_empty() {
-            true => "no new device became a member, so it is undone".into(),
-            false => format!("{} now, so it is finished", come.join(", ")),
+            true => "no new device became a member, undone".into(),
+            false => format!("{}, completed", come.join(", ")),
         };
-        format!("a change of the devices was cut off; {outcome}")
+        format!("a change of devices was interrupted; {outcome}")
     }
 
     /// Finishes or undoes the change at a start, so that the volume file at `path` lists `devices`.
@@ -113,12 +113,12 @@ impl Cut {
         match Config::put_in_order(path, devices) {
             Ok(()) => Ok(self.note()),
             Err(error) if self.unread.is_empty() => Ok(format!(
-                "{}; the volume file can't be rewritten ({error}), and the superblocks count",
+                "{}; cannot rewrite the volume file ({error}), the superblocks take precedence",
                 self.note()
             )),
             Err(error) => Err(Error::Failed(format!(
-                "cannot undo a change of the devices that was cut off: {error}, and {} can't be \
-                 read; make the volume file writable",
+                "cannot undo an interrupted change of devices: {error}, and {} cannot be read; \
+                 make the volume file writable",
                 self.unread.join(", ")
             ))),
         }

@@ -12,8 +12,8 @@ use crate::util::error::Error;
 use crate::util::events::{Event, Events, Level};
 
 /// Remedy when a start fails because the file system of a device is full.
-const FULL: &str = "a start has to write: make room where the device is, and start again; \
-                    `hostftl serve --read-only` reads the volume as it is";
+const FULL: &str = "a start writes to the devices; free space on their file system, or use \
+                    `hostftl serve --read-only`";
 
 /// Adds the remedy to the error of a start if the file system of a device is full.
 pub(crate) fn explain_full(error: IoError) -> Error {
@@ -79,12 +79,12 @@ impl Quiet {
         let faults = counted(faults.into(), "failed or mismatching read");
         if is_lost {
             self.faulted |= 1 << device;
-            let text = format!("FAULTED: {place} was given up after {faults}");
+            let text = format!("FAULTED: {place} excluded after {faults}");
             return self.events.tell_of(device, Level::Error, "device-faulted", text);
         }
         let text = format!(
-            "FAILING: {place} had {faults}: it counts as missing until it is replaced or a scrub \
-             finds its data good"
+            "FAILING: {place} had {faults}; it counts as missing until it is replaced or a scrub \
+             verifies its data"
         );
         self.events.tell_of(device, Level::Error, "device-failing", text);
     }
@@ -92,7 +92,7 @@ impl Quiet {
     /// Reports that a removed device can't be closed.
     pub(crate) fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
-        let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
+        let text = format!("{name} was removed, but stays open until the volume is stopped: {why}");
         self.events.tell_of(device, Level::Warning, "device-not-closed", text);
     }
 
@@ -142,7 +142,7 @@ impl Host for Quiet {
             LayerEvent::DeviceFailed { device, error, abandoned } => {
                 let name = self.name(device);
                 let (level, kind, late) = match abandoned {
-                    true => (Level::Error, "device-timed-out", ", and did not answer in time"),
+                    true => (Level::Error, "device-timed-out", ", timed out"),
                     false => (Level::Warning, "device-failed", ""),
                 };
                 let text = format!("device {device} ({name}) failed: {error}{late}");
@@ -154,23 +154,21 @@ impl Host for Quiet {
             }
             LayerEvent::Older { device } => {
                 let text = format!(
-                    "device {device} ({}) is an older copy, made before the volume was started \
-                     last: bring back the device itself, or older copies of all devices that were \
-                     made together; nothing was written",
+                    "device {device} ({}) is an older copy, made before the last start; reconnect \
+                     the device itself, or matching copies of all devices; nothing was written",
                     self.name(device)
                 );
                 self.events.tell(Level::Error, "failed", text);
             }
             LayerEvent::Lost { sectors } => {
-                let why = "they are errors until they are written again";
-                let text =
-                    format!("{} can't be read back: {why}", counted(sectors.into(), "sector"));
+                let why = "reads fail until they are written again";
+                let text = format!("{} lost: {why}", counted(sectors.into(), "sector"));
                 self.events.tell(Level::Error, "sectors-lost", text);
             }
             LayerEvent::Corrupt { lba, sectors } => {
                 let text = format!(
-                    "{} are damaged and can't be rebuilt: reads of them are errors until they \
-                     are written; restore them from a backup",
+                    "{} are damaged and cannot be rebuilt; reads fail until they are written, \
+                     restore them from a backup",
                     range("the volume", lba, sectors)
                 );
                 self.events.tell(Level::Error, "corrupt", text);
@@ -228,7 +226,7 @@ fn scrub_over(
         ),
         (TaskEnd::Done, _) => {
             let rest = stripes(unrepaired, "damaged and not repaired");
-            let next = "; free some room or replace the device, and scrub again";
+            let next = "; free space or replace the device, then scrub again";
             (Level::Error, "scrub-damage", format!("scrub complete{repairs}{rest}{next}"))
         }
     }

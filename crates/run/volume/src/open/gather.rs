@@ -108,7 +108,7 @@ pub(crate) fn gather(
         if !told {
             let list: Vec<&str> = absent.iter().map(|it| it.name.as_str()).collect();
             let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
-            (options.tell)(&format!("waits up to {most} s for {list} (--wait-devices)"));
+            (options.tell)(&format!("waiting up to {most} s for {list} (--wait-devices)"));
             told = true;
         }
         waiting = absent.into_iter().map(|it| (it.name, it.is_pending)).collect();
@@ -205,15 +205,15 @@ pub(crate) fn refusal(path: &Path, found: &Assembly, devices: &[String], command
         })
         .collect();
     let known = time(superblock.changed)
-        .map_or(String::new(), |at| format!(", as it did when its members changed last, at {at}"));
+        .map_or(String::new(), |at| format!(", since the last change of members at {at}"));
     let why = found.left_out.join("; ");
     let way = match command {
-        CHECK => format!("`{command}` looks at what is here"),
-        _ => format!("`{command}` goes on without it, and then it is out for good"),
+        CHECK => format!("`{command}` examines the present devices"),
+        _ => format!("`{command}` starts without it and excludes it permanently"),
     };
     Error::Stack(format!(
-        "{}: {} of the volume's {} is not here ({why}). It belongs to the volume{known}, and may \
-         hold newer writes than {}: bring it back; or {way}",
+        "{}: {} of {} is missing ({why}); it is a member{known} and may hold newer writes than \
+         {}; reconnect it, or {way}",
         path.display(),
         named.join(" and "),
         superblock.count,

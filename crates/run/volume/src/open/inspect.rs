@@ -77,8 +77,7 @@ fn unreadable(found: &DataRead) -> Vec<String> {
     let mut all: Vec<_> = named
         .map(|(from, bytes)| {
             format!(
-                "{bytes} bytes at byte {from} can't be read or are corrupt: restore them from a \
-                 backup"
+                "{bytes} bytes at byte {from} are unreadable or corrupt; restore them from a backup"
             )
         })
         .collect();
@@ -86,7 +85,7 @@ fn unreadable(found: &DataRead) -> Vec<String> {
     if more > 0 {
         let bytes = found.bad_bytes;
         all.push(format!(
-            "{} more can't be read: {bytes} bytes altogether",
+            "{} more are unreadable ({bytes} bytes in total)",
             counted(more, "range")
         ));
     }

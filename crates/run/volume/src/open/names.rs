@@ -82,7 +82,7 @@ pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
             match config.devices.iter().any(|name| is_same(name, &full)) {
                 true => Err(device(
                     wanted,
-                    format!("is a number and a file's name: write ./{wanted} for the file"),
+                    format!("is a number and a file name; write ./{wanted} for the file"),
                 )),
                 false => Ok(wanted.into()),
             }
@@ -269,7 +269,7 @@ impl Names {
         let named = self.entries.iter().enumerate();
         let named = named.filter(|(_, entry)| entry.name != MISSING && is_same(&entry.name, path));
         let named: Vec<u8> = named.map(|(index, _)| index as u8).collect();
-        let by_number = "name the device by its number or UUID, as `hostftl status` shows them";
+        let by_number = "use the device number or UUID of `hostftl status`";
         let found = look_at(path);
         if let Found::Superblock(it) = &found
             && it.volume == self.volume
@@ -278,19 +278,17 @@ impl Names {
             let is_member = self.entries.get(usize::from(it.index));
             if is_member.is_none_or(|entry| entry.uuid != it.device) {
                 return Err(AdminError::refused(format!(
-                    "{path} holds a former device of the volume ({uuid}), which is no member any \
-                     more; {by_number}"
+                    "{path} is a former member of the volume ({uuid}); {by_number}"
                 )));
             }
             return match named.contains(&it.index) {
                 true => Ok(it.index),
                 false if named.is_empty() => Err(AdminError::refused(format!(
-                    "{path} holds {}, which the volume file has at another path; {by_number}",
+                    "{path} is {}, which has another path in the volume file; {by_number}",
                     self.id(it.index)
                 ))),
                 false => Err(AdminError::refused(format!(
-                    "{path} holds device {} of the volume now, and held device {} before; \
-                     {by_number}",
+                    "{path} is now device {} of the volume and was device {} before; {by_number}",
                     it.index, named[0]
                 ))),
             };
@@ -309,13 +307,13 @@ impl Names {
             _ if is_known && open >> index & 1 == 1 => Ok(index),
             Found::Absent if is_known => Ok(index),
             Found::Absent => Err(AdminError::refused(format!(
-                "{path} can't be read, and {}; {by_number}",
+                "{path} cannot be read, and {}; {by_number}",
                 self.without_path()
             ))),
             Found::Superblock(it) => {
                 let (theirs, left) = (Uuid::from_bytes(it.volume), self.without_path());
                 Err(AdminError::refused(format!(
-                    "{path} holds a device of another volume ({theirs}), and {left}; {by_number}"
+                    "{path} is a device of another volume ({theirs}), and {left}; {by_number}"
                 )))
             }
             Found::Other => Err(AdminError::refused(format!(
@@ -330,15 +328,18 @@ impl Names {
         let unknown = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_known);
         let numbers: Vec<String> = unknown.map(|(index, _)| index.to_string()).collect();
         match numbers.len() {
-            0 => "each device is known to be elsewhere".into(),
-            1 => format!("device {} was found at no path", numbers[0]),
-            _ => format!("devices {} were found at no path", numbers.join(", ")),
+            0 => "each device has another path".into(),
+            1 => format!("device {} was not found", numbers[0]),
+            _ => format!("devices {} were not found", numbers.join(", ")),
         }
     }
 
     fn unknown(&self, wanted: &str) -> AdminError {
         let list: Vec<String> = self.all().iter().map(ToString::to_string).collect();
-        AdminError::refused(format!("{wanted} is none of its devices: {}", list.join(", ")))
+        AdminError::refused(format!(
+            "{wanted} is not a device of the volume; its devices are {}",
+            list.join(", ")
+        ))
     }
 }
 

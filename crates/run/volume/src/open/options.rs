@@ -54,5 +54,5 @@ pub struct Service {
     pub reach: Reach,
     /// Operator's confirmation that no client still relies on acknowledged, unflushed writes of an
     /// earlier run.
-    pub go_on: bool,
+    pub reuse_export_name: bool,
 }

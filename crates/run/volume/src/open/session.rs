@@ -82,12 +82,12 @@ const UNKNOWN: Mark = Mark {
 /// Start of the notes on an unclean end.
 pub(crate) const UNCLEAN: &str = "the last run ended uncleanly";
 /// Reasons why the last run lost nothing that a client relies on.
-const DURABLE: &str = "it answered writes only once they were durable, so nothing is lost";
-const REBOOTED: &str = "the machine was started again since, so none of its clients is left";
+const DURABLE: &str = "writes were acknowledged when durable, so no data is lost";
+const REBOOTED: &str = "the machine was restarted, so no client remains";
 /// Warning that acknowledged writes may be lost.
-const UNFLUSHED: &str = "what it answered and no flush covered may be gone";
+const UNFLUSHED: &str = "acknowledged writes without a flush may be lost";
 /// Reason why an unclean end lost nothing: the acknowledgement log.
-const KEPT: &str = "what it answered was kept in memory that outlives it, so nothing is lost";
+const KEPT: &str = "acknowledged writes are in memory that outlived the server, so no data is lost";
 
 impl Last {
     /// Reads the marks on the devices that are present and not in the set `lost`.
@@ -189,9 +189,9 @@ impl Session {
     fn refusal(&self, plain: &str) -> Option<String> {
         (self.mark.plain != self.mark.generation).then(|| {
             format!(
-                "the server died since generation {} of {plain} was served, and answered writes \
-                 that no flush had covered may be gone: check what depends on them, then use the \
-                 name {}, or start the server with --go-on",
+                "the server died since generation {} of {plain}, and acknowledged writes without \
+                 a flush may be lost; check dependent data, then use the name {}, or start the \
+                 server with --reuse-export-name",
                 self.mark.plain,
                 self.with_generation(plain)
             )
@@ -203,8 +203,8 @@ impl Session {
         let unclean = self.unclean.map(|why| format!("{UNCLEAN}: {why}"));
         let held = self.refusal(plain).map(|_| {
             format!(
-                "clients get the volume as {} alone; end those that were connected before, check \
-                 what they wrote last, and start with --go-on for the plain name",
+                "clients can use only the name {}; stop the earlier clients, check their last \
+                 writes, and start with --reuse-export-name for the plain name",
                 self.with_generation(plain)
             )
         });
@@ -294,7 +294,7 @@ fn decide(
         through,
         beyond: service.reach == Reach::Beyond,
         generation,
-        plain: if service.go_on { generation } else { plain },
+        plain: if service.reuse_export_name { generation } else { plain },
         machine: here.machine,
         boot: here.boot,
     };
@@ -372,9 +372,9 @@ mod tests {
     const HERE: Here = Here { machine: [1; 16], boot: [2; 16] };
     const AGAIN: Here = Here { machine: [1; 16], boot: [3; 16] };
     const THERE: Here = Here { machine: [4; 16], boot: [5; 16] };
-    const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
-    const REMOTE: Service = Service { reach: Reach::Beyond, go_on: false };
-    const GO_ON: Service = Service { reach: Reach::Machine, go_on: true };
+    const LOCAL: Service = Service { reach: Reach::Machine, reuse_export_name: false };
+    const REMOTE: Service = Service { reach: Reach::Beyond, reuse_export_name: false };
+    const GO_ON: Service = Service { reach: Reach::Machine, reuse_export_name: true };
 
     fn stopped(mark: Mark) -> Last {
         Last::Mark(Mark { number: mark.number + 1, serving: false, ..mark })
@@ -408,7 +408,7 @@ mod tests {
         // A clean stop in between does not confirm anything: the old clients may still exist.
         let (third, unclean) = decide(stopped(second), HERE, LOCAL, false, false);
         assert_eq!((session(third).name("v"), unclean), ("v@2".into(), None));
-        assert!(session(third).note("v").unwrap().contains("--go-on"));
+        assert!(session(third).note("v").unwrap().contains("--reuse-export-name"));
         // Each unclean end changes the name: clients of the second run can't use the third name.
         let (fourth, _) = decide(Last::Mark(third), HERE, LOCAL, false, false);
         assert_eq!(session(fourth).name("v"), "v@3");

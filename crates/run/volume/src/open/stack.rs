@@ -35,7 +35,7 @@ pub(crate) struct Member {
 /// When it is not a device of a volume, in use, or shorter than it was.
 pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     if name == MISSING {
-        return Err(device(name, "the volume file names no device in this place"));
+        return Err(device(name, "the volume file has no device for this number"));
     }
     let mut opened = modelled::open_as(name, access)?;
     claims::verify(&opened)?;
@@ -44,7 +44,7 @@ pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < superblock.device_sectors {
         let (was, is) = (superblock.device_sectors * SECTOR as u64, opened.bytes());
-        let why = format!("has {is} bytes, but the volume needs {was}; was it cut short?");
+        let why = format!("has {is} bytes, but the volume needs {was}; it was truncated");
         return Err(device(name, why));
     }
     opened.set_window(superblock.data_start, superblock.data_len);
@@ -73,13 +73,13 @@ pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> 
 fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < 16 {
-        let why = format!("has {} bytes, so it is no device of a volume", opened.bytes());
+        let why = format!("is too small for a device of a volume ({} bytes)", opened.bytes());
         return Err(device(opened.name(), why));
     }
     let [(_, head), (_, tail)] = copies(sectors, |at| opened.read_page(at))?;
     choose(head, tail).map_err(|fault| match fault {
         SuperFault::Version(_) => {
-            let why = format!("has {fault}; use the build that made the volume");
+            let why = format!("has {fault}; use the version that created the volume");
             Error::Format { device: opened.name().into(), why }
         }
         fault => device(opened.name(), format!("has {fault}")),
@@ -97,8 +97,8 @@ pub(crate) fn known_format(name: &str, superblock: &Superblock) -> Result<(), Er
         return Ok(());
     }
     let why = format!(
-        "holds format {found} of layer {kind}, and this build knows format {known} alone: use the \
-         build that made the volume; nothing was written"
+        "has format {found} of layer {kind}, but this version supports format {known}; use the \
+         version that created the volume; nothing was written"
     );
     Err(Error::Format { device: name.into(), why })
 }
@@ -224,7 +224,7 @@ pub(crate) fn order(
             left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
                 let since = time(since).map_or(String::new(), |since| format!(" since {since}"));
-                format!("{}: it missed writes{since}, so what it holds is not up to date", name(at))
+                format!("{}: it missed writes{since} and is stale", name(at))
             }));
             (order, unsaid)
         }
@@ -258,10 +258,10 @@ fn describe(bad: &Verdict, members: &[Member]) -> String {
         Verdict::Missing { members } => {
             let missing: Vec<String> = members.iter().map(|index| index.to_string()).collect();
             let count = of(0).count;
-            format!("the volume has {count} devices; number {} is not here", missing.join(", "))
+            format!("the volume has {count} devices; number {} is missing", missing.join(", "))
         }
         Verdict::Foreign { at } => format!(
-            "{} belongs to another volume ({}) than {} ({}); name the device that belongs here",
+            "{} belongs to another volume ({}) than {} ({}); give the right device",
             name(*at),
             label(of(*at)),
             name(0),
@@ -269,11 +269,10 @@ fn describe(bad: &Verdict, members: &[Member]) -> String {
         ),
         Verdict::Duplicate { at: [one, two] } => {
             let (one, two) = (name(*one), name(*two));
-            format!("{one} and {two} are copies of one device; name one, and keep the other away")
+            format!("{one} and {two} are copies of one device; disconnect one of them")
         }
         Verdict::Stale { at } => format!(
-            "{} missed changes of the volume: it is stale, and the volume can't do without it; \
-             bring back the devices that were there last",
+            "{} is stale, and the volume needs its data; reconnect the devices of the last run",
             name(*at)
         ),
         Verdict::Apart { at } => {
@@ -284,10 +283,10 @@ fn describe(bad: &Verdict, members: &[Member]) -> String {
             let [one, two] = *at;
             let newer = if of(one).changed >= of(two).changed { one } else { two };
             format!(
-                "{} and {} were served apart ({}; {}), so each may hold writes that the other \
-                 lacks; {} went on alone last. Choose the one to keep: `hostftl import DEVICE \
-                 --output NEW.toml` with that device (and those that were served with it) writes a \
-                 volume file without the other, which is then out for good",
+                "{} and {} were served separately ({}; {}), so each may have writes that the \
+                 other lacks; {} was served last; to keep one, run `hostftl import DEVICE \
+                 --output NEW.toml` with that device (and those served with it), which excludes \
+                 the other permanently",
                 name(one),
                 name(two),
                 side(one),

@@ -26,8 +26,7 @@ use crate::open::stack::{Assembly, Member, Redundancy, time};
 use crate::util::error::{Error, device, file};
 
 /// Note on a volume that is only read.
-const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
-                         write is kept in memory";
+const READ_ONLY: &str = "read-only: devices are not written, recovery stays in memory";
 /// Longest wait for a lock without a known holder.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -105,12 +104,13 @@ fn open_in_memory(
     lock: File,
 ) -> Result<Volume, Error> {
     if access == Access::ReadOnly {
-        let why = "the volume is in memory: it is empty at each start, so there is nothing to read";
+        let why = "the volume is in memory and empty at each start";
         return Err(Error::Config { path: path.into(), why: why.into() });
     }
     let devices = open_memory(&config)?;
     let plan = plan(&layer, &infos(&devices))?;
-    let notes = vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
+    let notes =
+        vec!["the volume is in memory: empty now, and lost at the end of this process".into()];
     let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
     let names = Names::in_memory(&config);
     Ok(Volume {
@@ -243,7 +243,8 @@ pub(crate) fn raise(
     // The layout is derived from the devices and parameters. A different capacity means a different
     // layout, in which the data would not be found.
     if superblock.exported != plan.limits.exported {
-        let why = "this build lays the volume out in another way; use the one that made it".into();
+        let why =
+            "this version uses another layout; use the version that created the volume".into();
         return Err(Error::Config { path: path.into(), why });
     }
     let (path, mode) = (path.into(), Mode::Open);
@@ -365,6 +366,6 @@ pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(
     if same {
         return Ok(());
     }
-    let why = "does not say what the devices say; `hostftl import` writes it again".into();
+    let why = "does not match its devices; rewrite it with `hostftl import`".into();
     Err(Error::Config { path: path.into(), why })
 }

@@ -77,7 +77,7 @@ impl Copying {
     /// Returns why the copy was cancelled, if it was.
     pub(crate) fn is_cancelled(&self) -> Option<&'static str> {
         match self.state.load(SeqCst) {
-            CANCELLED => Some("it was cancelled by command"),
+            CANCELLED => Some("cancelled by command"),
             STOPPED => Some("the volume was stopped"),
             _ => None,
         }
@@ -120,7 +120,7 @@ impl Copying {
             device.replacement = Some(self.new.clone());
         }
         status.notes.push(format!(
-            "device {} ({}) is being copied to {}, which then takes its place; `hostftl device \
+            "device {} ({}) is being copied to {}, which replaces it afterwards; `hostftl device \
              online` cancels the copy",
             self.index, self.old.path, self.new
         ));

@@ -80,7 +80,7 @@ fn tell_of(name: &str, link: &LinkWatch, events: &Events) {
     let (name, events) = (name.to_owned(), events.clone());
     link.follow(move |away| {
         let seconds = away.as_secs_f64();
-        let text = format!("{name} is connected again after {seconds:.1} s");
+        let text = format!("{name} reconnected after {seconds:.1} s");
         events.tell(Level::Warning, "reconnected", text);
     });
 }

@@ -79,8 +79,8 @@ impl Live {
             let events = self.watched.events.since(0);
             let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
             match last {
-                Some(last) => format!("nothing can be written any more: {}", last.text),
-                None => "nothing can be written any more".into(),
+                Some(last) => format!("writes fail: {}", last.text),
+                None => "writes fail".into(),
             }
         };
         // A failure of writes does not matter to a read-only volume.

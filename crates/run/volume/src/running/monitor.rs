@@ -108,7 +108,7 @@ impl Watched {
         drop(filling);
         if let Some(used) = passed {
             let text = format!(
-                "{used} % of the room is used, {} of {} bytes: trim, or writes will be refused",
+                "{used} % of the capacity is used ({} of {} bytes); trim, or add a device",
                 gauges.live, gauges.most_live
             );
             self.events.tell(Level::Warning, "space-low", text);

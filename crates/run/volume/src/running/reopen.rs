@@ -63,11 +63,11 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     jobs.told().iter().for_each(|answers| answers.flush());
     driver.stop(&mut Answering(jobs))?;
     if driver.layer().has_failed() {
-        return Err(Error::Failed("nothing could be written any more".into()));
+        return Err(Error::Failed("writes failed".into()));
     }
     let lost = (driver.layer().members().lost() | driver.layer().members().removed()).to_bits();
     let roster = jobs.finish(driver.layer())?;
-    let late = || Error::Failed("a superblock could not be written in time".into());
+    let late = || Error::Failed("writing a superblock timed out".into());
     let roster = roster.ok_or_else(late)?;
     let mut devices = driver.into_devices()?;
     let length = |at: usize| roster.target().map_or(0, |said| said.lengths[at]);

@@ -152,8 +152,8 @@ impl Scrubbing {
         self.at = Instant::now();
         let trouble = self.keep().err().map(|error| {
             format!(
-                "{}: {error}; the position of a scrub and known damage can't be kept, so a \
-                 restart uses older ones: make room there",
+                "cannot write {}: {error}; a restart uses an older scrub position and damage \
+                 list, free space there",
                 self.path.display()
             )
         });

@@ -283,7 +283,7 @@ impl Keeper {
         }
         let devices = match &progress.failed {
             Some(why) if over => why.clone(),
-            _ => "a device that has to know that another is lost".into(),
+            _ => "a device that must record a loss".into(),
         };
         Err(IoError::Unanswered { devices })
     }
@@ -306,8 +306,8 @@ impl Clerk {
                 if tries >= TRIES && self.can_do_without(member) {
                     self.all.lost |= 1 << member;
                     self.tell(format!(
-                        "device {member} is done without from the next start on, \
-                                       because its superblock can't be written: {error}"
+                        "cannot write the superblock of device {member}: {error}; the next start \
+                         excludes it"
                     ));
                     continue;
                 }
@@ -355,10 +355,10 @@ impl Clerk {
         let Coming { index, has, reserve } = coming;
         if let Has::Everything(_, seating) = &has {
             if (newest.missing | newest.gone) >> index & 1 == 1 {
-                return Err("the old device was lost meanwhile".into());
+                return Err("the old device failed meanwhile".into());
             }
             if !seating.begin() {
-                return Err("it took too long".into());
+                return Err("timed out".into());
             }
         }
         let superblock = has.superblock(&newest, index);
@@ -379,7 +379,7 @@ impl Clerk {
     fn settled(&mut self) {
         if !self.roster.may_promise(self.all.lost) && self.tolerates > 0 {
             // A later start would find only older states and trust them.
-            return self.fail("no device is left whose superblock can be written".into());
+            return self.fail("cannot write the superblock of any device".into());
         }
         let (settled, said) = (self.all.lost, self.roster.target());
         *lock(&self.progress) = Progress { settled, failed: None, said };
@@ -407,10 +407,7 @@ impl Clerk {
     fn fail(&mut self, why: String) {
         let error = AdminError::new(AdminErrorKind::Failed, why.as_str());
         self.asks.take().into_iter().for_each(|asks| drop(asks.send(Err(error.clone()))));
-        self.tell(format!(
-            "flushes are answered with errors, because not every device can be told \
-                           that another is lost: {why}"
-        ));
+        self.tell(format!("flushes fail, because a loss is not recorded on every device: {why}"));
         lock(&self.progress).failed = Some(why);
         self.waker.ring();
     }

@@ -21,14 +21,11 @@ const PIECE: u64 = 256 << 20;
 /// in part then.
 pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
-    let size = opened.metadata().map_err(file(path, "look at it"))?.len();
+    let size = opened.metadata().map_err(file(path, "examine it"))?.len();
     let name = path.display().to_string();
     let room = fstatvfs(&opened).map(|it| it.f_bavail.saturating_mul(it.f_frsize));
     let full = |room: u64| {
-        let why = format!(
-            "needs {size} bytes, and its file system has {room} left: {instead}, which takes room \
-             when it is written"
-        );
+        let why = format!("needs {size} bytes, but its file system has {room} left; {instead}");
         device(&name, why)
     };
     if let Some(room) = room.ok().filter(|room| *room < size) {
@@ -44,15 +41,15 @@ pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Err
             Err(Errno::NOSPC | Errno::DQUOT) => return Err(full(room.unwrap_or(0))),
             Err(Errno::FBIG) => {
                 let why = format!(
-                    "needs {size} bytes, more than its file system or the process's limit of file \
-                     sizes (RLIMIT_FSIZE, `ulimit -f`) allows: raise the limit, or {instead}"
+                    "needs {size} bytes, more than its file system or RLIMIT_FSIZE (`ulimit -f`) \
+                     allows; raise the limit, or {instead}"
                 );
                 return Err(device(&name, why));
             }
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 return Ok(Some(format!(
-                    "{name} is sparse, because its file system can't allocate: see that it does \
-                     not become full"
+                    "{name} is sparse, because its file system cannot allocate; keep space free \
+                     there"
                 )));
             }
             Err(error) => return Err(file(path, "allocate it")(error.into())),

@@ -64,7 +64,7 @@ pub(crate) fn find_content(device: &Device) -> Result<Option<String>, IoError> {
         return Ok(Some(name));
     }
     let is_used = head.iter().chain(&tail).any(|byte| *byte != 0) || holds_data(device)?;
-    Ok(is_used.then(|| "data that is not zero".into()))
+    Ok(is_used.then(|| "non-zero data".into()))
 }
 
 /// Returns whether the device holds data other than zeros, as far as samples show it. On a zoned
@@ -189,17 +189,17 @@ mod tests {
         for bytes in [4 << 20, (4 << 20) + 512] {
             assert_eq!(found(0, &[], bytes), None);
             for at in [0, 700_000, bytes - 512, bytes - 1, bytes - 1_000_000] {
-                assert_eq!(found(at, b"x", bytes).as_deref(), Some("data that is not zero"));
+                assert_eq!(found(at, b"x", bytes).as_deref(), Some("non-zero data"));
             }
             let middle = found(2_000_000, b"x", bytes);
-            assert_eq!(middle.as_deref(), Some("data that is not zero"));
+            assert_eq!(middle.as_deref(), Some("non-zero data"));
         }
     }
 
     #[test]
     fn a_little_data_in_a_long_sparse_file_is_seen() {
         for at in [1 << 30, 77_777_777_777, (1 << 40) - 5_000_000] {
-            assert_eq!(found(at, b"x", 1 << 40).as_deref(), Some("data that is not zero"));
+            assert_eq!(found(at, b"x", 1 << 40).as_deref(), Some("non-zero data"));
         }
         assert_eq!(found(0, &[], 1 << 40), None);
     }

@@ -10,9 +10,9 @@ pub fn user_of(path: &str) -> Option<String> {
         return Some(format!("it is mounted at {at}; unmount it first"));
     }
     if is_swap(&read("/proc/swaps"), path) {
-        return Some("it is swap space in use; swapoff it first".into());
+        return Some("it is used as swap space; run swapoff first".into());
     }
-    loop_over(path).map(|name| format!("loop device {name} uses it; losetup -d it first"))
+    loop_over(path).map(|name| format!("loop device {name} uses it; run losetup -d first"))
 }
 
 /// Returns the mount point of the line in `/proc/mounts` whose source is `path`.

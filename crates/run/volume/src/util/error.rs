@@ -24,7 +24,7 @@ pub enum Error {
         troubles: String,
     },
     /// The system refused an operation on a file that is not a device.
-    #[error("{}: can't {what}: {source}", path.display())]
+    #[error("{}: cannot {what}: {source}", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -51,9 +51,8 @@ pub enum Error {
     },
     /// A copy of the volume, or another half of it, is served.
     #[error(
-        "{}: {holder} serves volume {volume} already, from {theirs}; this is a copy of it, or \
-         another part of it, and two at a time would become two volumes of one name: stop that \
-         process first", path.display()
+        "{}: {holder} already serves volume {volume} from {theirs}, of which this is a copy or \
+         another part; stop that process first", path.display()
     )]
     Served {
         /// Path of the volume file.
@@ -108,7 +107,7 @@ pub enum Error {
         why: String,
     },
     /// Creating a volume failed after its devices were written to.
-    #[error("{source}; formatting had begun, so {lost}")]
+    #[error("{source}; formatting had started, so {lost}")]
     Formatting {
         /// Cause.
         source: Box<Error>,

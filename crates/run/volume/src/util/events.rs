@@ -244,7 +244,7 @@ impl Events {
     pub fn follow(&self, sink: Sink) {
         let kept = self.since(0);
         if self.0.sink.set(sink).is_ok() {
-            let sink = self.0.sink.get().expect("it was set just now");
+            let sink = self.0.sink.get().expect("just set");
             // Events reported meanwhile may reach the sink before these.
             kept.iter().for_each(sink);
         }

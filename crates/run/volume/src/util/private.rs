@@ -91,6 +91,6 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no plain file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }

@@ -35,15 +35,15 @@ pub(crate) fn own(folder: &Path) -> Result<(), Error> {
         .mode(0o700)
         .recursive(true)
         .create(folder)
-        .map_err(file(folder, "make the folder for locks and control sockets"))?;
-    let found = fs::symlink_metadata(folder).map_err(file(folder, "look at the folder"))?;
+        .map_err(file(folder, "create the runtime directory"))?;
+    let found = fs::symlink_metadata(folder).map_err(file(folder, "examine the directory"))?;
     let why = match found {
-        _ if !found.is_dir() => "it is no folder; remove it",
+        _ if !found.is_dir() => "it is not a directory; remove it",
         _ if found.uid() != user() => "it belongs to another user; remove it",
-        _ if found.mode() & 0o022 != 0 => "others may write in it; set its mode to 0700",
+        _ if found.mode() & 0o022 != 0 => "other users can write to it; set its mode to 0700",
         _ => return Ok(()),
     };
-    Err(file(folder, "use the folder for locks and control sockets")(io::Error::other(why)))
+    Err(file(folder, "use the runtime directory")(io::Error::other(why)))
 }
 
 /// Returns directories that may be in memory, the preferred one first: the runtime directory, and

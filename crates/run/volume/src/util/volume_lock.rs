@@ -52,7 +52,7 @@ impl Sole {
             let mut opened = options.open(&path).map_err(file(&path, "open the lock"))?;
             let holder = match opened.try_lock() {
                 Ok(()) if is_named(&opened) => {
-                    sign(&mut opened, of).map_err(file(&path, "write who has the lock"))?;
+                    sign(&mut opened, of).map_err(file(&path, "write the lock owner"))?;
                     return Ok(Sole { path, file: opened });
                 }
                 // The previous owner removed the file between opening and locking.
@@ -137,7 +137,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let why = |path: &Path| Sole::take(volume, path).unwrap_err().to_string();
         assert!(!why(&path).contains("copy") && why(&path).contains("stop it first"));
-        assert!(why(&copy).contains("this is a copy of it"));
+        assert!(why(&copy).contains("this is a copy"));
     }
 
     #[test]

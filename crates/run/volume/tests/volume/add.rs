@@ -164,7 +164,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     refused(spec(&place, &["small"]), "less than a 16th as long as the others");
     let other = made("log:parity=yes", 2);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
-    refused(spec(&place, &["foreign"]), "--force would destroy it");
+    refused(spec(&place, &["foreign"]), "--force overwrites it");
     let many: Vec<String> = (0..15).map(|at| format!("n{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     refused(spec(&place, &many), "up to 16 devices, and this one would have 17");

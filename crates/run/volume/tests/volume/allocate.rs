@@ -52,7 +52,7 @@ fn without_room_nothing_is_made() {
     let (devices, size) = (vec![device.clone()], Some(64 * MIB));
     let spec = CreateSpec { allocate: true, devices, size, ..place.spec(LayerKind::Hard) };
     let message = create(&spec).unwrap_err().to_string();
-    let begins = format!("{device}: needs 67108864 bytes, and its file system has 2516");
+    let begins = format!("{device}: needs 67108864 bytes, but its file system has 2516");
     assert!(message.starts_with(&begins) && message.contains("--sparse"), "{message}");
     assert!(!small.path().join("d0").exists() && !spec.path.exists());
     create(&CreateSpec { allocate: false, ..spec }).unwrap();

@@ -63,7 +63,7 @@ fn old_data_of_a_block_device_is_found_and_does_not_show() {
     let spec = place.spec(LayerKind::Passthrough);
     let spec = CreateSpec { devices: vec![device.0.clone()], size: None, ..spec };
     let message = create(&spec).unwrap_err().to_string();
-    assert!(message.contains("holds data that is not zero"), "{message}");
+    assert!(message.contains("holds non-zero data"), "{message}");
     create(&CreateSpec { force: true, ..spec.clone() }).unwrap();
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
     assert_eq!(Client::new(port).read(32 * MIB, MIB), vec![0; 1 << 20]);
@@ -79,7 +79,7 @@ fn two_loop_devices_of_one_file_are_one_device() {
     let devices = vec![device.0.clone(), other.0.clone()];
     let twice = CreateSpec { devices, size: None, ..spec };
     let message = create(&twice).unwrap_err().to_string();
-    assert!(message.contains("shares its storage with"), "{message}");
+    assert!(message.contains("shares storage with"), "{message}");
     let one = CreateSpec { devices: vec![device.0.clone()], ..twice.clone() };
     create(&one).unwrap();
     let (running, _port) = open(&one.path).unwrap().start(&StartOptions::default()).unwrap();

@@ -43,7 +43,7 @@ fn a_request_is_carried_out_only_before_its_deadline_and_for_a_client_that_waits
     late.get_mut().write_all(b"go\n").unwrap();
     let mut answer = String::new();
     late.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("too late, and nothing was changed"), "{answer}");
+    assert!(answer.contains("too late; nothing was changed"), "{answer}");
     assert!(answer.contains(r#"{"kind":"refused","text":"#), "{answer}");
     assert!(!is_set());
 
@@ -134,7 +134,7 @@ fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_
         let named = format!("{}: ", path.display());
         assert!(served.to_string().starts_with(&named), "{served}");
     }
-    assert!(served[0].to_string().contains("superpage stays as the volume was made"));
+    assert!(served[0].to_string().contains("cannot change superpage after creation"));
     assert!(matches!(&served[1], Error::Refused { .. }), "{}", served[1]);
     assert!(served[2].to_string().contains("while the journal is missing"), "{}", served[2]);
 }

@@ -104,11 +104,11 @@ fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
     put(&place, "0", "n0").unwrap();
     fill(&place);
     let message = put(&place, "0", "d0").unwrap_err().to_string();
-    assert!(message.contains("--force would destroy it"), "{message}");
+    assert!(message.contains("--force overwrites it"), "{message}");
     // Refused even when the newer device is absent.
     fs::rename(place.path("n0"), place.path("away")).unwrap();
     let message = put(&place, "0", "d0").unwrap_err().to_string();
-    assert!(message.contains("n0: can't open it"), "{message}");
+    assert!(message.contains("n0: cannot open it"), "{message}");
     fs::rename(place.path("away"), place.path("n0")).unwrap();
     let forced = ReplaceSpec { force: true, ..spec(&place, "0", "d0") };
     assert!(replace(&forced, &mut |_, _| {}).unwrap().copied);
@@ -162,8 +162,8 @@ fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
     refused("0", "small", "and the volume needs");
     refused("0", "no/such/folder", "No such file or directory");
     fs::rename(place.path("d1"), place.path("away")).unwrap();
-    refused("0", "n", "can't open it: No such file or directory");
-    refused("1", "n", "can't open it: No such file or directory");
+    refused("0", "n", "cannot open it: No such file or directory");
+    refused("1", "n", "cannot open it: No such file or directory");
     fs::rename(place.path("away"), place.path("d1")).unwrap();
     assert!(!place.path("n").exists(), "what was made is gone again");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);

@@ -66,7 +66,7 @@ fn a_device_that_recovery_drops_is_an_event_like_any_loss() {
     let told = running.events().since(0);
     let lost = kinds(&told, "device-lost");
     assert_eq!(lost.len(), 1, "{told:?}");
-    assert!(lost[0].device == Some(2) && lost[0].text.contains("recovery found it"), "{lost:?}");
+    assert!(lost[0].device == Some(2) && lost[0].text.contains("stale at recovery"), "{lost:?}");
     let now = running.status();
     assert!(now.degraded && now.events["device-lost"] == 1, "{now:?}");
     until(&running, |running| running.events().total("rebuilt") == 1);

@@ -92,7 +92,7 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     assert_eq!(client.read(0, 4096), [7; 4096]);
     client.write(4096, &[8; 4096], true).unwrap();
     let status = running.stop().unwrap();
-    let said = status.notes.iter().any(|note| note.contains("without its journal"));
+    let said = status.notes.iter().any(|note| note.contains("the journal is absent"));
     assert!(status.degraded && said);
     std::fs::rename(place.path("away"), place.path("journal")).unwrap();
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
@@ -356,7 +356,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     assert!(!back().unwrap().is_new, "it belongs already");
     let status = running.status();
     assert!(!status.degraded && status.devices[3].health == "online", "{:?}", status.notes);
-    let stale = |note: &String| note.contains("its journal") || note.contains("left out");
+    let stale = |note: &String| note.contains("the journal is absent") || note.contains("left out");
     assert!(!status.notes.iter().any(stale), "{:?}", status.notes);
     let before = step(&status, "journal");
     write(&client, 140..200);

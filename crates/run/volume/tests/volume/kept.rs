@@ -15,7 +15,7 @@ use hostftl_volume::{
 const BLOCK: u64 = 4096;
 
 fn options(acks: Acks) -> StartOptions {
-    let service = Some(Service { reach: Reach::Machine, go_on: false });
+    let service = Some(Service { reach: Reach::Machine, reuse_export_name: false });
     StartOptions { service, acks, ..StartOptions::default() }
 }
 
@@ -104,7 +104,8 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
             }
         });
         let seen = status(&place.path("v.toml")).unwrap();
-        let waits = |note: &String| note.contains(".stash has") && note.contains("answered writes");
+        let waits =
+            |note: &String| note.contains(".stash has") && note.contains("acknowledged writes");
         assert!(seen.unclean_shutdown && seen.notes.iter().any(waits), "{layer}: {:?}", seen.notes);
         let checked = check(&place.path("v.toml")).unwrap();
         assert!(checked.notes.iter().any(waits), "{layer}: {:?}", checked.notes);
@@ -118,7 +119,7 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
         assert!(client.read(0, 16 * BLOCK) == model, "{layer}");
         let export = client.port.export();
         assert_eq!((export.name.as_str(), export.forgot), ("v", false), "{layer}");
-        assert!(running.status().notes.iter().any(|note| note.contains("nothing is lost")));
+        assert!(running.status().notes.iter().any(|note| note.contains("no data is lost")));
         assert!(stashes(&place).is_empty(), "{layer}: it is durable, and this server keeps none");
         running.stop().unwrap();
     });
@@ -145,7 +146,7 @@ fn what_was_answered_before_the_volume_was_served_elsewhere_is_never_put_through
     let (running, client) = start(&place, Acks::Memfd);
     assert_eq!(client.read(0, 4096), [2; 4096], "the newer data stays");
     let events = running.events().since(0);
-    assert!(events.iter().any(|it| it.text.contains("1 answered write of an earlier run")));
+    assert!(events.iter().any(|it| it.text.contains("1 acknowledged write of an earlier run")));
     assert_eq!(stashes(&place).len(), 1, "only that of this run is left");
     running.stop().unwrap();
 }
@@ -184,7 +185,7 @@ fn older_copies_of_the_devices_are_refused_while_a_later_run_has_answered_writes
     fs::copy(place.path("older"), place.path("d0")).unwrap();
     let volume = open(&place.path("v.toml")).unwrap();
     let why = volume.start(&options(Acks::Buffer)).unwrap_err().to_string();
-    assert!(why.contains("1 answered write of run 2") && why.contains("older copies"), "{why}");
+    assert!(why.contains("1 acknowledged write of run 2") && why.contains("older copies"), "{why}");
     delete(&place.path("v.toml"), true, &mut |_, _| ()).unwrap();
 }
 

@@ -75,7 +75,7 @@ fn a_volume_that_is_in_use_tells_its_status_and_refuses_a_second_opener() {
         assert_eq!(status(&path).unwrap().served_by, None);
         let opened = open(&path).unwrap();
         let silent = status(&path).unwrap_err().to_string();
-        assert!(silent.contains("tells nothing: it starts"), "{silent}");
+        assert!(silent.contains("does not report a status"), "{silent}");
         let (running, port) = opened.start(&StartOptions::default()).unwrap();
         Client::new(port).write(0, &[1; 4096], true).unwrap();
         let shown = status(&path).unwrap();
@@ -143,7 +143,7 @@ fn a_recording_replays_to_the_same_digest() {
         let bytes = std::fs::read(place.path("r1")).unwrap();
         std::fs::write(place.path("cut"), &bytes[..bytes.len() - 1]).unwrap();
         let message = replay(&place.path("cut")).unwrap_err().to_string();
-        assert!(message.contains("it is cut off after") && message.contains("good records"));
+        assert!(message.contains("it is truncated after") && message.contains("good records"));
         let mut rotten = bytes.clone();
         rotten[bytes.len() / 2] ^= 1;
         std::fs::write(place.path("rotten"), &rotten).unwrap();
@@ -158,6 +158,6 @@ fn what_is_no_recording_is_refused() {
     for bytes in [&b""[..], b"HFTLREC1", b"something else that is long enough"] {
         std::fs::write(place.path("r"), bytes).unwrap();
         let message = replay(&place.path("r")).unwrap_err().to_string();
-        assert!(message.ends_with("it is no recording of HostFTL"), "{message}");
+        assert!(message.ends_with("it is not a recording of HostFTL"), "{message}");
     }
 }

@@ -97,7 +97,7 @@ fn any_order_and_a_volume_file_that_is_lost() {
     assert_ne!(text, turned);
     fs::write(place.path("v.toml"), turned).unwrap();
     let notes = expect(&place, 3);
-    assert!(notes.len() == 1 && notes[0].contains("lists them by number"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].contains("listed by number"), "{notes:?}");
     assert_eq!(fs::read_to_string(place.path("v.toml")).unwrap(), text);
     fs::remove_file(place.path("v.toml")).unwrap();
     let names = ["d2", "d0", "d1"].map(|name| place.name(name));
@@ -120,14 +120,14 @@ fn a_missing_device_needs_consent_once_and_everything_is_served() {
         let before = contents(&place);
         let message = refusal(&place);
         assert!(message.contains(&format!("device {index} ({}", place.name(gone))), "{message}");
-        assert!(message.contains("`hostftl serve --degraded` goes on without it"), "{message}");
+        assert!(message.contains("`hostftl serve --degraded` starts without it"), "{message}");
         let message = check(&place.path("v.toml")).unwrap_err().to_string();
         assert!(message.contains("`hostftl check --degraded`"), "{message}");
         let now = status(&place.path("v.toml")).unwrap();
         assert!(now.degraded && now.devices.iter().any(|it| it.name == place.name(gone)));
         assert!(contents(&place) == before, "a refusal or a look wrote something");
         let notes = expect_degraded(&place, 1);
-        assert!(notes[0].starts_with("DEGRADED: the volume runs without device"), "{notes:?}");
+        assert!(notes[0].starts_with("DEGRADED: running without device"), "{notes:?}");
         assert!(notes[1].contains(&place.name(gone)), "{notes:?}");
         let notes = write(&place, 2);
         assert!(notes[0].contains(", which it lost at 20"), "{notes:?}");
@@ -181,7 +181,7 @@ fn a_start_waits_for_a_member_that_comes() {
     }
     coming.join().unwrap();
     let heard = HEARD.lock().unwrap().take().unwrap();
-    assert!(heard.contains("waits up to 300 s for") && heard.contains("d1"), "{heard}");
+    assert!(heard.contains("waiting up to 300 s for") && heard.contains("d1"), "{heard}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn what_is_no_absence_is_an_error_and_changes_nothing() {
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
     fs::write(place.path("v.toml"), text.replace("/d1\"", "/away/d1\"")).unwrap();
     let message = open(&place);
-    assert!(message.contains("away/d1: can't open it: Not a directory"), "{message}");
+    assert!(message.contains("away/d1: cannot open it: Not a directory"), "{message}");
     assert!(contents(&place) == before, "a refusal wrote something");
     fs::write(place.path("v.toml"), text).unwrap();
     fs::rename(place.path("away"), place.path("d1")).unwrap();
@@ -261,12 +261,12 @@ fn halves_that_were_served_apart_are_both_refused_until_one_is_chosen() {
     let before = ["a", "b"].map(|name| fs::read(place.path(name)).unwrap());
     for how in [OpenOptions::default(), DEGRADED] {
         let message = open_with(&place.path("v.toml"), &how).unwrap_err().to_string();
-        assert!(message.contains("were served apart"), "{message}");
+        assert!(message.contains("were served separately"), "{message}");
         assert!(message.contains("hostftl import"), "{message}");
     }
     let both = ["a", "b"].map(|name| place.name(name));
     let message = import(&both, &place.path("w.toml")).unwrap_err().to_string();
-    assert!(message.contains("were served apart"), "{message}");
+    assert!(message.contains("were served separately"), "{message}");
     assert!(before == ["a", "b"].map(|name| fs::read(place.path(name)).unwrap()));
     // The chosen half is served without further questions.
     for (keep, byte) in [("a", 2), ("b", 3)] {
@@ -304,7 +304,7 @@ fn copies_and_devices_of_other_volumes_are_refused() {
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
     fs::write(place.path("v.toml"), text.replace("/d1\"", "/copy\"")).unwrap();
     let message = refusal(&place);
-    assert!(message.contains("are copies of one device; name one"), "{message}");
+    assert!(message.contains("are copies of one device; disconnect one"), "{message}");
     let other = CreateSpec {
         path: place.path("w.toml"),
         devices: ["e0", "e1", "e2"].map(|name| place.name(name)).into(),
@@ -331,10 +331,10 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     // Before the volume was served without one: afterwards, two devices may have been rebuilt to
     // tolerate another loss.
     let one = import(&two[..1], &place.path("w.toml")).unwrap_err().to_string();
-    assert!(one.contains("the volume has 3 devices; number 0, 1 is not here"), "{one}");
+    assert!(one.contains("the volume has 3 devices; number 0, 1 is missing"), "{one}");
     assert!(refusal(&place).contains("hostftl serve --degraded"));
     let notes = expect_degraded(&place, 1);
-    assert!(notes[1].contains("missing: the volume file names no device in this place"));
+    assert!(notes[1].contains("missing: the volume file has no device for this number"));
     // The same message for both positions without a device appears once.
     fs::remove_file(place.path("d2")).unwrap();
     fs::write(
@@ -343,7 +343,7 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     )
     .unwrap();
     let said = refusal(&place);
-    assert_eq!(said.matches("names no device in this place").count(), 1, "{said}");
+    assert_eq!(said.matches("has no device for this number").count(), 1, "{said}");
 }
 
 #[test]

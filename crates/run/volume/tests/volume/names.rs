@@ -85,7 +85,7 @@ fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named
     assert_eq!(all, wanted.iter().enumerate().collect::<Vec<_>>());
     let (running, port) = serve(&place);
     assert_eq!(Config::load(&path).unwrap().devices, wanted);
-    assert!(running.status().notes[0].contains("another order"), "{:?}", running.status().notes);
+    assert!(running.status().notes[0].contains("listed by number"), "{:?}", running.status().notes);
     write(&port);
     let told = operate(&path, &Wish::Offline(place.name("d3"))).unwrap().unwrap();
     let device = told.device.unwrap();
@@ -214,8 +214,8 @@ fn a_name_that_is_not_certain_is_refused() {
         fs::rename(place.path(file), place.path(to)).unwrap();
     }
     let refused = why(&place.name("d2"));
-    assert!(refused.contains("d2 can't be read, and devices 1, 2 were found at no"), "{refused}");
-    assert!(why("7").contains("7 is none of its devices: device 0 ("));
+    assert!(refused.contains("d2 cannot be read, and devices 1, 2 were not found"), "{refused}");
+    assert!(why("7").contains("7 is not a device of the volume; its devices are device 0 ("));
     // A device without data of the volume is not a member.
     fs::rename(place.path("away1"), place.path("d1")).unwrap();
     fs::File::create(place.path("d2")).unwrap().set_len(48 << 20).unwrap();
@@ -223,7 +223,7 @@ fn a_name_that_is_not_certain_is_refused() {
     assert!(refused.contains("d2 has no superblock of this volume, and device 2 was"), "{refused}");
     fs::copy(place.path("d3"), place.path("copy")).unwrap();
     let refused = why(&place.name("copy"));
-    assert!(refused.contains("copy holds device 3 ("), "{refused}");
+    assert!(refused.contains("copy is device 3 ("), "{refused}");
     assert!(!place.path("n").exists(), "nothing was made");
     // A number is certain, and so is the only remaining path of an absent device.
     fs::remove_file(place.path("d2")).unwrap();
@@ -243,7 +243,7 @@ fn a_deadline_is_of_the_device_that_a_link_leads_to() {
     open_with(&place.path("v.toml"), &how).unwrap();
     let how = OpenOptions { deadlines: vec![(place.name("none"), 7)], ..OpenOptions::default() };
     let why = open_with(&place.path("v.toml"), &how).unwrap_err().to_string();
-    assert!(why.contains("which is none of the devices"), "{why}");
+    assert!(why.contains("which is not a device of the volume"), "{why}");
 }
 
 /// An older copy of a device, which recovery drops, is taken back at the first attempt.
@@ -308,7 +308,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     assert!(now.devices[4].health == "online" && now.devices[4].role == "spare", "{now:?}");
     // A device that an operator took offline keeps its slot, also over a restart.
     let told = operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
-    assert!(told.notes.iter().any(|note| note.contains("the spare stays ready")), "{told:?}");
+    assert!(told.notes.iter().any(|note| note.contains("the spare is not used")), "{told:?}");
     heal(&running);
     running.stop().unwrap();
     let (running, port_again) = serve(&place);

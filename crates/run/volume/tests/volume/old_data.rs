@@ -52,7 +52,7 @@ fn a_new_volume_reads_zeros_with_every_layer() {
         let place = Place::new();
         let spec = over_old_data(&place, layer);
         let message = create(&spec).unwrap_err().to_string();
-        assert!(message.contains("holds data that is not zero"), "{layer}: {message}");
+        assert!(message.contains("holds non-zero data"), "{layer}: {message}");
         create(&CreateSpec { force: true, ..spec }).unwrap();
         assert_zeros(&place, layer.name());
     }
@@ -76,7 +76,7 @@ fn data_anywhere_on_a_device_is_not_blank() {
         file.write_all_at(b"x", at).unwrap();
         let spec = CreateSpec { size: None, ..place.spec(Passthrough) };
         let message = create(&spec).unwrap_err().to_string();
-        assert!(message.contains("holds data that is not zero"), "{at}: {message}");
+        assert!(message.contains("holds non-zero data"), "{at}: {message}");
     }
 }
 

@@ -38,7 +38,7 @@ fn older_copies_are_refused(kind: LayerKind, names: [&str; 2]) {
         let Err(why) = volume.start(&StartOptions::default()) else { panic!("it is older") };
         let why = why.to_string();
         let named = format!("({}) is an older copy", place.name(name));
-        assert!(why.contains(&named) && why.contains("bring back the device itself"), "{why}");
+        assert!(why.contains(&named) && why.contains("reconnect the device itself"), "{why}");
         assert!(fs::read(&device).unwrap() == old, "nothing is written to the copy");
         fs::write(&device, &new).unwrap();
         assert_eq!(check(&place.path("v.toml")).unwrap().problems, Vec::<String>::new());

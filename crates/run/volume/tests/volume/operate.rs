@@ -30,7 +30,10 @@ fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
     assert_eq!(why(&Wish::Scrub), "layer passthrough can't do that");
     assert_eq!(why(&Wish::Offline("0".into())), "layer passthrough can't do that");
     let text = why(&Wish::Remove("nobody".into()));
-    assert!(text.contains("nobody is none of its devices: device 0 ("), "{text}");
+    assert!(
+        text.contains("nobody is not a device of the volume; its devices are device 0 ("),
+        "{text}"
+    );
     assert_eq!(client.read(0, 4096), [7; 4096]);
     running.stop().unwrap();
     let replayed = replay(&recording).unwrap();

@@ -117,7 +117,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
     let place = Place::new();
     let first = spec(&place, "first", "#units=1-2", "pblk:superpage=16k");
     create(&first).unwrap();
-    let named = ["zones 50 to 149 of it are those of volume first", "hostftl delete"];
+    let named = ["zones 50 to 149 belong to volume first", "hostftl delete"];
     for (part, ours) in [
         ("#units=2-3", "zones 100 to 199"),
         ("#zones=60-80", "zones 60 to 80"),
@@ -149,7 +149,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
     let alone = Place::new();
     create(&spec(&alone, "all", "", "pblk:superpage=16k")).unwrap();
     let refused = why(&spec(&alone, "part", "#units=0", "pblk"));
-    assert!(refused.contains("zones 0 to 249 of it are those of volume all"), "{refused}");
+    assert!(refused.contains("zones 0 to 249 belong to volume all"), "{refused}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_volume_file_that_names_other_zones_is_refused() {
     let text = fs::read_to_string(&spec.path).unwrap();
     for (part, part_of_why) in [
         ("#zones=50-199", "volume v ("),
-        ("#zones=50-99", "has zones 50 to 149 of the device; name these"),
+        ("#zones=50-99", "has zones 50 to 149 of the device; give these"),
         ("#units=2-3", "no HostFTL superblock"),
         ("", "no HostFTL superblock"),
     ] {
@@ -181,11 +181,11 @@ fn parts_that_can_t_be_are_refused_and_leave_nothing() {
     let place = Place::new();
     let of = |part: &str| why(&spec(&place, "v", part, "pblk:superpage=16k"));
     for (part, word) in [
-        ("#zones=200-250", "beyond its end: it has the zones 0 to 249"),
-        ("#units=5", "beyond its end: it has the parallel units 0 to 4"),
+        ("#zones=200-250", "beyond the end of the device (zones 0 to 249"),
+        ("#units=5", "beyond the end of the device (parallel units 0 to 4"),
         ("#zones=9-8", "is empty"),
-        ("#zones=", "is no part"),
-        ("#zones=40-60", "cuts a parallel unit"),
+        ("#zones=", "is not a part"),
+        ("#zones=40-60", "splits a parallel unit"),
         ("#zones=4-5", "too few"),
         ("#zones=4-8", "too few"),
     ] {
@@ -202,12 +202,12 @@ fn parts_that_can_t_be_are_refused_and_leave_nothing() {
         devices: vec![format!("zoned:{}?zone=1m&open=4#zones=0-20", place.name("zones"))],
         ..spec(&place, "v", "", "pblk")
     };
-    assert!(why(&few).contains("the share of 21 of its"), "{}", why(&few));
+    assert!(why(&few).contains("and 21 of"), "{}", why(&few));
     fs::File::create(place.path("plain")).unwrap().set_len(64 * MIB).unwrap();
     for (name, word) in [
-        (format!("zoned:{}#zones=0-20", place.name("plain")), "no zoned file"),
+        (format!("zoned:{}#zones=0-20", place.name("plain")), "not a zoned file"),
         (format!("{}#zones=0-20", place.name("plain")), "only zoned devices have parts"),
-        ("zoned:mem:64m#zones=0-20".into(), "it has no parts"),
+        ("zoned:mem:64m#zones=0-20".into(), "memory devices have no parts"),
     ] {
         let plain = CreateSpec { devices: vec![name], size: None, ..spec(&place, "v", "", "pblk") };
         let why = why(&plain);

@@ -11,7 +11,7 @@ use hostftl_volume::{
     CreateSpec, OpenOptions, Reach, Running, Service, StartOptions, create, open, open_with,
 };
 
-const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
+const LOCAL: Service = Service { reach: Reach::Machine, reuse_export_name: false };
 
 fn served() -> StartOptions {
     StartOptions { service: Some(LOCAL), ..StartOptions::default() }
@@ -128,9 +128,9 @@ fn what_is_in_memory_or_a_drive_model_is_refused_in_words() {
     let devices = vec!["mem:64m".into()];
     create(&CreateSpec { devices, size: None, ..place.spec(LayerKind::Hard) }).unwrap();
     let why = read_only(&place, false).err().unwrap();
-    assert!(why.contains("nothing to read"), "{why}");
+    assert!(why.contains("empty at each start"), "{why}");
     let place = Place::new();
     create(&place.spec(LayerKind::Scrambler)).unwrap();
     let why = read_only(&place, false).err().unwrap();
-    assert!(why.contains("stands for a drive"), "{why}");
+    assert!(why.contains("is a drive model"), "{why}");
 }

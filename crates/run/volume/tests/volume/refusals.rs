@@ -39,15 +39,18 @@ fn files_that_do_not_suit() {
     sized(&place.path("d0"), 0);
     assert!(refused(&place, &missing).contains("d0: is empty"));
     sized(&place.path("d0"), 8 * MIB);
-    assert!(refused(&place, &spec).contains("exists and has 8388608 bytes, not 67108864"));
+    assert!(refused(&place, &spec).contains("exists with 8388608 bytes, not 67108864"));
     let folder = CreateSpec { devices: vec!["/tmp".into()], ..missing.clone() };
     assert!(refused(&place, &folder).contains("/tmp is neither a regular file"));
     let twice = CreateSpec { devices: vec![place.name("d0"), place.name("d0")], ..missing.clone() };
-    assert!(refused(&place, &twice).contains("is named twice"));
+    assert!(refused(&place, &twice).contains("is given twice"));
     let none = CreateSpec { devices: Vec::new(), ..missing.clone() };
     assert!(refused(&place, &none).contains("1 to 16 devices, not 0"));
     let mixed = vec![place.name("d0"), "mem:8M".into()];
-    assert!(refused(&place, &CreateSpec { devices: mixed, ..missing }).contains("half in memory"));
+    assert!(
+        refused(&place, &CreateSpec { devices: mixed, ..missing })
+            .contains("cannot mix mem: and other devices")
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_volume_file_that_exists_or_has_no_folder() {
     let no_size = CreateSpec { devices: vec!["mem:64X".into()], ..there };
     assert!(refused(&place, &no_size).contains("mem:64X"));
     let nowhere = CreateSpec { path: place.path("no/v.toml"), ..spec };
-    assert!(refused(&place, &nowhere).contains("can't write the volume file"));
+    assert!(refused(&place, &nowhere).contains("cannot write the volume file"));
 }
 
 #[test]
@@ -190,7 +193,10 @@ fn a_volume_file_that_lies() {
     let text = fs::read_to_string(&spec.path).unwrap();
     fs::write(&spec.path, text.replace("superpage=64k", "superpage=32k")).unwrap();
     let message = open(&spec.path).unwrap_err().to_string();
-    assert!(message.contains("does not say what the devices say; `hostftl import`"), "{message}");
+    assert!(
+        message.contains("does not match its devices; rewrite it with `hostftl import`"),
+        "{message}"
+    );
     assert!(Config::load(&place.path("none")).unwrap_err().to_string().contains("No such file"));
 }
 

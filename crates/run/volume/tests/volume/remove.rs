@@ -190,7 +190,7 @@ fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
     refused("0", "bytes of what is live would have no room without it");
-    refused("9", "9 is none of its devices");
+    refused("9", "9 is not a device of the volume");
     assert!(running.status().tasks.is_empty(), "nothing was begun");
     running.stop().unwrap();
     let mirror = made("log:parity=yes", 2);

@@ -206,7 +206,7 @@ fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     fs::remove_file(place.path("d2")).unwrap();
     let notes = || status(&place.path("v.toml")).unwrap().notes.join("\n");
     let notes_of_two = notes();
-    assert!(notes_of_two.contains("another device would lose data"), "{notes_of_two}");
+    assert!(notes_of_two.contains("another device failure loses data"), "{notes_of_two}");
     heal_until(&place, false, 2);
     for (old, new) in [("1", "n1"), ("2", "n2")] {
         assert!(put(&spec(&place, old, new)).unwrap().was_lost);
@@ -217,7 +217,7 @@ fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     rot(&place, "d4");
     fs::remove_file(place.path("d0")).unwrap();
     let notes = notes();
-    assert!(notes.contains("the loss of one more device would lose nothing"), "{notes}");
+    assert!(notes.contains("one more device can fail without data loss"), "{notes}");
     heal_until(&place, false, 2);
     fs::remove_file(place.path("d3")).unwrap();
     fs::remove_file(place.path("d4")).unwrap();
@@ -256,13 +256,13 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
         assert!(message.contains(why), "{message}");
         assert!(!message.contains('\n'), "one line: {message}");
     };
-    refused("7", "n", "7 is none of its devices: device 0 (");
+    refused("7", "n", "7 is not a device of the volume: device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");
     let other = made("log:parity=yes", 2);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
-    refused("0", "foreign", "--force would destroy it");
+    refused("0", "foreign", "--force overwrites it");
     fs::remove_file(place.path("d1")).unwrap();
     refused("0", "n", "device 1 (");
     assert!(!place.path("n").exists(), "what was made is gone again");
@@ -314,8 +314,8 @@ fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it
     assert!(lost_blocks(&client) > 0, "two of three chunks are not there");
     let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
     for note in [&now.notes[0], &now.problems[1], &told.text] {
-        assert!(note.contains("bytes can't be read") && note.contains("device online"), "{note}");
-        assert!(!note.contains("everything is served"), "{note}");
+        assert!(note.contains("bytes are unreadable") && note.contains("device online"), "{note}");
+        assert!(!note.contains("all data is available"), "{note}");
     }
     running.stop().unwrap();
     fs::rename(place.path("away"), place.path("d0")).unwrap();
@@ -334,9 +334,9 @@ fn what_the_loss_of_another_device_means_is_said_as_it_is_now() {
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, _port) = opened.start(&StartOptions::default()).unwrap();
     let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
-    assert!(told.text.contains("the loss of another device would lose data"), "{}", told.text);
+    assert!(told.text.contains("another device failure loses data"), "{}", told.text);
     until(&running, |running| running.status().space.unwrap().failures_tolerated == 1);
     let note = running.status().notes.swap_remove(0);
-    assert!(note.contains("the loss of one more device would lose nothing"), "{note}");
+    assert!(note.contains("one more device can fail without data loss"), "{note}");
     running.stop().unwrap();
 }

@@ -167,13 +167,13 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         let message = put(&place, old, new).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused("7", "n", "7 is none of its devices: device 0 (");
+    refused("7", "n", "7 is not a device of the volume: device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     refused("0", "small", "and the volume needs");
     let other = made("log:parity=yes", 2);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
-    refused("0", "foreign", "--force would destroy it");
+    refused("0", "foreign", "--force overwrites it");
     let (path, old, new) = (place.path("v.toml"), "1".into(), place.name("n"));
     let rehearsal = ReplaceSpec { path, old, new, force: false, rehearse: true };
     assert_eq!(replace(&rehearsal, &mut |_, _| {}).unwrap().old.number, 1);

@@ -11,8 +11,8 @@ use hostftl_layers::LayerKind;
 use hostftl_volume::front::{Answer, Answers, Export, Job, JobOp};
 use hostftl_volume::{Acks, Reach, Service, StartOptions, Status, create, open, status};
 
-const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
-const GO_ON: Service = Service { reach: Reach::Machine, go_on: true };
+const LOCAL: Service = Service { reach: Reach::Machine, reuse_export_name: false };
+const GO_ON: Service = Service { reach: Reach::Machine, reuse_export_name: true };
 
 fn options(service: Service) -> StartOptions {
     StartOptions { service: Some(service), ..StartOptions::default() }
@@ -51,7 +51,11 @@ fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
         assert_eq!(export.name, "v@2", "{layer}");
         assert_eq!(export.held.unwrap().0, "v");
         assert!(last.unclean_shutdown && last.export == "v@2");
-        assert!(last.notes.iter().any(|note| note.contains("--go-on")), "{:?}", last.notes);
+        assert!(
+            last.notes.iter().any(|note| note.contains("--reuse-export-name")),
+            "{:?}",
+            last.notes
+        );
         assert!(
             !status(&place.path("v.toml")).unwrap().unclean_shutdown,
             "it was stopped clean since"
@@ -72,7 +76,7 @@ fn writes_that_are_answered_when_durable_survive_and_the_name_stays() {
         let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(LOCAL)).unwrap();
         assert_eq!((port.export().name.as_str(), &port.export().held), ("v", &None), "{layer}");
         assert_eq!(Client::new(port).read(0, 4096), vec![7; 4096], "{layer}");
-        assert!(running.status().notes.iter().any(|note| note.contains("nothing is lost")));
+        assert!(running.status().notes.iter().any(|note| note.contains("no data is lost")));
         running.stop().unwrap();
     });
 }

@@ -46,7 +46,11 @@ fn the_status_of_a_copy_is_not_that_of_the_original() {
     let shown = status(&copy).unwrap();
     assert_eq!((shown.served_by, shown.traffic), (None, None));
     assert!(shown.volume.ends_with("copy.toml"));
-    assert!(shown.notes.iter().any(|note| note.contains("v.toml is served")), "{:?}", shown.notes);
+    assert!(
+        shown.notes.iter().any(|note| note.contains("v.toml with the same UUID is served")),
+        "{:?}",
+        shown.notes
+    );
     // Another name of the same volume file is not a copy.
     std::os::unix::fs::symlink(&original, place.path("link.toml")).unwrap();
     assert_eq!(status(&place.path("link.toml")).unwrap().served_by, Some(std::process::id()));

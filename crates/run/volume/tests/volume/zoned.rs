@@ -45,7 +45,7 @@ fn a_zoned_device_with_written_zones_is_not_blank() {
     std::fs::remove_file(&spec.path).unwrap();
     wipe_superblocks(&place.path("segments"));
     let message = create(&spec).unwrap_err().to_string();
-    assert!(message.contains("holds data that is not zero"), "{message}");
+    assert!(message.contains("holds non-zero data"), "{message}");
     create(&CreateSpec { force: true, ..spec }).unwrap();
 }
 
@@ -119,7 +119,7 @@ fn what_can_t_be_zoned_is_refused_in_words_and_leaves_nothing() {
     let passthrough = spec(&place, "passthrough");
     assert!(why(&passthrough).contains("can be written anywhere"));
     let small = CreateSpec { size: Some(2 * MIB), ..spec(&place, "pblk") };
-    assert!(why(&small).contains("too few for such segments"), "{}", why(&small));
+    assert!(why(&small).contains("too few for these segments"), "{}", why(&small));
     let odd = vec![format!("zoned:{}?size=1m", place.folder.path().join("odd").display())];
     let odd = CreateSpec { devices: odd, ..spec(&place, "pblk") };
     assert!(why(&odd).contains("no option \"size\""), "{}", why(&odd));
@@ -128,5 +128,5 @@ fn what_can_t_be_zoned_is_refused_in_words_and_leaves_nothing() {
     std::fs::File::create(&plain).unwrap().set_len(64 * MIB).unwrap();
     let devices = vec![format!("zoned:{}", plain.display())];
     let plain = CreateSpec { devices, size: None, ..spec(&place, "pblk") };
-    assert!(why(&plain).contains("no zoned file"), "{}", why(&plain));
+    assert!(why(&plain).contains("not a zoned file"), "{}", why(&plain));
 }

@@ -14,60 +14,59 @@ use crate::envelope::Envelope;
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// Which layer to take for a workload on a drive, or none
+/// Recommend a layer for a workload on a drive, or none
 ///
-/// Runs the workload through the layers over a model of the drive, which was filled and then aged
-/// by the workload itself, and names the one that wears the flash least within the limits: or none,
-/// when no layer programs at least 3 % less. Also says what comes next, what would change the
-/// answer, and how sure it is.
+/// Simulates each layer on the drive model, filled and aged by the workload, and recommends the
+/// layer with the least flash wear within the limits, or none if no layer programs at least 3 %
+/// less. Also shows the runner-up, the conditions that would change the result, and its confidence.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl advise trace.csv.zst --drive qlc-64k:capacity=2g")]
 pub(crate) struct Args {
-    /// A trace of any known format, perhaps with options as in FILE:compress=2.9; or a workload,
-    /// synth:…; the addresses of a trace are packed densely
+    /// Trace with options, such as FILE:compress=2.9, or a workload (synth:...)
+    ///
+    /// The addresses of a trace are renumbered densely.
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// The drive model by name or TOML file; a slice will do, as in qlc-64k:capacity=2g
+    /// Drive model (name or TOML file), also scaled down, such as qlc-64k:capacity=2g
     #[arg(long, value_name = "DRIVE")]
     drive: String,
-    /// The share of what is exported that holds data
+    /// Share of the export that holds data
     #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = advise::fill)]
     fill: Warm,
-    /// What the host can address: a size, or a share of what the drive exports; 80% unless given
+    /// Export size, or share of the drive [default: 80%]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = super::compare::export)]
     export: Option<Export>,
-    /// The most memory that the layer may take
+    /// Memory limit of the layer
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     ram: Option<u64>,
-    /// Shortest life of the drive at this load, as in 5y
+    /// Minimum life of the drive at this load, such as 5y
     #[arg(long, value_name = "YEARS", value_parser = units::parse_years)]
     life: Option<f64>,
-    /// The longest 99th percentile of reads and of writes, as in 5ms
+    /// Limit of the 99th percentile of reads and writes, such as 5ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_nanos)]
     p99: Option<u64>,
-    /// Capacity of the real drive, as drives are sold: for life and memory
+    /// Capacity of the real drive, for life and memory
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
     /// Amount that the host writes to the drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
     #[arg(long, value_name = "LOAD", default_value = "1x")]
     load: HostLoad,
-    /// The layers to ask, with commas between, perhaps with parameters as in hard:spare=10; all
-    /// that suit the drive unless given, and other parameters of those that come near the best; no
-    /// layer is asked too
+    /// Layers to compare, comma-separated [default: all suitable layers, with variants of the best]
     #[arg(long, value_delimiter = ',', value_parser = super::compare::layer)]
     layers: Option<Vec<LayerChoice>>,
-    /// How many seeds decide between the first two
+    /// Number of seeds that decide between the best two
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
-    /// The first of them
+    /// First random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep aged stacks in this folder, and take from it those that are there
+    /// Cache aged stacks in this folder
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
-    /// Rows made at the same time; one per core unless given
+    /// Number of parallel rows [default: number of cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Memory that all rows under way may take; three quarters of what is free unless given
+    /// Memory limit of all parallel rows [default: 3/4 of free memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
 }
@@ -100,7 +99,7 @@ fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
     progress.clear();
     let outcome = result?;
     match interrupt::asked() {
-        true => Err(Wrong::interrupted("ended by a signal, before there was an answer")),
+        true => Err(Wrong::interrupted("interrupted before there was a result")),
         false => Ok(outcome),
     }
 }
@@ -125,8 +124,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         (None, Some(_)) => Ok(()),
         (None, None) => Err(Failure::failed(
-            "nothing keeps these limits, the drive without a layer included: give up one of them, \
-             or take another drive",
+            "no layer meets these limits, nor does the drive alone; relax a limit or choose \
+             another drive",
         )),
     }
 }

@@ -93,7 +93,7 @@ const MEANING: &str = "request: what the host wrote; copyback: the drive's own \
                        layer's collection, map records, padding, parity and journal.";
 
 fn busy(rows: &[Row]) -> Figure {
-    let bars = Bars::new("How long the drive works, and what for", &names(rows), whole_nanos);
+    let bars = Bars::new("Busy time of the drive, by cause", &names(rows), whole_nanos);
     let part = |busy: &Busy, name: &str| match name {
         "read" => busy.read,
         "request" => busy.request,
@@ -183,7 +183,7 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
         Lines::new("Latency, p99 of each interval", seconds(), Axis::log("latency", whole_nanos));
     let p999 =
         Lines::new("Latency, p99.9 of each interval", seconds(), Axis::log("latency", whole_nanos));
-    let title = "Work given to the dies, of what they can do";
+    let title = "Utilisation of the dies";
     let busy = Lines::new(title, seconds(), Axis::linear("work", share));
     vec![
         line(iops, rows, |it| Some(it.iops)),

@@ -23,15 +23,15 @@ const HEADS: [&str; 9] = [
 const WORDS: usize = 3;
 
 /// What the table says.
-pub(super) const TITLE: &str = "What each device does";
+pub(super) const TITLE: &str = "Devices";
 
 /// A sentence on what the columns mean.
-pub(super) const MEANING: &str = "\
-    sent: what the layer sends to the device; waf: bytes programmed for each of these; worn: \
-    erases of a segment of flash, writes of a sector of memory, in the mean and of the one that \
-    has most; host can write: what the host of the whole stack writes until this device is worn \
-    out, with even wear. The stack lives as long as the device that lives shortest, a journal \
-    apart.";
+pub(super) const MEANING: &str = "sent: bytes that the layer sends to the device; waf: bytes \
+                                  programmed for each of them; worn: erases per segment of flash \
+                                  or writes per sector of memory, mean and maximum; host can \
+                                  write: host writes of the whole stack until this device is worn \
+                                  out, with even wear. The life of the stack is that of its \
+                                  shortest-lived device, without a journal.";
 
 /// The lines of all rows over several devices.
 fn lines(rows: &[Row]) -> Vec<[String; HEADS.len()]> {

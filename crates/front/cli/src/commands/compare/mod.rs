@@ -26,79 +26,79 @@ pub(super) use progress::Progress;
 pub(super) use report::{NOTHING, aligned, styled};
 pub(super) use scale::life;
 
-/// Which layer pays on a workload, and what it costs
+/// Compare layers under a workload on drive models
 ///
-/// Runs each workload through each layer over a model of each drive, under a virtual clock, with
-/// the very code that serves a volume. The same command gives the same digits on every machine.
+/// Simulates the production code of each layer under a virtual clock. Results are reproducible on
+/// every machine.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Example: hostftl compare trace.csv --drive qlc-64k:capacity=2g --layers none,log"
+)]
 pub(crate) struct Args {
-    /// Traces of any known format, perhaps with options as in FILE:format=msr,dev=0; or workloads
-    /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01;
-    /// or MQSim's, as in workload.xml:capacity=29g
+    /// Traces with options, such as FILE:format=msr,dev=0, or workloads
+    ///
+    /// A workload is, for example, synth:uniform:size=4k,span=64m,count=100000,
+    /// synth:like:w66,scale=0.01 or an MQSim file (workload.xml:capacity=29g).
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
-    /// Drive models by name, TOML file or MQSim's ssdconfig.xml, with commas between; several
-    /// devices for one layer as in 4*tlc and slc-1g+qlc-64k, or as the TOML file of a stack
+    /// Drive models, comma-separated: names, TOML files or ssdconfig.xml files of MQSim; several
+    /// devices as in 4*tlc or slc-1g+qlc-64k
     #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
     drives: Vec<String>,
-    /// Layers, with commas between, perhaps with parameters as in hard:spare=10; unless given,
-    /// those of the stack's file, or none,hard on one device, tier on two unlike ones, the
-    /// mirror log:parity=yes on two alike, raid5,log:parity=yes on more
+    /// Layers with parameters, comma-separated [default: none,hard; tier for two unlike devices,
+    /// log:parity=yes for two alike, raid5,log:parity=yes for more]
     #[arg(long, value_delimiter = ',', value_parser = layer)]
     layers: Option<Vec<LayerChoice>>,
-    /// What the drive holds before the first request, with commas between: new, fill, steady (then
-    /// overwritten at random until write amplification settles), self (the workload itself,
-    /// repeated until it settles); fill, steady and self perhaps with the share of what is exported
-    /// that is written first, as in fill=70%
+    /// Drive states before the first request, comma-separated: new, fill, steady, self
+    ///
+    /// `fill` writes the export once (fill=70%: a part of it). `steady` then overwrites at random,
+    /// and `self` repeats the workload, until write amplification settles.
     #[arg(long, value_name = "STATES", value_delimiter = ',', default_value = STATES)]
     warm: Vec<Warm>,
-    /// What the host can address in every row: a size, or a share of what the drive exports; 80%
-    /// unless given, 65% of a raw drive's flash
+    /// Export size, or share of the drive [default: 80%, 65% for raw drives]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
     export: Option<Export>,
-    /// Also show life, drive writes per day and memory for a drive of this capacity, as drives are
-    /// sold
+    /// Also show life, drive writes per day and memory for a drive of this capacity
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
     /// Amount that the host writes to that drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
     #[arg(long, value_name = "LOAD", default_value = "1x", requires = "scale_to")]
     load: HostLoad,
-    /// Keep aged stacks in this folder, and take from it those that are there
+    /// Cache aged stacks in this folder
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
-    /// Keep this many requests outstanding instead of following the trace's times
+    /// Keep this many requests outstanding and ignore the times of the trace
     #[arg(long, value_name = "QD", value_parser = clap::value_parser!(u32).range(1..=256))]
     closed_loop: Option<u32>,
-    /// Pack the addresses that the trace touches densely, so that a large trace fits a small drive
+    /// Renumber the touched addresses densely, so that a large trace fits a small drive
     #[arg(long)]
     compact: bool,
-    /// Count bad lines of the trace and leave them out
+    /// Skip and count bad lines
     #[arg(long)]
     skip_bad: bool,
-    /// Fixes everything that is chosen at random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Make every row with so many seeds, from --seed on, and say what they come to: mean, 95 %
-    /// interval, and which layers do not differ
+    /// Repeat each row with this many seeds; shows mean and 95 % interval
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
-    /// Rows made at the same time; one per core unless given
+    /// Number of parallel rows [default: number of cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Memory that all rows under way may take; three quarters of what is free unless given
+    /// Memory limit of all parallel rows [default: 3/4 of free memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
-    /// Print every table for every drive and workload
+    /// Print all tables
     #[arg(long)]
     wide: bool,
-    /// Also write the rows to this file, as CSV
+    /// Also write the rows as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Also write the rows to this file, as Parquet
+    /// Also write the rows as Parquet
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Also write a page with tables and charts to this file; it needs nothing else
+    /// Also write a self-contained HTML page with tables and charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -141,7 +141,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match Wrong::of_holes(&outcome.holes) {
         Some(wrong) => Err(wrong.into()),
         None if interrupt::asked() => {
-            Err(Failure::interrupted("ended by a signal; what was known by then is printed"))
+            Err(Failure::interrupted("interrupted; partial results printed"))
         }
         None => Ok(()),
     }

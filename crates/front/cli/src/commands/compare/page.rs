@@ -54,7 +54,7 @@ pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
 fn side_by_side(page: &mut Page, outcome: &Outcome) {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
-        page.section(&format!("{}: what the drive held before", lines[0].workload));
+        page.section(&format!("{}: drive states", lines[0].workload));
         let several = lines.iter().any(|line| line.drive != lines[0].drive);
         let names: &[&str] = if several { &["drive", "layer"] } else { &["layer"] };
         let heads: Vec<&str> = names.iter().chain(&states).copied().collect();

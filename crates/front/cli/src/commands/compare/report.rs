@@ -120,10 +120,10 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
         bytes(first.exported_bytes),
     ))?;
     let tables = [
-        ("How long the drive works, and what for", busy_table(rows)),
-        ("What is written", bytes_table(rows)),
-        ("What the host sees", host_table(rows)),
-        ("What it costs", cost_table(rows)),
+        ("Busy time of the drive, by cause", busy_table(rows)),
+        ("Bytes written", bytes_table(rows)),
+        ("Host view", host_table(rows)),
+        ("Cost", cost_table(rows)),
         ("Where the mean latency goes", legs_table(rows)),
     ];
     let shown = if wide { tables.len() } else { 4 };
@@ -338,10 +338,9 @@ fn share(row: &Row, part: u64) -> String {
 fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     let rows = &outcome.rows;
     let mut lines = vec![
-        "The drive works to read, to write what was asked (request), for its own \
-         read-modify-writes and collection (copyback), and for the layer's collection (vgc), map \
-         records and padding. waf is bytes written for each byte that the host wrote: halving it \
-         doubles the drive's life."
+        "Busy time: reads, host writes (request), read-modify-writes and garbage collection of \
+         the drive (copyback), garbage collection of the layer (vgc), map and padding. waf is \
+         bytes programmed per host byte: half of it doubles the life of the drive."
             .to_owned(),
     ];
     match beside::states(outcome).len() {
@@ -353,9 +352,8 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     if !late.is_empty() && args.closed_loop.is_none() {
         let which = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
         lines.push(format!(
-            "Saturated: {which}. The drive could not follow the trace's times with 256 requests \
-             under way, and was over 5 % of the trace's length late at its end, so these latencies \
-             also say how far it fell behind."
+            "Saturated: {which}. The drive fell behind the times of the trace with 256 requests \
+             outstanding and finished over 5 % late, so these latencies include the backlog."
         ));
     }
     lines.extend(about_states(outcome));
@@ -388,15 +386,15 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
     } else {
         let meanings = [
             ("new", "new: never written"),
-            ("fill", "fill: that share of what is exported was written once, in order"),
-            ("steady", "steady: then it was overwritten at random until waf settled"),
+            ("fill", "fill: that share of the export was written once, in order"),
+            ("steady", "steady: then overwritten at random until waf settled"),
             ("self", "self: then the workload itself was repeated until waf settled"),
         ];
         let said = meanings.iter().filter(|(name, _)| has(name)).map(|(_, text)| *text);
         let said = said.collect::<Vec<_>>().join("; ");
         texts.push(format!(
-            "States: {said}. The rest of what is exported was never written, and no state's making \
-             is in the figures."
+            "States: {said}. The rest of the export was never written; preparation is not in the \
+             figures."
         ));
     }
     let late: Vec<String> = rows
@@ -406,9 +404,9 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
         .collect();
     if !late.is_empty() {
         texts.push(format!(
-            "Not settled: {}. In {MOST_SPANS} spans (each as many repetitions as write what is \
-             exported) waf did not change by less than {:.0} % from one to the next; or 16 random \
-             overwrites did not suffice. Their figures are those of an age, not of a limit.",
+            "Not settled: {}. After {MOST_SPANS} spans (repetitions that write the whole export) \
+             waf still changed by {:.0} % or more, or 16 random overwrites were not enough. Their \
+             figures show one age, not a limit.",
             late.join(", "),
             SETTLED * 100.0
         ));

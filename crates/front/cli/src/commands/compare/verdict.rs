@@ -57,22 +57,25 @@ pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
     let (layer, less) = (title(row, rows), 1.0 / ratio);
     let under = match base(rows) {
         "none" => "without it",
-        _ => "under the layer that it is compared with",
+        _ => "with the base layer",
     };
     (!is_base(row)).then(|| match ratio {
         ..CLEARLY_LESS => {
-            format!("{layer} divides the drive's work by {less:.2}; it takes {memory} of memory.")
+            format!(
+                "{layer} divides the work of the drive by {less:.2} and uses {memory} of \
+                     memory."
+            )
         }
         ..A_LITTLE_LESS => {
-            format!("{layer} is a small gain: {}; it takes {memory} of memory.", gain(ratio))
+            format!("{layer} is a small gain: {}, with {memory} of memory.", gain(ratio))
         }
         ..=CLEARLY_MORE => format!(
-            "{layer} changes little: the drive works {ratio:.2} times as long as {under}; it takes \
+            "{layer} changes little: the drive works {ratio:.2} times as long as {under}, with \
              {memory} of memory."
         ),
         _ => format!(
-            "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, \
-             and it takes {memory} of memory."
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, with \
+             {memory} of memory."
         ),
     })
 }
@@ -107,7 +110,7 @@ pub(super) fn of_all(rows: &[Row]) -> String {
         return match (related, others().next().is_some()) {
             (true, true) => match least {
                 Some((row, ratio @ ..A_LITTLE_LESS)) => {
-                    format!("A small gain at the most: with {} {}.", title(row, rows), gain(ratio))
+                    format!("At most a small gain: with {} {}.", title(row, rows), gain(ratio))
                 }
                 Some((row, ratio)) => format!(
                     "No layer pays here: the least is {}, with {ratio:.2} times the work.",
@@ -115,15 +118,13 @@ pub(super) fn of_all(rows: &[Row]) -> String {
                 ),
                 None => "No layer pays here.".into(),
             },
-            _ if several => {
-                "Without `raid5` and another layer nothing is told relative to it.".into()
-            }
+            _ if several => "Relative results need `raid5` and another layer.".into(),
             _ => "Without `passthrough` and another layer there is nothing to compare.".into(),
         };
     };
     let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
     let what = format!(
-        "divides the drive's work by {less:.2} for {} of memory",
+        "divides the work of the drive by {less:.2} for {} of memory",
         bytes(most.layer_bytes())
     );
     match groups.len() {

@@ -12,32 +12,31 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, counted};
 
-/// What superblocks, session marks and roots say, in every copy; a backup of them
+/// Show, back up or restore the metadata of a volume
 ///
-/// Nothing is changed and nothing is locked, so a volume may be served meanwhile. With --backup
-/// what is sound is saved bit for bit in a file, which dump shows as well. With --restore
-/// superblocks are written again on devices that have lost both copies: never over one that can be
-/// used, never while the volume is served, and after the volume was recovered in memory with them
-/// and a sample of its data was read. Roots and data are never written.
+/// Shows superblocks, session marks and roots in every copy; reads only and takes no lock.
+/// --restore writes superblocks, never over a valid one and never while the volume is served, after
+/// recovering the volume in memory and reading a sample of its data.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl dump vol.toml --backup vol.meta")]
 pub(crate) struct Args {
-    /// The volume's file, devices, or a backup; for --restore the volume's file, or all devices in
-    /// their order, with `missing` for one that is not there
+    /// Volume file, devices or a backup; with --restore the volume file, or all devices in order
+    /// (`missing` for an absent one)
     #[arg(required = true, value_name = "VOLUME|DEVICE")]
     targets: Vec<String>,
-    /// Save what is sound in this file; it must not exist
+    /// Save the valid metadata in this file; it must not exist
     #[arg(long, value_name = "FILE", conflicts_with_all = ["restore", "output"])]
     backup: Option<PathBuf>,
-    /// Write superblocks again from this backup, where both copies are lost
+    /// Restore superblocks from this backup where both copies are lost
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     restore: Option<PathBuf>,
-    /// Only say what --restore would do
+    /// Show the result of --restore without writing
     #[arg(long, requires = "restore")]
     dry_run: bool,
-    /// Also where a device holds something else by now, or a sample of the data is damaged
+    /// Restore although a device holds other data or a data sample is damaged
     #[arg(long, requires = "restore")]
     force: bool,
-    /// Write what is shown to this file
+    /// Write the output to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -82,7 +81,7 @@ fn show(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Some(first) => {
             let more = lost.count();
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let why = first.trouble.as_deref().unwrap_or("no superblock that can be used");
+            let why = first.trouble.as_deref().unwrap_or("no valid superblock");
             Err(Failure::needs_attention(format!("{}: {why}{more}", first.name)))
         }
     }
@@ -112,7 +111,7 @@ fn restored(done: &Restored, args: &Args, console: &mut Console) -> Result<(), F
         counted(new, "device")
     ))?;
     for it in &done.devices {
-        let state = if it.is_new { did } else { "sound, left as it is" };
+        let state = if it.is_new { did } else { "valid, unchanged" };
         let (index, name, generation) = (it.index, &it.name, it.generation);
         console.field("device", format!("{index} ({name}): {state}, generation {generation}"))?;
     }
@@ -126,12 +125,14 @@ fn restored(done: &Restored, args: &Args, console: &mut Console) -> Result<(), F
     }
     let next = match args.targets.as_slice() {
         [volume] if done.devices.iter().all(|it| it.name != *volume) => {
-            format!("`hostftl check --data {volume}` reads everything; then serve it")
+            format!("verify with `hostftl check --data {volume}`, then serve it")
         }
         devices => {
             let there: Vec<_> = devices.iter().filter(|it| *it != "missing").cloned().collect();
             let import = format!("hostftl import {}", there.join(" "));
-            format!("`{import} --output VOLUME` writes the volume's file; then check --data, serve")
+            format!(
+                "recreate the volume file with `{import} --output VOLUME`, then check and serve"
+            )
         }
     };
     console.field("next", next)

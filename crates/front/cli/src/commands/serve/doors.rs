@@ -30,9 +30,8 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
         for one in all {
             let volume = one.exported(args).port.export().volume;
             if !hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)? {
-                let text = "there are ublk devices, and without the rights of root nobody knows \
-                            whether one of this volume waits with older writes: look with \
-                            `hostftl ublk list` as root before clients write";
+                let text = "ublk devices exist, and one may hold older writes of this volume; \
+                            check `hostftl ublk list` as root before clients write";
                 one.events().tell(Level::Warning, "note", text);
             }
         }
@@ -44,7 +43,7 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
         match Disk::attach(&one.exported(args), &options) {
             Ok(disk) => {
                 if disk.was_taken_over() {
-                    let text = format!("{} waited for a server, and has one again", disk.path());
+                    let text = format!("{} is connected to this server again", disk.path());
                     one.events().tell(Level::Info, "note", text);
                 }
                 disks.push(disk);
@@ -170,8 +169,8 @@ fn detach(disks: Vec<Disk>, live: &[Live]) -> Result<u64, Failure> {
                 all += requests;
                 if left == Left::Waits {
                     let text = format!(
-                        "{path} is in use, so it stays, and its requests wait until this volume is \
-                         served with --ublk again; `hostftl ublk delete {path}` gives it up"
+                        "{path} is in use and stays; its requests wait until this volume is served \
+                         with --ublk again, or until `hostftl ublk delete {path}`"
                     );
                     one.events().tell(Level::Warning, "note", text);
                 }

@@ -15,7 +15,7 @@ pub(super) struct Limit {
 /// `[EXPORT=]NUMBER` of requests a second.
 pub(super) fn requests(text: &str) -> Result<Limit, String> {
     let number = |text: &str| {
-        text.parse().map_err(|_| format!("{text:?} is no number of requests a second"))
+        text.parse().map_err(|_| format!("cannot read {text:?} as requests per second"))
     };
     limit(text, number)
 }
@@ -31,7 +31,7 @@ fn limit(text: &str, value: impl Fn(&str) -> Result<u64, String>) -> Result<Limi
         None => (None, text),
     };
     match value(text)? {
-        0 => Err("a limit of 0 would let nothing through".into()),
+        0 => Err("the limit must be larger than 0".into()),
         value => Ok(Limit { export, value }),
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
         None => Ok(()),
         Some(name) => {
             let names = names.join(", ");
-            Err(Failure::usage(format!("a limit for {name:?}: what is served is {names}")))
+            Err(Failure::usage(format!("cannot limit {name:?}: the exports are {names}")))
         }
     }
 }

@@ -34,7 +34,7 @@ impl Start {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         let tell = move || {
-            manager().working(&format!("{name}: looks for its devices"), wait + MORE);
+            manager().working(&format!("{name}: waiting for devices"), wait + MORE);
             let (begun, mut last) = (Instant::now(), None);
             while !ended.load(Ordering::SeqCst) {
                 thread::park_timeout(STEP);
@@ -139,8 +139,8 @@ fn serving_one(status: &Status) -> (String, bool) {
     let state = match status.problems.first() {
         Some(first) => format!("NEEDS A HAND: {first}"),
         None if status.degraded => "DEGRADED".into(),
-        None if status.read_only => "only read".into(),
-        None => "all is well".into(),
+        None if status.read_only => "read-only".into(),
+        None => "online".into(),
     };
     let text = format!("{} ({}, {size}): {state}", status.export, status.layer);
     (text, !status.problems.is_empty())
@@ -148,5 +148,5 @@ fn serving_one(status: &Status) -> (String, bool) {
 
 /// The process ends from now on.
 pub(super) fn stopping() {
-    manager().stopping("stops: answers its clients and makes everything durable", ending::LIMIT);
+    manager().stopping("stopping: completing requests and making data durable", ending::LIMIT);
 }

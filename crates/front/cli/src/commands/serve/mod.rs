@@ -30,96 +30,86 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often to look whether the volume still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Serve a volume as a block device, or several
+/// Serve volumes as block devices (NBD, ublk)
 ///
-/// Prints one line, `ready URI`, for each volume when clients can connect. SIGTERM or Ctrl-C
-/// answers what is in flight, makes everything durable, closes the volumes clean, and ends with
-/// exit code 0.
+/// Prints `ready URI` for each volume when clients can connect. SIGTERM or Ctrl-C completes the
+/// requests in flight, makes all data durable and ends with exit code 0.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl serve vol.toml --nbd unix:/run/vol.sock")]
 pub(crate) struct Args {
-    /// The volume's file; several files, or a folder with files, are several exports of one server
+    /// Volume files, or folders with volume files; each volume is one export
     #[arg(required = true, value_name = "VOLUME")]
     volumes: Vec<PathBuf>,
-    /// Serve without the members that are missing, DEGRADED: they are out for good, because they
-    /// miss writes from now on. Needed once: the other members remember it
+    /// Start without missing members and exclude them permanently; needed once
     #[arg(long)]
     degraded: bool,
-    /// Write nothing to the devices, ever: recovery goes on in memory, and clients may only read
-    #[arg(long, conflicts_with_all = ["go_on", "ack", "record"])]
+    /// Write nothing to the devices; recover in memory and refuse writes
+    #[arg(long, conflicts_with_all = ["reuse_export_name", "ack", "record"])]
     read_only: bool,
-    /// How long to wait for members that are not there yet
+    /// Time to wait for missing members
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait_devices: u64,
-    /// How long a command of a device may take before the layer does without it, if it can; 120
-    /// unless the volume's file says otherwise
+    /// Command timeout of a device, after which the layer runs without it [default: 120]
     #[arg(long, value_name = "DEVICE=SECONDS", value_parser = deadline)]
     deadline: Vec<(String, u64)>,
-    /// When writes are answered: once they are buffered, so that a flush makes them durable; once
-    /// they are in memory too that outlives this process (64 MiB of a tmpfs), for the next server;
-    /// or, as on a write-through device, only once they are durable on the media. With --ublk
-    /// `media` if nothing is said, else `buffer`
+    /// Acknowledge writes when they are in memory (buffer), in memory that outlives the server
+    /// (memfd), or durable (media) [default: buffer, media with --ublk]
     #[arg(long, value_enum)]
     ack: Option<Ack>,
-    /// Serve under the plain name again after an unclean end: the operator's word that no client is
-    /// left which believes that its unflushed writes are there
+    /// Reuse the export name after an unclean shutdown; no client may still hold unflushed writes
     #[arg(long)]
-    go_on: bool,
-    /// What to do when nothing can be written any more: end with exit code 1, so that a service
-    /// manager acts, or go on answering reads and errors
+    reuse_export_name: bool,
+    /// Action when the volume accepts no more writes: end with exit code 1, or keep serving reads
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Exit)]
     on_failure: OnFailure,
-    /// Where NBD clients connect: unix:PATH (mode 0600), tcp:ADDRESS:PORT on that one address, or
-    /// systemd for the socket that the service manager hands over (LISTEN_FDS)
+    /// NBD address: unix:PATH (mode 0600), tcp:ADDRESS:PORT, or systemd (LISTEN_FDS)
     #[arg(long, value_name = "ADDRESS", required_unless_present = "ublk")]
     nbd: Option<Address>,
-    /// Make a block device of this machine, /dev/ublkbN, for each volume, and /dev/hostftl/NAME
-    /// that leads to it. Without --ack buffer it outlives this process: its requests wait for the
-    /// next server
+    /// Create a block device, /dev/ublkbN and /dev/hostftl/NAME, for each volume
+    ///
+    /// Without --ack buffer the device outlives the server and its requests wait for the next one.
     #[arg(long)]
     ublk: bool,
-    /// The most queues of each such device, each with a thread
+    /// Maximum number of queues of each ublk device, each with a thread
     #[arg(long, value_name = "NUMBER", requires = "ublk", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=64))]
     queues: u16,
-    /// Use ublk of a kernel that is known to fail
+    /// Use ublk on a kernel with known ublk bugs
     #[arg(long, requires = "ublk")]
     force: bool,
-    /// Who may connect to the unix socket that is made: permissions in octal; 0600, or 0660 with
-    /// --socket-group
+    /// Octal permissions of the unix socket [default: 0600, or 0660 with --socket-group]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     socket_mode: Option<u32>,
-    /// The group of that socket, by name or number
+    /// Group of the unix socket, name or number
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
-    /// How many requests a second all clients of an export may make together; more wait. For each
-    /// export, or for the one that is named; may be said several times
+    /// Limit the requests per second of each export, or of one; repeatable
     #[arg(long, value_name = "[EXPORT=]NUMBER", value_parser = limits::requests)]
     limit_requests: Vec<Limit>,
-    /// How many bytes a second they may read and write together, as in 200M or disk=50M
+    /// Limit the bytes per second of each export, or of one, such as disk=50M; repeatable
     #[arg(long, value_name = "[EXPORT=]SIZE", value_parser = limits::bytes)]
     limit_bytes: Vec<Limit>,
-    /// Require TLS, with server-cert.pem and server-key.pem from this folder; without it, whoever
-    /// reaches a TCP port reads and writes the volume
+    /// Require TLS with server-cert.pem and server-key.pem of this folder; without TLS, any host
+    /// that reaches a TCP port can read and write
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Take only clients whose certificate ca-cert.pem in that folder has signed
+    /// Require client certificates signed by ca-cert.pem of that folder
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
-    /// And of those only clients whose certificate has this name, as its common name or a DNS name;
-    /// may be said several times
+    /// Accept only client certificates with this common name or DNS name; repeatable
     #[arg(long, value_name = "NAME", requires = "tls_verify_peer")]
     tls_allow: Vec<String>,
-    /// Begin a scrub so long after the last one, as in 30d
+    /// Start a scrub at this interval, such as 30d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     scrub_every: Option<Duration>,
-    /// Export metrics for Prometheus at http://ADDRESS:PORT/metrics; whoever reaches it reads them
+    /// Export Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Record everything that the layer is told, for `hostftl replay`
+    /// Record all inputs of the layer for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Record the clients' requests as a trace, .csv or .hft, perhaps with .zst behind it; trims
-    /// and zeroing become discards
+    /// Record client requests as a trace (.csv or .hft, also with .zst); trims and zeroing become
+    /// discards
     #[arg(long, value_name = "FILE")]
     record_trace: Option<PathBuf>,
 }
@@ -188,8 +178,8 @@ fn bind(
     let Some(address) = args.nbd.clone() else { return Ok((None, metrics)) };
     if address.is_everywhere() && tls.is_none() {
         let text = format!(
-            "{address} is open to every network of this machine: whoever reaches the port reads \
-             and writes the volume; name one address, or use --tls-certificates"
+            "{address} accepts connections from every network without authentication; use one \
+             address, or --tls-certificates"
         );
         live[0].events().tell(Level::Warning, "note", text);
     }
@@ -223,9 +213,7 @@ fn tell_end(
             let clients = counted(connections, "client");
             let traffic = format!("{} by {clients}", counted(requests, "request"));
             match read_only {
-                true => {
-                    console.line(format!("stopped: {traffic}, nothing was written to the devices"))
-                }
+                true => console.line(format!("stopped: {traffic}, no device was written")),
                 false => {
                     console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
                 }
@@ -239,8 +227,7 @@ impl Args {
     fn owner(&self) -> Result<Owner, Failure> {
         let said = self.socket_mode.is_some() || self.socket_group.is_some();
         if said && !matches!(self.nbd, Some(Address::Unix(_))) {
-            let text = "--socket-mode and --socket-group are for --nbd unix:PATH; a socket of the \
-                        service manager has its own";
+            let text = "--socket-mode and --socket-group need --nbd unix:PATH";
             return Err(Failure::usage(text));
         }
         let group = self.socket_group.as_deref().map(Owner::group_of).transpose();
@@ -263,12 +250,12 @@ impl Args {
     /// Whether everything that was said makes sense for so many volumes.
     fn check_for(&self, volumes: usize) -> Result<(), Failure> {
         if self.ublk && !(self.limit_requests.is_empty() && self.limit_bytes.is_empty()) {
-            let text = "--limit-requests and --limit-bytes are for NBD clients; limit the users of \
-                        a block device with the control groups of the system (io.max)";
+            let text = "--limit-requests and --limit-bytes apply to NBD clients; use cgroups \
+                        (io.max) for block devices";
             return Err(Failure::usage(text));
         }
         if self.nbd.is_none() && self.tls_certificates.is_some() {
-            return Err(Failure::usage("--tls-certificates is for --nbd"));
+            return Err(Failure::usage("--tls-certificates needs --nbd"));
         }
         let said = [
             ("--degraded", self.degraded),
@@ -279,7 +266,7 @@ impl Args {
         match said.iter().find(|(_, said)| *said && volumes > 1) {
             None => Ok(()),
             Some((option, _)) => {
-                let text = format!("{option} is for one volume, and {volumes} are to be served");
+                let text = format!("{option} needs a single volume, not {volumes}");
                 Err(Failure::usage(text))
             }
         }
@@ -289,7 +276,7 @@ impl Args {
 /// The permission bits of a socket, as chmod takes them.
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
-    mode.ok_or_else(|| "write permissions in octal, as in 0660".into())
+    mode.ok_or_else(|| "write octal permissions, such as 0660".into())
 }
 
 /// A device and seconds.
@@ -297,7 +284,7 @@ fn deadline(text: &str) -> Result<(String, u64), String> {
     // A URI may have an equals sign of its own.
     let parts =
         text.rsplit_once('=').and_then(|(name, seconds)| Some((name, seconds.parse().ok()?)));
-    let (name, seconds) = parts.ok_or("write DEVICE=SECONDS, as in /dev/sdb=300")?;
+    let (name, seconds) = parts.ok_or("write DEVICE=SECONDS, such as /dev/sdb=300")?;
     Ok((name.into(), seconds))
 }
 
@@ -306,9 +293,11 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
     interrupt::at_hangup(move || {
         let Some(secure) = &secure else { return };
         match secure.reload() {
-            Ok(()) => events.tell(Level::Info, "note", "the certificates were read again"),
+            Ok(()) => events.tell(Level::Info, "note", "certificates reloaded"),
             Err(error) => {
-                let text = format!("the certificates of before stay in use: {error}");
+                let text = format!(
+                    "cannot reload the certificates: {error}; the previous ones stay in use"
+                );
                 events.tell(Level::Warning, "note", text);
             }
         }

@@ -48,7 +48,7 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             }
         }
         if found.is_empty() {
-            let text = format!("{}: no volume file (*.toml) in this folder", path.display());
+            let text = format!("{}: the folder has no volume file (*.toml)", path.display());
             return Err(Failure::failed(text));
         }
         found.sort();
@@ -57,7 +57,7 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let full = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     for (index, file) in files.iter().enumerate() {
         if files[..index].iter().any(|other| full(other) == full(file)) {
-            return Err(Failure::usage(format!("{}: it is named twice", file.display())));
+            return Err(Failure::usage(format!("{} is given twice", file.display())));
         }
     }
     Ok(files)
@@ -80,7 +80,7 @@ pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure
         let ended = threads.into_iter().map(|thread| match thread.map(|thread| thread.join()) {
             Ok(Ok(started)) => started,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(error) => Err(Failure::failed(format!("can't start a thread: {error}"))),
+            Err(error) => Err(Failure::failed(format!("cannot start a thread: {error}"))),
         });
         ended.collect()
     });
@@ -114,7 +114,7 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
     let volume = hostftl_volume::open_with(file, &open)?;
     let local = args.nbd.as_ref().is_none_or(Address::is_local);
     let reach = if local { Reach::Machine } else { Reach::Beyond };
-    let service = Some(Service { reach, go_on: args.go_on });
+    let service = Some(Service { reach, reuse_export_name: args.reuse_export_name });
     let acks = args.acks();
     let record = args.record.clone();
     let (running, port) = volume.start(&StartOptions {
@@ -178,7 +178,7 @@ pub(super) fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Fai
     let Some(address) = args.metrics else { return Ok(None) };
     let figures = live.iter().map(|one| one.running.figures()).collect();
     let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;
-    let text = format!("figures for Prometheus at http://{}/metrics", metrics.address());
+    let text = format!("metrics at http://{}/metrics", metrics.address());
     live[0].events().tell(Level::Info, "note", text);
     Ok(Some(metrics))
 }

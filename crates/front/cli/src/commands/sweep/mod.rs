@@ -16,41 +16,42 @@ use crate::envelope::Envelope;
 use crate::failure::{Failure, code};
 use crate::{interrupt, units};
 
-/// Every combination of a plan, each a file: in one process, or in many on several machines
+/// Run all combinations of a plan, on one machine or in shards on several
 ///
-/// A plan is a TOML file with lists: traces, drives, layers, warm, export, closed-loop, seeds (how
-/// many, or which), and compact and skip-bad; {a,b} within a text stands for one of each, as in
-/// "log:gc={greedy,fifo}". A cell is one combination with one seed. Its file is named by all that
-/// decides about it, and never half written; one that can't be has its reason. So a sweep can be
-/// interrupted and resumed, and its shards made anywhere and laid together.
+/// A plan has lists of traces, drives, layers, warm, export, closed-loop and seeds, and the options
+/// compact and skip-bad; {a,b} within a text expands, as in "log:gc={greedy,fifo}". Each
+/// combination with one seed is a cell, written atomically to a file of its own. A sweep can be
+/// interrupted, resumed and sharded.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Example: hostftl sweep plan.toml --out cells --resume --collect all.parquet"
+)]
 pub(crate) struct Args {
-    /// The plan
+    /// Plan (TOML)
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// The folder of the cells
+    /// Folder for the cells
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// Make the cells of this shard alone, as in 3/16: the third of sixteen
+    /// Run one shard, such as 3/16
     #[arg(long, value_name = "I/N", default_value_t)]
     shard: Shard,
-    /// Seeds from 1 to this number, whatever the plan says
+    /// Use seeds 1 to COUNT instead of those of the plan
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: Option<u64>,
-    /// Leave the cells that are there as they are, and make the others
+    /// Keep existing cells and run the others
     #[arg(long)]
     resume: bool,
-    /// Then put all cells of the plan together in this file: .parquet, or .csv; the line of a cell
-    /// has its seed, version, command, every parameter and every figure
+    /// Then collect all cells in this file (.parquet or .csv)
     #[arg(long, value_name = "FILE")]
     collect: Option<PathBuf>,
-    /// Keep aged stacks in this folder, and take from it those that are there
+    /// Cache aged stacks in this folder
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
-    /// Cells made at the same time; one per core unless given
+    /// Number of parallel cells [default: number of cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Memory that all cells under way may take; three quarters of what is free unless given
+    /// Memory limit of all parallel cells [default: 3/4 of free memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
 }
@@ -76,9 +77,7 @@ struct Told<'a> {
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let collected = args.collect.as_deref().map(Output::open).transpose()?;
     if collected.is_some() && args.shard.is_part() {
-        return Err(Failure::usage(
-            "--collect needs the cells of all shards: sweep without --shard, with --resume",
-        ));
+        return Err(Failure::usage("--collect needs all shards; use --resume without --shard"));
     }
     let format = args.collect.as_deref().map(format).transpose()?;
     let plan = SweepPlan::load(&args.plan).map_err(of_plan)?.with_seeds(args.seeds);
@@ -151,7 +150,7 @@ fn tell(
         false => String::new(),
     };
     console.line(format!(
-        "{} in {folder}{of}: {made} made, {kept} there before, {failed} of those made can't be",
+        "{} in {folder}{of}: {made} made, {kept} present before, {failed} impossible",
         units::counted(cells as u64, "cell")
     ))?;
     not_here.iter().try_for_each(|why| console.paragraph(&format!("Not made here: {why}")))?;
@@ -169,7 +168,7 @@ fn ended(done: &Done) -> Result<(), Failure> {
     if interrupt::asked() {
         let left = done.wanted - done.made - done.not_here.len();
         return Err(Failure::interrupted(format!(
-            "ended by a signal; {} left to make: sweep again with --resume",
+            "interrupted; {} left, run again with --resume",
             units::counted(left as u64, "cell")
         )));
     }

@@ -11,25 +11,25 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::counted;
 
-/// Write a trace of any format as CSV, in the compact binary format, or in the flat one
+/// Convert a trace to CSV (.csv), compact (.hft) or flat (.flat) format
 ///
-/// A flat trace is larger, but nothing of it is decoded: all studies of a machine share it in
-/// the page cache.
-/// The name of the new file tells which: .csv, .hft or .flat, and .zst behind it compresses.
+/// A flat trace is larger but needs no decoding, so that parallel studies share it in the page
+/// cache. With .zst behind it, the file is compressed.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl trace convert msr.csv:format=msr out.hft.zst")]
 pub(super) struct Args {
-    /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
-    /// workload, synth:…
+    /// Trace, with options as in FILE:format=msr,dev=0; `-` for standard input; or a workload,
+    /// synth:...
     input: String,
-    /// The new file, which must not exist
+    /// New file; the extension selects the format
     output: PathBuf,
-    /// Count bad lines and leave them out
+    /// Skip and count bad lines
     #[arg(long)]
     skip_bad: bool,
-    /// Pack the addresses that the trace touches densely
+    /// Renumber the touched addresses densely
     #[arg(long)]
     compact: bool,
-    /// Fixes what a synthetic workload chooses at random
+    /// Random seed of a synthetic workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(progress);
     warn(&args.input, &stream.notes());
     if interrupt::asked() {
-        return Err(Failure::interrupted("ended by a signal; nothing was written"));
+        return Err(Failure::interrupted("interrupted; nothing was written"));
     }
     let requests = writer.finish().map_err(Failure::failed)?;
     let output = args.output.display().to_string();
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let left = stream.notes().left_out();
             let left = match left.is_empty() {
                 true => String::new(),
-                false => format!("; left out: {}", left.join(", ")),
+                false => format!("; skipped: {}", left.join(", ")),
             };
             console.line(format!("{output}: {}{left}", counted(requests, "request")))
         }

@@ -13,8 +13,9 @@ use hostftl_trace::Notes;
 use crate::console::{Console, notice};
 use crate::failure::Failure;
 
-/// Look at traces, convert, record and make them
+/// Inspect, convert, record and generate traces
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl trace info vol.csv.zst")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -48,5 +49,5 @@ pub(super) fn warn(trace: &str, notes: &Notes) {
 
 /// What an interrupted command says.
 fn interrupted() -> Failure {
-    Failure::interrupted("ended by a signal; what was read by then is printed")
+    Failure::interrupted("interrupted; partial results printed")
 }

@@ -15,19 +15,20 @@ use crate::units::{count, counted};
 /// How long to wait for further events.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Record the requests to a block device, until Ctrl-C or for some seconds; needs root
+/// Record the requests to a block device (needs root)
 ///
-/// Requests are as they leave the kernel for the device: after merging, without their data. The
-/// name of the new file tells its format: .csv, .hft or .flat, and .zst behind it compresses.
+/// Records requests as the kernel sends them to the device: after merging, without data. The
+/// extension selects the format: .csv, .hft or .flat, also with .zst.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl trace record --device /dev/nvme0n1 --seconds 60")]
 pub(super) struct Args {
-    /// The device, such as /dev/nvme0n1: a whole disk, no partition
+    /// Whole disk, such as /dev/nvme0n1
     #[arg(long, value_name = "BLOCKDEV")]
     device: PathBuf,
-    /// The new file, which must not exist; the device's name and .hft.zst by default
+    /// New file [default: name of the device with .hft.zst]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 }
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut writer = Writer::create(&output, false)?;
     warn_of_feedback(&output, &args.device);
     if console.is_watched() {
-        let end = args.seconds.map_or("Ctrl-C ends it".to_owned(), |it| format!("for {it} s"));
+        let end = args.seconds.map_or("Ctrl-C stops it".to_owned(), |it| format!("for {it} s"));
         eprintln!("hostftl: recording {}: {end}", args.device.display());
     }
     let mut requests = 0;
@@ -66,8 +67,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(progress);
     if requests == 0 {
         return Err(Failure::failed(format!(
-            "{}: no request was sent to it in that time. What stacks on other devices (device \
-             mapper, md, zram) has none of these events: record the devices below it",
+            "{}: no requests recorded; for stacked devices (device mapper, md, zram), record the \
+             devices below",
             args.device.display()
         )));
     }
@@ -81,8 +82,8 @@ fn warn_of_feedback(output: &Path, device: &Path) {
     if lies_on(folder.unwrap_or(Path::new(".")), device) {
         let output = output.display();
         eprintln!(
-            "hostftl: warning: {output} lies on the device that is recorded, so writing the trace \
-             is recorded, too; --output names another place"
+            "hostftl: warning: {output} is on the recorded device, so the trace includes its own \
+             writes; use --output"
         );
     }
 }
@@ -95,13 +96,10 @@ fn report(
 ) -> Result<(), Failure> {
     let (lost, bad) = (recorder.lost(), recorder.bad());
     if lost > 0 {
-        eprintln!(
-            "hostftl: warning: the kernel had no room for {}: so many requests are missing",
-            counted(lost, "event")
-        );
+        eprintln!("hostftl: warning: the kernel dropped {}", counted(lost, "event"));
     }
     if bad > 0 {
-        eprintln!("hostftl: warning: events that were not understood: {}", count(bad));
+        eprintln!("hostftl: warning: unknown events: {}", count(bad));
     }
     let output = output.display().to_string();
     match console.is_json() {

@@ -16,32 +16,34 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// Figures that differ more than this are named.
 const TOLERANCE: f64 = 0.10;
 
-/// Write a synthetic trace, of a pattern or like a real volume
+/// Generate a synthetic trace
 ///
-/// The name of the new file tells the format: .csv, .hft or .flat, and .zst behind it compresses.
+/// The extension selects the format: .csv, .hft or .flat, also with .zst.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true)))]
+#[command(group(clap::ArgGroup::new("source").required(true)))]
+#[command(
+    after_help = "Example: hostftl trace synth out.hft --workload zipf:theta=0.99,count=100000"
+)]
 pub(super) struct Args {
-    /// The new file, which must not exist
+    /// New file; the extension selects the format
     output: PathBuf,
-    /// uniform, zipf, hotcold, moving, sequential or mix, and options as in
+    /// Pattern (uniform, zipf, hotcold, moving, sequential, mix) with options, such as
     /// zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64
-    #[arg(long, group = "what")]
+    #[arg(long, group = "source")]
     workload: Option<String>,
-    /// A volume, w01 to w106, whose published statistics the trace shall have
-    #[arg(long, group = "what", value_name = "VOLUME")]
+    /// Volume (w01 to w106) whose published statistics the trace reproduces
+    #[arg(long, group = "source", value_name = "VOLUME")]
     like: Option<String>,
-    /// The share of the volume's week: requests, working set and duration
+    /// Share of the week of that volume: requests, working set and duration
     #[arg(long, requires = "like")]
     scale: Option<String>,
-    /// A flush after so many writes, for a trace like a volume
+    /// Number of writes between flushes, with --like
     #[arg(long, requires = "like", value_name = "WRITES")]
     flush: Option<u64>,
-    /// How well writes compress, a ratio as in 2.9 or per cent as in 67% or 20-80%, for a trace
-    /// like a volume
+    /// Compressibility of writes with --like: a ratio (2.9) or percentage (67%, 20-80%)
     #[arg(long, requires = "like", value_name = "PERCENT")]
     compress: Option<String>,
-    /// Fixes everything that is chosen at random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -61,12 +63,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         writer.write(&record).map_err(Failure::failed)?;
         stats.iter_mut().for_each(|stats| stats.count(&record));
         if progress.step() {
-            return Err(Failure::interrupted("ended by a signal; nothing was written"));
+            return Err(Failure::interrupted("interrupted; nothing was written"));
         }
     }
     drop(progress);
     if interrupt::asked() {
-        return Err(Failure::interrupted("ended by a signal; nothing was written"));
+        return Err(Failure::interrupted("interrupted; nothing was written"));
     }
     let requests = writer.finish().map_err(Failure::failed)?;
     let figures = match (&source, stats) {
@@ -131,8 +133,8 @@ fn report(
     match off.is_empty() {
         true => Ok(()),
         false => console.paragraph(&format!(
-            "More than 10 % off: {}. Either the published figures of this volume do not allow all \
-             of them at once, or the scale is too small.",
+            "More than 10 % off: {}. The published figures of this volume contradict each other, \
+             or the scale is too small.",
             off.join(", ")
         )),
     }

@@ -407,7 +407,7 @@ impl Blocks {
                 }
                 self.waiting.pop_front();
                 self.end_block(index, None, array, cx);
-            // A repair is optional: without space it is dropped instead of blocking the queue.
+                // A repair is optional: without space it is dropped instead of blocking the queue.
             }
             Step::Waiting { len, crc } if it.req == NOBODY => {
                 self.waiting.pop_front();

@@ -42,7 +42,7 @@ pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
     let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
         return Ok(());
     };
-    let why = format!("{there} is served, which has the same UUID: name that, or stop it first");
+    let why = format!("{there} with the same UUID is served; use that file, or stop its server");
     Err(Error::Refused { path: path.into(), why })
 }
 
@@ -91,7 +91,8 @@ impl Server {
             // A full queue means that a process listens but does not accept.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(AdminError::refused(format!(
-                    "the process that serves it does not answer ({error}); nothing was changed"
+                    "the process that serves the volume does not answer ({error}); nothing was \
+                     changed"
                 )))
             }
             Err(_) => Ok(None),
@@ -131,8 +132,8 @@ impl Server {
         let unknown = |why: String| {
             let name = self.name();
             let text = format!(
-                "{name} took the request and did not finish it ({why}): whether it was or will be \
-                 carried out is unknown; see `hostftl status` and `hostftl events`"
+                "{name} accepted the request and did not finish it ({why}); the outcome is \
+                 unknown, see `hostftl status` and `hostftl events`"
             );
             AdminError::new(AdminErrorKind::Unknown, text)
         };

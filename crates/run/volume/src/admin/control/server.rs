@@ -57,7 +57,7 @@ impl Control {
             Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
             // A full queue belongs to a running process too.
             _ => {
-                let error = io::Error::other("another process listens on it; stop that first");
+                let error = io::Error::other("another process listens on it; stop that process");
                 return Err(file(&path, "listen on it")(error));
             }
         }
@@ -170,7 +170,7 @@ impl Served {
             _ => Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         if now_ns() > deadline_ns {
-            let late = "the request came too late, and nothing was changed: run the command again";
+            let late = "the request arrived too late; nothing was changed, run the command again";
             return serde_json::to_vec(&Err::<(), _>(AdminError::refused(late)));
         }
         let answer = match question {

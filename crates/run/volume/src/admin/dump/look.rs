@@ -52,7 +52,7 @@ pub(super) fn all(sources: &Sources) -> Vec<Look> {
         look.claims(source);
         match places(source, config, &said, at) {
             Ok((index, places)) if index < places.devices => look.roots(source, &places, volume),
-            Ok(_) => look.dump.no_roots = Some("it is the journal's device".into()),
+            Ok(_) => look.dump.no_roots = Some("it is the journal device".into()),
             Err(why) => look.dump.no_roots = Some(why),
         }
     }
@@ -81,7 +81,7 @@ fn superblocks(source: &Result<Source, (String, String)>) -> Look {
     (dump.name, dump.bytes) = (source.name(), Some(sectors * 512));
     let mut look = Look { dump, sectors, pages: Vec::new(), newest: None };
     if sectors < u64::from(2 * SECTORS_PER_BLOCK) {
-        look.dump.trouble = Some("too short for a device of a volume".into());
+        look.dump.trouble = Some("too small for a device of a volume".into());
         return look;
     }
     match copies(sectors, |at| source.read(at)) {
@@ -108,7 +108,7 @@ impl Look {
             self.pages.extend(copy.as_ref().ok().map(|copy| (*at, copy.emit(*at))));
         }
         if let (Ok(_), Ok(_), None) = (head, tail, self.newest) {
-            self.dump.trouble = Some("its superblocks contradict each other".into());
+            self.dump.trouble = Some("its two superblocks contradict each other".into());
         }
     }
 
@@ -196,7 +196,8 @@ fn places(
     let (layer, infos, index) = match (said[at], config) {
         (Some(own), _) => {
             let same = said.iter().flatten().filter(|it| it.volume == own.volume);
-            let newest = *same.clone().max_by_key(|it| it.generation).expect("its own is there");
+            let newest =
+                *same.clone().max_by_key(|it| it.generation).expect("its superblock is valid");
             let long = |index: u8| {
                 let it = same.clone().find(|it| it.index == index);
                 it.map_or(newest.lengths[usize::from(index)], |it| it.data_len)
@@ -212,16 +213,16 @@ fn places(
                 .enumerate()
                 .all(|(place, own)| own.is_none_or(|own| usize::from(own.index) == place));
             if !in_order {
-                return Err("which device of the volume it is is not known".into());
+                return Err("its number in the volume is unknown".into());
             }
             let long =
                 |it: &Option<Superblock>| it.map_or(window(source.sectors()), |it| it.data_len);
             (config.layer_config()?, said.iter().map(long).collect(), at as u8)
         }
-        (None, None) => return Err("which layer is on it is not known".into()),
+        (None, None) => return Err("its layer is unknown".into()),
     };
     let promises = &layer.kind.registration().promises;
-    let none = || format!("layer {} has none that are shown", layer.kind);
+    let none = || format!("not shown for layer {}", layer.kind);
     let roots_at = promises.roots.ok_or_else(none)?.at;
     let infos: Vec<DeviceInfo> = infos.into_iter().map(|len| DeviceInfo::block(len, 1)).collect();
     roots_at(&layer, &infos).map(|places| (index, places)).map_err(|why| why.to_string())

@@ -42,7 +42,7 @@ pub(super) fn rehearse(
 ) -> Result<Seen, Error> {
     let refused = |why: String| Error::Refused { path: path.into(), why };
     let newest = members.iter().map(|it| it.superblock).max_by_key(|it| it.generation);
-    let newest = newest.expect("a device has lost its superblocks");
+    let newest = newest.expect("a device has no valid superblock");
     let config = config.unwrap_or_else(|| {
         let name = |index: u8| {
             let member = members.iter().find(|it| it.superblock.index == index);
@@ -62,21 +62,20 @@ pub(super) fn rehearse(
     let volume = raise(path, (config, layer), found, Access::Full, lock)?;
     let seen = inspect(volume, Data::Sample).map_err(|error| {
         refused(format!(
-            "with these superblocks it can't be recovered, nothing was written: {error}"
+            "cannot recover the volume with these superblocks: {error}; nothing was written"
         ))
     })?;
     let mut problems = seen.problems;
     let read = seen.data.expect("a sample was read");
     if read.mended > 0 {
         let reads = counted(read.mended, "read");
-        problems.push(format!(
-            "{reads} of a sample had to be made from parity: is each device in its place?"
-        ));
+        problems
+            .push(format!("{reads} of the sample needed parity; check the order of the devices"));
     }
     if let Some(first) = problems.first().filter(|_| !force) {
         let why = format!(
-            "with these superblocks the volume would not be whole: {first}; nothing was written, \
-             and --force writes them all the same"
+            "data would be damaged with these superblocks: {first}; nothing was written, --force \
+             overrides"
         );
         return Err(refused(why));
     }
@@ -107,18 +106,21 @@ fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let Some(Root { lost, known, .. }) = found.max_by_key(|root| root.number) else {
         return Ok(());
     };
-    let since = "since the backup was made";
+    let since = "after the backup";
     let journal = journal::bit_in(layer, said);
     let lost = lost & !(missing | said.missing | said.fresh | journal);
     if lost != 0 {
         let index = lost.trailing_zeros();
         return Err(format!(
-            "the newest root says that device {index} was lost {since}, and what it holds is old: \
-             write `{MISSING}` in its place"
+            "the newest root records that device {index} was lost {since}; it is stale, give \
+             `{MISSING}` in its place"
         ));
     }
     if u32::from(known) >> said.count != 0 {
-        return Err(format!("the newest root knows a device that came {since}: take a newer one"));
+        return Err(format!(
+            "the newest root has a device that was added {since}; use a newer \
+                            backup"
+        ));
     }
     Ok(())
 }

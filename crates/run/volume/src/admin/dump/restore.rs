@@ -100,12 +100,12 @@ struct Plan {
 /// written then.
 pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let saved = saved::superblocks(&spec.backup)?;
-    let volume = Uuid::from_bytes(saved.values().next().expect("there is one").volume);
+    let volume = Uuid::from_bytes(saved.values().next().expect("a device is missing").volume);
     let (of, config) = file(spec, volume)?;
     let refused = |why| Error::Refused { path: of.clone(), why };
     let told = client::ask(volume).map_err(|error| error.at(&of))?;
     if let Some(process) = told.and_then(|told| told.status.served_by) {
-        return Err(refused(format!("process {process} serves this volume: stop it first")));
+        return Err(refused(format!("process {process} serves this volume; stop it first")));
     }
     let file_lock = lock(&of)?;
     let _sole = Sole::take(volume, &of)?;
@@ -131,7 +131,7 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let is_new: BTreeSet<u8> =
         seats.iter().filter(|it| it.is_new).map(|it| it.member.superblock.index).collect();
     if is_new.is_empty() {
-        let why = "every device that is here has a superblock: nothing was to be done";
+        let why = "every present device has a valid superblock; nothing to restore";
         restored.notes.push(why.into());
         return Ok(restored);
     }
@@ -172,13 +172,13 @@ fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), E
         Meant::Device => return Ok((spec.backup.clone(), None)),
         Meant::Backup => {
             return Err(Error::Asked(format!(
-                "{only} is a backup: name the volume or its devices"
+                "{only} is a backup; give the volume file or its devices"
             )));
         }
     }
     let config = Config::load(path)?;
     if config.uuid != volume {
-        let why = format!("is volume {}, and the backup is of volume {volume}", config.uuid);
+        let why = format!("is volume {}, but the backup is of volume {volume}", config.uuid);
         return Err(Error::Config { path: path.into(), why });
     }
     Ok((path.into(), Some(config)))
@@ -197,7 +197,7 @@ impl Plan {
                     if !is_absence(&error) {
                         return Err(error);
                     }
-                    notes.push(format!("not here: {error}"));
+                    notes.push(format!("absent: {error}"));
                     continue;
                 }
             };
@@ -210,7 +210,7 @@ impl Plan {
             }
         }
         let said = seats.iter().map(|seat| &seat.member.superblock).chain(self.saved.values());
-        let newest = *said.max_by_key(|it| it.generation).expect("the backup has one");
+        let newest = *said.max_by_key(|it| it.generation).expect("the backup has a device");
         if is_permuted {
             self.place_by_the_others(&mut lost, &seats, newest.count)?;
         }
@@ -251,9 +251,8 @@ impl Plan {
             ([(_, one), ..], _) => {
                 let free: Vec<String> = free.iter().map(u8::to_string).collect();
                 let why = format!(
-                    "has no superblock, and may be any of the devices {} because the list is in \
-                     another order than their numbers: name all devices in the order of \
-                     their numbers instead of the volume file",
+                    "has no superblock and may be any of the devices {}, because the volume file \
+                     has another order; give all devices by number instead of the volume file",
                     free.join(", ")
                 );
                 Err(device(one.name(), why))
@@ -292,7 +291,9 @@ impl Plan {
     fn shall(&self, one: &Device, at: u8, newest: &Superblock) -> Result<Superblock, Error> {
         let refused = |why: String| Err(device(one.name(), why));
         let Some(own) = self.saved.get(&at) else {
-            return refused(format!("has no superblock, and the backup has none of device {at}"));
+            return refused(format!(
+                "has no superblock, and neither has device {at} in the backup"
+            ));
         };
         // The device missed writes, so a superblock as a current member would make stale data
         // valid.
@@ -300,20 +301,20 @@ impl Plan {
             let since = time(newest.lost[usize::from(at)]);
             let since = since.map_or(String::new(), |since| format!(" since {since}"));
             return refused(format!(
-                "is device {at}, which the volume does without{since}: `hostftl device replace` \
-                 takes it as a new one"
+                "is device {at}, which the volume excluded{since}; use `hostftl device replace` \
+                 to add it as a new device"
             ));
         }
         // The backup is older than a replacement of this member.
         if newest.members[usize::from(at)] != own.device {
             return refused(format!(
-                "is in the place of device {at}, to which another came since the backup was made: \
-                 make the next one after each change of the devices"
+                "is in place of device {at}, which was replaced after the backup; make a backup \
+                 after each change of devices"
             ));
         }
         if one.bytes() < own.device_sectors * SECTOR as u64 {
             let (was, is) = (own.device_sectors * SECTOR as u64, one.bytes());
-            return refused(format!("has {is} bytes, and device {at} of the backup had {was}"));
+            return refused(format!("has {is} bytes, but device {at} of the backup had {was}"));
         }
         // A damaged superblock of another volume is evidence that the device was reused.
         for place in places(own.device_sectors) {

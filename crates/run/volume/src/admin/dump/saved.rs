@@ -39,7 +39,7 @@ pub struct BackedUp {
 pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     let sources = source::open(targets)?;
     if sources.made.is_some() {
-        return Err(Error::Asked(format!("{} is a backup already: copy it", targets[0])));
+        return Err(Error::Asked(format!("{} is already a backup; copy the file", targets[0])));
     }
     let looks = look::all(&sources);
     let (mut pages, mut devices, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
@@ -48,14 +48,11 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
         let name = look.dump.name.clone();
         let Some(own) = look.newest().copied() else {
             let why = look.dump.trouble.clone();
-            left_out.push(format!(
-                "{name}: {}",
-                why.unwrap_or("no superblock that can be used".into())
-            ));
+            left_out.push(format!("{name}: {}", why.unwrap_or("no valid superblock".into())));
             continue;
         };
         if *volume.get_or_insert(own.volume) != own.volume {
-            let why = "belongs to another volume: a backup is of one".to_owned();
+            let why = "belongs to another volume; a backup covers one volume".to_owned();
             return Err(Error::Device { device: name, why });
         }
         let (index, device_sectors) = (own.index, own.device_sectors);
@@ -65,7 +62,7 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     }
     let Some(volume) = volume.filter(|_| !devices.is_empty()) else {
         let why = left_out.join("; ");
-        return Err(Error::Stack(format!("there is no superblock to back up: {why}")));
+        return Err(Error::Stack(format!("no valid superblock to back up: {why}")));
     };
     let made = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let bytes = Backup { volume, made, pages }.emit();
@@ -122,7 +119,7 @@ pub(super) fn superblocks(path: &Path) -> Result<BTreeMap<u8, Superblock>, Error
     for saved in &backup.pages {
         let Ok(found) = Superblock::parse(&saved.page, saved.at) else { continue };
         if found.volume != backup.volume || found.index != saved.index {
-            let why = "has a superblock of another device or volume than it says".into();
+            let why = "has a superblock that contradicts its entry".into();
             return Err(Error::Backup { path: path.into(), why });
         }
         let newest = all.entry(found.index).or_insert(found);

@@ -98,8 +98,8 @@ fn without(name: &str, text: &str) -> String {
 /// Opens everything that was named, for reading.
 pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
     let look = |name: &String| match name.as_str() {
-        MISSING => Err((name.clone(), "the volume file names no device in this place".into())),
-        _ if Device::is_memory(name) => Err((name.clone(), "it is memory: nothing stays".into())),
+        MISSING => Err((name.clone(), "the volume file has no device for this number".into())),
+        _ if Device::is_memory(name) => Err((name.clone(), "it is in memory".into())),
         _ => match modelled::open_as(name, Access::Look) {
             Ok(device) => Ok(Source::Device(Box::new(device))),
             Err(error) => Err((name.clone(), without(name, &error.to_string()))),

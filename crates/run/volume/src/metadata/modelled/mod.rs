@@ -56,15 +56,17 @@ pub(crate) fn open(name: &str) -> Result<Device, Error> {
 pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
     if access != Access::Full {
-        let why = "stands for a drive, whose model writes down that it was opened: it can't be \
-                   only read";
+        let why = "is a drive model, which records each opening; it cannot be read-only";
         return Err(device(name, why));
     }
     let spec = spec(name, drive)?;
     let mut opened = Device::open(path)?;
     let (has, needs) = (opened.bytes(), Side::end(&spec));
     if has < needs {
-        let why = format!("has {has} bytes, and the drive needs {needs}: leave it to create");
+        let why = format!(
+            "has {has} bytes, but the drive model needs {needs}; let `create` make \
+                           the file"
+        );
         return Err(device(name, why));
     }
     let flash = Flash::open(&spec, drive, Path::new(path)).map_err(|why| device(name, why))?;
@@ -80,8 +82,8 @@ pub(crate) fn make(name: &str) -> Result<Option<File>, Error> {
     if path.exists() {
         return Ok(None);
     }
-    let made = new_private(path).map_err(file(path, "make the file"))?;
-    made.set_len(Side::end(&spec)).map_err(file(path, "give the file its size"))?;
-    sync_folder(path).map_err(file(path, "make its name durable"))?;
+    let made = new_private(path).map_err(file(path, "create the file"))?;
+    made.set_len(Side::end(&spec)).map_err(file(path, "set its size"))?;
+    sync_folder(path).map_err(file(path, "sync its directory"))?;
     Ok(Some(made))
 }

@@ -79,7 +79,7 @@ impl Side {
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let name = NAME + word(24) as usize;
         if page[..8] != MAGIC || word(8) != crc32c(0, &page[12..]) || name > BLOCK {
-            return Err(io::Error::other("the head of its side region is damaged"));
+            return Err(io::Error::other("the header of its side region is damaged"));
         }
         let drive = String::from_utf8_lossy(&page[NAME..name]).into_owned();
         let seq = u64::from_le_bytes(page[16..24].try_into().expect("eight bytes"));
@@ -94,7 +94,7 @@ impl Side {
         let mut page = [0; BLOCK];
         let name = head.drive.as_bytes();
         if name.len() > BLOCK - NAME {
-            return Err(io::Error::other("the drive's name is too long"));
+            return Err(io::Error::other("the name of the drive is too long"));
         }
         page[..8].copy_from_slice(&MAGIC);
         page[12..16].copy_from_slice(&u32::from(head.clean).to_le_bytes());

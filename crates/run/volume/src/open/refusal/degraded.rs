@@ -4,7 +4,7 @@
 use hostftl_core::Gauges;
 
 /// Start of each note on a volume that was opened without a device.
-const RUNS_WITHOUT: &str = "DEGRADED: the volume runs without device";
+const RUNS_WITHOUT: &str = "DEGRADED: running without device";
 
 /// Start of each note on an omitted device; its name follows.
 pub(crate) const LEFT_OUT: &str = "left out: ";
@@ -16,7 +16,7 @@ pub(crate) fn without(index: usize) -> String {
 
 /// Returns the note on a volume that was opened without its spare, device `index`.
 pub(crate) fn spare_is_missing(index: usize) -> String {
-    format!("the spare, device {index}, is missing: no data lies on it")
+    format!("spare device {index} is missing; it holds no data")
 }
 
 /// Returns the effect according to the superblocks alone, which follows a semicolon in the note:
@@ -24,11 +24,11 @@ pub(crate) fn spare_is_missing(index: usize) -> String {
 /// is tolerated.
 pub(crate) fn at_rest(is_out: bool, may_lose_more: bool) -> &'static str {
     match (is_out, may_lose_more) {
-        (true, _) => "what lay on it was made again on the others",
+        (true, _) => "its data was rebuilt on the other devices",
         (false, true) => {
-            "the loss of one more device would lose nothing, unless one that came lacks something"
+            "one more device can fail without data loss, unless a new device is incomplete"
         }
-        (false, false) => "the loss of another device would lose data",
+        (false, false) => "another device failure loses data",
     }
 }
 
@@ -45,14 +45,12 @@ pub(crate) fn say_what_it_means(notes: &mut [String], gauges: &Gauges) {
 fn meaning(gauges: &Gauges) -> String {
     match (beyond_parity(gauges.unreadable), gauges.may_lose) {
         (Some(why), _) => format!("; {why}"),
-        (None, 0) => {
-            "; everything is served, but the loss of another device would lose data".into()
-        }
+        (None, 0) => "; all data is available, but another device failure loses data".into(),
         (None, 1) => {
-            "; everything is served, and the loss of one more device would lose nothing".into()
+            "; all data is available, and one more device can fail without data loss".into()
         }
         (None, more) => {
-            format!("; everything is served, and the loss of {more} more would lose nothing")
+            format!("; all data is available, and {more} more devices can fail without data loss")
         }
     }
 }
@@ -61,8 +59,8 @@ fn meaning(gauges: &Gauges) -> String {
 pub(crate) fn beyond_parity(bytes: u64) -> Option<String> {
     (bytes > 0).then(|| {
         format!(
-            "up to {bytes} bytes can't be read, because a device that came lacks what others are \
-             lost for: bring a lost device itself back, with `hostftl device online`"
+            "up to {bytes} bytes are unreadable: a new device is incomplete and others are lost, \
+             reconnect a lost device and run `hostftl device online`"
         )
     })
 }
@@ -82,10 +80,10 @@ mod tests {
             notes[0].clone()
         };
         let may_lose = |may_lose| of(Gauges { may_lose, ..Gauges::default() });
-        assert!(may_lose(0).contains("everything is served, but"));
-        assert!(may_lose(1).contains("one more device would lose nothing"));
-        assert!(may_lose(2).contains("2 more would lose nothing"));
+        assert!(may_lose(0).contains("all data is available, but"));
+        assert!(may_lose(1).contains("one more device can fail"));
+        assert!(may_lose(2).contains("2 more devices can fail"));
         let unreadable = of(Gauges { unreadable: 4096, ..Gauges::default() });
-        assert!(unreadable.contains("up to 4096 bytes can't be read"), "{unreadable}");
+        assert!(unreadable.contains("up to 4096 bytes are unreadable"), "{unreadable}");
     }
 }

@@ -29,9 +29,8 @@ pub(crate) fn explain(path: &Path, config: &Config, error: Error) -> Error {
     let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let file = quoted(&path.display().to_string());
     let why = format!(
-        "its devices were moved: {first} does not exist, and a member of this volume with that \
-         file name lies beside the volume file; run `mv {file} {file}.old && hostftl import {} \
-         --output {file}`",
+        "its devices were moved: {first} does not exist, but the folder of the volume file has a \
+         member with that name; run `mv {file} {file}.old && hostftl import {} --output {file}`",
         list.join(" ")
     );
     Error::Refused { path: path.into(), why }

@@ -16,10 +16,10 @@ pub(crate) fn refusal(found: &Assembly) -> Error {
     let [fast, slow] = &found.members[..] else { unreachable!("a tier has two devices") };
     let (which, lost) = match (fast, slow) {
         (None, Some(slow)) => ("fast", lost_with_fast(slow)),
-        _ => ("slow", "what the fast one does not hold is lost without it".into()),
+        _ => ("slow", "data that is not on the fast device is lost without it".into()),
     };
     let why = found.left_out.join("; ");
-    Error::Stack(format!("the {which} device of the tier is not here ({why}); {lost}"))
+    Error::Stack(format!("the {which} device of the tier is missing ({why}); {lost}"))
 }
 
 /// Describes the data that only the fast device had, according to the ledger on the slow one.
@@ -31,7 +31,7 @@ fn lost_with_fast(slow: &Member) -> String {
     let read = pages.iter().zip(places);
     let read = read.filter_map(|(page, at)| parse_ledger(page, slow.superblock.volume, at).ok());
     let Some(newest) = read.max_by_key(|ledger| ledger.generation) else {
-        return "what it held is not known: the ledger of the slow device can't be read".into();
+        return "its content is unknown: cannot read the ledger of the slow device".into();
     };
     let exported = slow.superblock.exported;
     // The last region may extend beyond the volume. Regions that start behind its end hold no
@@ -42,7 +42,7 @@ fn lost_with_fast(slow: &Member) -> String {
     };
     let ranges: Vec<(u64, u64)> = newest.ranges().filter_map(bytes).collect();
     if ranges.is_empty() {
-        return "nothing that was flushed is on it alone".into();
+        return "all flushed data is also on the slow device".into();
     }
     let all: u64 = ranges.iter().map(|(_, length)| length).sum();
     let named = ranges.iter().take(NAMED).map(|(from, length)| format!("{length} at {from}"));
@@ -51,5 +51,5 @@ fn lost_with_fast(slow: &Member) -> String {
         0 => String::new(),
         rest => format!(" and {} more", counted(rest as u64, "range")),
     };
-    format!("it may hold what is newest in {all} bytes: {}{more}", named.join(", "))
+    format!("it may have the newest version of {all} bytes: {}{more}", named.join(", "))
 }

@@ -39,8 +39,8 @@ pub(crate) fn take_up(
     let Some(left) = left.filter(|left| left.count() > 0) else { return Ok((session, lost)) };
     // On an error the log is kept for the next start: `begin` removes it once this run is marked.
     ack_log::put_through(&left, driver, arena, quiet)?;
-    let count = counted(left.count(), "answered write");
-    let text = format!("{count} that no flush had covered went through the layer again");
+    let count = counted(left.count(), "acknowledged write");
+    let text = format!("{count} without a flush applied again");
     quiet.events.tell(Level::Info, "note", text);
     // A device may have been lost meanwhile.
     settle(layer, roster, driver).map(|lost| (session, lost))
@@ -79,7 +79,7 @@ pub(crate) fn stash_for(
         return Ok(None);
     }
     let Some(session) = session else {
-        let why = "--ack memfd: the volume is in memory itself, which ends with this process";
+        let why = "--ack memfd: the volume itself is in memory of this process";
         return Err(Error::Asked(why.into()));
     };
     ack_log::make(config.uuid, session.run(), session.boot()).map(Some)

@@ -41,7 +41,7 @@ fn take_device(asked: &str, name: &str, beside: &Beside, force: bool) -> Result<
     let mut undo = Undo::default();
     make_file((asked, name), beside, false, &mut undo)?;
     for made in undo.paths() {
-        allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
+        allocate(made, "use another file system, or a sparse file (truncate -s)")?;
     }
     let device = open_fresh(name)?;
     let held = content(&device, force)?;
@@ -64,8 +64,7 @@ pub(crate) fn make_file(
     match (path.metadata(), beside.size) {
         (Ok(meta), size) => {
             if let Some(size) = size.filter(|size| *size != meta.len() && exactly) {
-                let why =
-                    format!("exists and has {} bytes, not {size}; leave out --size", meta.len());
+                let why = format!("exists with {} bytes, not {size}; omit --size", meta.len());
                 return Err(device(name, why));
             }
             let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
@@ -74,7 +73,7 @@ pub(crate) fn make_file(
                 return Err(device(name, user));
             }
             if meta.is_file() && meta.len() == 0 {
-                let why = "is empty; remove it and give --size, or make it longer";
+                let why = "is empty; remove it and use --size, or extend it";
                 return Err(device(name, why));
             }
         }
@@ -82,19 +81,19 @@ pub(crate) fn make_file(
             if is_zoned {
                 let made = make_zoned_file(asked, size, beside.zones)?;
                 undo.add(name, path, &made);
-                sync_folder(path).map_err(file(path, "make its name durable"))?;
+                sync_folder(path).map_err(file(path, "sync its directory"))?;
                 return Ok(());
             }
-            let made = new_private(path).map_err(file(path, "make the file"))?;
+            let made = new_private(path).map_err(file(path, "create the file"))?;
             // Registered at once, so that a failure from here on removes the file.
             undo.add(name, path, &made);
-            made.set_len(size).map_err(file(path, "give the file its size"))?;
-            sync_folder(path).map_err(file(path, "make its name durable"))?;
+            made.set_len(size).map_err(file(path, "set its size"))?;
+            sync_folder(path).map_err(file(path, "sync its directory"))?;
         }
         (Err(error), None) if error.kind() == ErrorKind::NotFound => {
-            return Err(device(name, "does not exist; add --size to make a file of that size"));
+            return Err(device(name, "does not exist; add --size to create it"));
         }
-        (Err(error), _) => return Err(file(path, "look at it")(error)),
+        (Err(error), _) => return Err(file(path, "examine it")(error)),
     }
     Ok(())
 }
@@ -104,7 +103,7 @@ pub(crate) fn content(one: &Device, force: bool) -> Result<Option<String>, Error
     let content = find_content(one)?;
     match &content {
         Some(content) if !force => {
-            let why = format!("holds {content}; --force would destroy it");
+            let why = format!("holds {content}; --force overwrites it");
             Err(device(one.name(), why))
         }
         _ => Ok(content),

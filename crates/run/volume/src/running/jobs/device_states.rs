@@ -148,16 +148,13 @@ impl Reported {
     fn report_loss(&self, device: u8, is_planned: bool, news: &Quiet) {
         let (level, kind, how) = match (is_planned, self.at_start) {
             (true, _) => (Level::Warning, "degraded", "was taken offline by command"),
-            (false, true) => (
-                Level::Error,
-                "device-lost",
-                "is not usable: recovery found it damaged or out of date",
-            ),
+            (false, true) => {
+                (Level::Error, "device-lost", "is unusable: damaged or stale at recovery")
+            }
             (false, false) => (Level::Error, "device-lost", "was lost"),
         };
         let name = news.name(device);
-        let text =
-            format!("DEGRADED: device {device} ({name}) {how}; the volume goes on without it");
+        let text = format!("DEGRADED: device {device} ({name}) {how}; the volume runs without it");
         news.events.tell_of(device, level, kind, text);
     }
 }
@@ -180,10 +177,9 @@ fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) 
     }
 }
 
-const REBUILT: &str = "rebuilt onto the remaining devices; redundancy restored: the volume can \
-                       lose another device";
-const JOINED: &str = "belongs to the volume and is written";
+const REBUILT: &str = "rebuilt onto the remaining devices; redundancy restored";
+const JOINED: &str = "joined the volume";
 const LEAVES: &str = "is being removed: its data moves to the other devices";
-const STAYS: &str = "stays: its removal was cancelled";
-const SPARE: &str = "is a spare no longer: it takes the place of a lost device";
-const REMOVED: &str = "was removed: no data lies on it, and it can be taken away";
+const STAYS: &str = "stays, removal cancelled";
+const SPARE: &str = "is no longer a spare: it replaces a lost device";
+const REMOVED: &str = "was removed and can be disconnected";

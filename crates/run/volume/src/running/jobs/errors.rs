@@ -15,13 +15,13 @@ impl Jobs {
             return;
         }
         let (level, event, why) = match error {
-            HostError::NoSpace => (Level::Error, "no-space", "no room"),
+            HostError::NoSpace => (Level::Error, "no-space", "no space"),
             HostError::Io => (Level::Warning, "request-failed", "a device failed"),
-            HostError::Range => (Level::Warning, "request-failed", "not within the volume"),
-            HostError::ReadOnly => (Level::Warning, "request-failed", "the volume is only read"),
+            HostError::Range => (Level::Warning, "request-failed", "outside the volume"),
+            HostError::ReadOnly => (Level::Warning, "request-failed", "the volume is read-only"),
         };
         let text = format!(
-            "a {} of {} bytes at {} was answered with an error: {why}; {} so far",
+            "a {} of {} bytes at {} failed: {why}; {} so far",
             kind.name(),
             range.1,
             range.0,

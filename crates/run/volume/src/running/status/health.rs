@@ -104,7 +104,8 @@ impl Status {
         }
         if self.export_refused {
             needs.push(format!(
-                "clients can connect only to export {} until the volume is started with --go-on",
+                "clients can use only the export name {} until the volume is started with \
+                 --reuse-export-name",
                 self.export
             ));
         }

@@ -216,7 +216,7 @@ impl Keeping {
     fn note(&mut self, written: io::Result<()>) {
         let trouble = written.err().map(|error| {
             let path = self.path.display();
-            format!("cannot write {path}: {error}; events are lost at the next restart")
+            format!("cannot write {path}: {error}; events will be lost at the next restart")
         });
         self.tried = trouble.as_ref().map(|_| Instant::now());
         let was = std::mem::replace(&mut *lock(&self.trouble), trouble.clone());

@@ -20,21 +20,22 @@ use crate::units::{bytes, count};
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
-/// What a trace is like: mix, sizes, working set, how often pages are written, and when
+/// Show the properties of a trace: mix, sizes, working set, rewrites, rates
 ///
-/// Takes 4 bytes of memory for each page of 4 KiB in what the trace touches.
+/// Needs 4 bytes of memory for each touched page of 4 KiB.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl trace info vol.csv.zst --html vol.html")]
 pub(super) struct Args {
-    /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
-    /// workload, synth:…
+    /// Trace, with options as in FILE:format=msr,dev=0; `-` for standard input; or a workload,
+    /// synth:...
     trace: String,
-    /// Write a page with charts, too: one file for a browser, a phone or paper
+    /// Also write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Count bad lines and leave them out
+    /// Skip and count bad lines
     #[arg(long)]
     skip_bad: bool,
-    /// Fixes what a synthetic workload chooses at random
+    /// Random seed of a synthetic workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -12,7 +12,7 @@ pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, note
     let mut page = Page::new(&format!("Trace {}", args.trace));
     page.lead(&lead(info));
     if interrupt::asked() {
-        page.paragraph("Reading was ended by a signal: this is about what was read by then.");
+        page.paragraph("Reading was interrupted: the results are partial.");
     }
     notes.warnings().iter().for_each(|text| {
         page.paragraph(&format!("Note: {text}."));
@@ -23,7 +23,7 @@ pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, note
         table.row([name.to_owned(), text]);
     });
     table.row(["left out".to_owned(), facts::left_out(notes)]);
-    page.section("What it is like").table(&table);
+    page.section("Properties").table(&table);
     let mut kinds = Table::new(&facts::KIND_HEADS);
     facts::kinds(info).into_iter().for_each(|row| {
         kinds.row(row);

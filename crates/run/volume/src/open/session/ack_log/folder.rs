@@ -39,15 +39,14 @@ pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Erro
             && statfs(folder.as_path()).is_ok_and(|it| is_tmpfs(it.f_type))
     };
     let Some(folder) = folders.iter().find(is_there) else {
-        let why = "neither it nor /dev/shm is a tmpfs (memory that outlives the process): serve \
-                   with --ack media";
-        let what = "keep answered writes there (--ack memfd)";
+        let why = "neither it nor /dev/shm is a tmpfs; use --ack media";
+        let what = "store acknowledged writes there (--ack memfd)";
         return Err(file(&folders[0], what)(io::Error::other(why)));
     };
     let path = folder.join(format!("{}.{run}{ENDING}", volume.simple()));
     let label = Label { volume: volume.into_bytes(), run, boot, room: ROOM, tail: 0 };
     let ring = Ring::create(&path, label);
-    ring.map(Stash::of).map_err(file(&path, "take 64 MiB of memory for answered writes"))
+    ring.map(Stash::of).map_err(file(&path, "reserve 64 MiB of memory for acknowledged writes"))
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
@@ -72,7 +71,7 @@ impl Left {
         for (path, of) in files(volume) {
             if of == run {
                 let opened = Ring::open(&path, volume.into_bytes());
-                let found = opened.map_err(file(&path, "read answered writes"))?;
+                let found = opened.map_err(file(&path, "read acknowledged writes"))?;
                 let ours = found.filter(|(ring, _)| ring.label().run == run);
                 // The memory of an earlier boot is lost, so such a file can only be a copy.
                 let here = ours.filter(|(ring, _)| ring.label().boot == boot && boot != [0; 16]);
@@ -91,8 +90,8 @@ impl Left {
 
     /// Describes the changes that have to be applied.
     pub(crate) fn waits(&self) -> String {
-        let (count, path) = (counted(self.count(), "answered write"), self.path().display());
-        format!("{path} has {count} for the next `hostftl serve`, not all on the devices yet")
+        let (count, path) = (counted(self.count(), "acknowledged write"), self.path().display());
+        format!("{path} has {count} for the next `hostftl serve`, not yet all on the devices")
     }
 
     /// Returns the path of the file.
@@ -109,13 +108,12 @@ impl Left {
 pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
     for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
         let opened = Ring::open(&path, volume.into_bytes());
-        let found = opened.map_err(file(&path, "read answered writes"))?;
+        let found = opened.map_err(file(&path, "read acknowledged writes"))?;
         if let Some((_, entries)) = found.filter(|(_, entries)| !entries.is_empty()) {
             let why = format!(
-                "it has {} of run {of} of the volume, and the devices know of {run} runs: they are \
-                 older copies; bring back the devices themselves, or remove this file to lose what \
-                 is in it",
-                counted(entries.len() as u64, "answered write"),
+                "it has {} of run {of}, but the devices are at run {run}: older copies; reconnect \
+                 the devices themselves, or remove this file and lose its writes",
+                counted(entries.len() as u64, "acknowledged write"),
             );
             return Err(Error::Refused { path, why });
         }
@@ -135,9 +133,9 @@ pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
         // The changes of the previous run were applied before its log is removed.
         if lost > 0 && done != of {
             let text = format!(
-                "{} of an earlier run can't be put through, because the volume was served \
-                 elsewhere since: {} is removed",
-                counted(lost, "answered write"),
+                "cannot apply {} of an earlier run, because the volume was served elsewhere \
+                 since; {} removed",
+                counted(lost, "acknowledged write"),
                 path.display()
             );
             events.tell(Level::Warning, "note", text);

@@ -32,13 +32,16 @@ pub(crate) fn put_through(
     let bytes = limits.exported * SECTOR as u64;
     let refused = |why: String| {
         let path = left.path().into();
-        let hint = "what was answered stays there for the next start; without this file the \
-                    volume starts without it";
+        let hint = "the acknowledged writes stay there for the next start; remove the file to \
+                    start without them";
         Error::Refused { path, why: format!("{why}; {hint}") }
     };
     if let Some(far) = left.entries.iter().find(|entry| entry.offset + entry.bytes > bytes) {
         let end = far.offset + far.bytes;
-        let why = format!("an answered write ends at byte {end}, and the volume has {bytes}");
+        let why = format!(
+            "an acknowledged write ends at byte {end} beyond the volume ({bytes} \
+                           bytes)"
+        );
         return Err(refused(why));
     }
     let mut host =
@@ -91,7 +94,7 @@ impl Again<'_> {
     }
 
     fn fail(&mut self, what: &str, why: &str) {
-        self.why.get_or_insert_with(|| format!("{what} can't be put through: {why}"));
+        self.why.get_or_insert_with(|| format!("cannot apply {what}: {why}"));
     }
 }
 
@@ -123,7 +126,7 @@ impl Host for Again<'_> {
                     return Pull::TooLong;
                 };
                 if let Err(error) = self.left.ring.read(&entry, self.from, &mut data) {
-                    self.fail("an answered write", &error.to_string());
+                    self.fail("an acknowledged write", &error.to_string());
                     return self.pull(credits);
                 }
                 HostOp::Write { data: data.into_payload(), fua: false }
@@ -148,11 +151,11 @@ impl Host for Again<'_> {
         data.into_iter().for_each(|data| self.reclaim(data));
         let why = match result {
             Ok(()) => return,
-            Err(HostError::NoSpace) => "no room",
+            Err(HostError::NoSpace) => "no space",
             Err(_) => "a device failed",
         };
         let bytes = range.1 - range.0;
-        self.fail(&format!("what was answered, {bytes} bytes at {},", range.0), why);
+        self.fail(&format!("an acknowledged write, {bytes} bytes at {},", range.0), why);
     }
 
     fn reclaim(&mut self, payload: Payload) {
