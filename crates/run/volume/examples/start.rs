@@ -353,7 +353,7 @@ fn start(volume: &Path) -> Result<(), Any> {
     let middle = port.export().bytes / 2 / BLOCK as u64 * BLOCK as u64;
     ask(&port, JobOp::Read(port.buffer(BLOCK as u32)), middle, BLOCK as u64)?;
     let served = begun.elapsed();
-    std::thread::sleep(Duration::from_millis(300)); // Figures are shown a few times a second.
+    std::thread::sleep(Duration::from_millis(300)); // The figures are updated a few times a second.
     let status = running.status();
     let read = status.layer_state.get("start_read_bytes").copied().unwrap_or(0);
     let (mib, seconds) = (read as f64 / f64::from(1 << 20), served.as_secs_f64());

@@ -44,6 +44,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
         None => String::from(MISSING),
     };
     let config = Config::of(&superblock, members.iter().map(name).collect());
+    // A volume file that no command could load must not be written.
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;
     config.draft(path)?.publish()?;

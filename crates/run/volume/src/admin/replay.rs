@@ -77,6 +77,7 @@ fn read_head(input: &mut impl Read) -> Result<Head, String> {
     let no_recording = |_| "it is not a recording of HostFTL".to_string();
     let (magic, [len, crc]) =
         read::<8>(input).and_then(|magic| Ok((magic, words(input)?))).map_err(no_recording)?;
+    // The length is not covered by a checksum, so it is limited.
     if magic != MAGIC || len > 1 << 20 {
         return Err("it is not a recording of HostFTL".into());
     }

@@ -28,6 +28,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     if let Some(status) = told.filter(|_| is_same) {
         return Ok(status);
     }
+    // A served copy with the same UUID is not this volume, so its own devices are inspected.
     let options = OpenOptions { degraded: true, ..OpenOptions::default() };
     let volume = open_with(path, &options).map_err(tells_nothing)?;
     let mut status = Status::at_rest(path, &volume.config, &volume.layer, &volume.plan);

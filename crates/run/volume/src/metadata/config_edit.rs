@@ -63,6 +63,7 @@ fn reorder(array: &mut Array, values: &Array) {
         let at = (0..olds.len()).find(|at| olds[*at] == *new && !order.contains(at));
         order.extend(at);
     }
+    // Only a permutation is reordered; otherwise values are changed in their positions.
     if order.len() != olds.len() || order.is_sorted() {
         return;
     }
@@ -76,7 +77,7 @@ fn reorder(array: &mut Array, values: &Array) {
         array.iter().map(|value| split(text(value.decor().prefix()))).collect();
     parts.push(split(array.trailing().as_str().unwrap_or("").to_owned()));
     if parts.iter().all(|(_, rest)| !rest.contains('\n')) {
-        return; // On one line the space around each place stays.
+        return; // On one line the spacing of each position is kept.
     }
     let old: Vec<Value> = array.iter().cloned().collect();
     let mut behind = parts[0].0.clone();

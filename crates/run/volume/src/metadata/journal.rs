@@ -17,6 +17,7 @@ pub(crate) const AWAY: &str = "DEGRADED: the journal is absent; flushes write sh
 pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
     match (layer.log.journal, layer.members.born) {
         (false, _) => 0,
+        // The members never changed, so the last device is the journal.
         (true, 0) => 1 << (count - 1),
         (true, born) => 1 << (born - 1),
     }

@@ -47,6 +47,7 @@ pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
     let mut driver = machine.driver;
     if !in_memory {
+        // Writes of recovery are kept in memory, so that the devices do not change.
         driver.look_only(false);
     }
     let mut host = Quiet::of(driver.devices());
@@ -60,6 +61,7 @@ pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
     };
     problems.extend(data.iter().flat_map(unreadable));
     driver.stop(&mut host)?;
+    // Stopping changes the layer, so its invariants are checked again.
     problems.extend(driver.layer().check().err().map(String::from));
     let (mended, troubles) = host.sort_troubles();
     problems.extend(troubles);

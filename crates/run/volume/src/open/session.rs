@@ -286,6 +286,7 @@ fn decide(
         Last::Damaged => Some(UNFLUSHED),
         _ => None,
     };
+    // Only a possible loss of acknowledged writes requires a new name.
     let generation = generation.saturating_add(u32::from(unclean == Some(UNFLUSHED)));
     let mark = Mark {
         number: number + 1,
@@ -359,6 +360,7 @@ fn write(mark: &Mark, volume: [u8; 16], devices: &[Device], lost: u16) -> Result
         device.write_page(place_of(mark.number), &page).and_then(|()| device.sync())
     };
     let results: Vec<_> = members(devices, lost).map(write).collect();
+    // One durable mark suffices, because the newest one counts.
     match results.iter().any(Result::is_ok) {
         true => Ok(()),
         false => results.into_iter().find(Result::is_err).unwrap_or(Ok(())),

@@ -71,6 +71,7 @@ impl Copying {
 
     fn leave(&self, next: u8) -> bool {
         let was = self.state.compare_exchange(RUNS, next, SeqCst, SeqCst);
+        // The first decision counts; repeating it succeeds.
         was.is_ok() || was == Err(next)
     }
 

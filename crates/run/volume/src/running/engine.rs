@@ -264,6 +264,7 @@ impl Engine {
             done
         });
         let done = done.map_err(AdminError::from);
+        // There is no driver any more, so the engine ends.
         if let Err(why) = &done {
             core.end = Some(Err(IoError::Changed(why.text.clone())));
         }

@@ -186,6 +186,7 @@ impl Jobs {
             self.settle(part, answer.result.is_ok());
             self.tell(reply, answer);
         }
+        // A released flush may have freed space for the parked job.
         self.retries = true;
         None
     }

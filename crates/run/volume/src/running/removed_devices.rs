@@ -29,6 +29,7 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
 fn close_one(index: u8, driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Device, IoError> {
     let device = &driver.devices()[usize::from(index)];
     let absent = Device::absent(device.name(), device.info().sectors);
+    // The superblock writer has its own handle, which has to be closed as well.
     let nothing = absent.reserve([0, 0])?;
     let old = driver.replace(index, absent)?;
     jobs.close_device(index, nothing);

@@ -28,6 +28,7 @@ pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Err
         let why = format!("needs {size} bytes, but its file system has {room} left; {instead}");
         device(&name, why)
     };
+    // Check first, so that the file system is not filled in vain.
     if let Some(room) = room.ok().filter(|room| *room < size) {
         return Err(full(room));
     }
@@ -37,6 +38,7 @@ pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Err
         let piece = PIECE.min(size - done);
         match fallocate(&opened, FallocateFlags::empty(), done, piece) {
             Ok(()) => done += piece,
+            // The check above ends the loop if the process is to end.
             Err(Errno::INTR) => {}
             Err(Errno::NOSPC | Errno::DQUOT) => return Err(full(room.unwrap_or(0))),
             Err(Errno::FBIG) => {

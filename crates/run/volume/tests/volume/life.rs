@@ -121,7 +121,7 @@ fn a_volume_in_memory_is_empty_each_time() {
 fn a_recording_replays_to_the_same_digest() {
     each_layer(|layer| {
         if layer.takes_zones() {
-            return; // What a device reports is not in a recording.
+            return; // A recording has no reports of devices.
         }
         let place = Place::new();
         create(&place.spec(layer)).unwrap();

@@ -39,7 +39,7 @@ fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
         if layer.takes_zones() {
-            return; // The file of a zoned device is copied by other tests.
+            return; // Other tests copy the file of a zoned device.
         }
         let (export, last) = serve(&place, LOCAL);
         assert_eq!((export.name.as_str(), export.held), ("v", None), "{layer}");

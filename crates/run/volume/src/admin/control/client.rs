@@ -95,6 +95,7 @@ impl Server {
                      changed"
                 )))
             }
+            // There is no socket, or one that a killed process left.
             Err(_) => Ok(None),
         }
     }

@@ -130,6 +130,7 @@ impl<'a> Sweep<'a> {
         let read_bytes = sweep.read * SECTOR as u64;
         let mut failed = std::mem::take(&mut sweep.failed);
         failed.sort_unstable();
+        // Only the first ranges are reported, so only these are read again in parts.
         let rest = failed.split_off(failed.len().min(NAMED));
         (sweep.queue, sweep.longest) = (failed.into(), part);
         driver.serve(&mut sweep)?;
@@ -192,6 +193,7 @@ impl Host for Sweep<'_> {
         if !self.has_more() {
             return Pull::Over;
         }
+        // The next mapped run is not known yet: query the layer.
         if self.at == self.known {
             return Pull::Look;
         }

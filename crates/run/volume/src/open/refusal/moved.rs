@@ -21,6 +21,7 @@ pub(crate) fn explain(path: &Path, config: &Config, error: Error) -> Error {
                 moved.push(name.as_str());
                 names.push(there);
             }
+            // A file of this name without a member of the volume is not suggested.
             Some(_) => {}
             None => names.push(name.clone()),
         }

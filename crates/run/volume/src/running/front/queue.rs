@@ -70,6 +70,7 @@ impl Queue {
         if self.read_only {
             match job.op {
                 JobOp::Read(_) | JobOp::Status => {}
+                // A read-only volume has no unflushed data.
                 JobOp::Flush => return job.refuse(Ok(())),
                 JobOp::Write { .. } | JobOp::Trim { .. } | JobOp::Zeroes { .. } => {
                     return job.refuse(Err(HostError::ReadOnly));
@@ -80,6 +81,7 @@ impl Queue {
             return job.refuse(Ok(()));
         }
         let mut waiting = self.lock();
+        // Answered without the lock: the receiver may submit another job.
         if waiting.closed {
             drop(waiting);
             return job.refuse(Err(HostError::Io));

@@ -116,6 +116,8 @@ impl Seat {
         let Some(engine) = self.engine() else {
             return wait_readable(fd.as_raw_fd(), most, self.polling());
         };
+        // While this thread waits for its client it can also wait for the devices, unless another
+        // one does.
         self.leads = self.leads || engine.lead();
         let (leads, polling) = (self.leads, self.polling());
         match leads {

@@ -95,6 +95,7 @@ impl Meters {
 impl Meter {
     fn look(&mut self, task: &Task, now: Instant) {
         let restarted = self.0.back().is_some_and(|(_, done, _)| task.done < *done);
+        // Neither a pause nor an earlier task contributes to the rate.
         if task.is_paused || restarted {
             self.0.clear();
         }

@@ -87,6 +87,7 @@ impl Stash {
         // A flush frees space only if the oldest entry has its reply.
         let helps = self.covers() > self.ring.tail() && !self.flushes;
         if !self.ring.fits(data.len() as u64) {
+            // A failed flush refuses one change; the next change tries another flush.
             return match (helps, std::mem::take(&mut self.failed)) {
                 (true, false) => self.want_flush(),
                 (true, true) => Entrance::Refused,
@@ -96,6 +97,7 @@ impl Stash {
                 }
             };
         }
+        // Flush early, so that changes rarely wait for space.
         if helps && !self.failed && self.ring.is_half_full() {
             return self.want_flush();
         }

@@ -112,6 +112,7 @@ impl Host for Again<'_> {
             };
         };
         let (begin, end) = (entry.offset + self.from, entry.offset + self.from + bytes);
+        // Overlapping changes must be applied in the order of the log.
         let overlaps = self.flying.values().any(|&(from, to)| from < end && begin < to);
         let writes = entry.kind == Kind::Write;
         if overlaps || self.flying.len() == MOST {
