@@ -1,6 +1,7 @@
-//! Rows of images: metadata from end to end, so the layer makes their parity itself.
+//! Stripes of images. They consist of metadata only, so the layer computes their parity itself.
 //!
-//! Invariant: a row is filled, or its chunks are on their way; no image is taken meanwhile.
+//! Invariant: a stripe is being filled, or its chunks are being written; no image is taken
+//! meanwhile.
 
 use alloc::vec::Vec;
 
@@ -18,30 +19,30 @@ use crate::log::redundancy::rebuild::Chunk;
 use crate::log::row::streams::MAP;
 use crate::log::stripe::Stripe;
 
-/// The row of images that is being filled or written.
+/// The stripe of images that is being filled or written.
 #[derive(Debug)]
 pub(crate) struct Images {
     at: Option<At>,
     stripe: Stripe,
     ahead: u32,
-    /// For each device, in the order of the numbers of a row's chunks.
+    /// For each device, in the order of the chunk numbers of a stripe.
     bufs: Vec<Option<MetaBuf>>,
-    /// Images so far.
+    /// Number of images in the stripe.
     count: u32,
-    /// Pages of the row before the first of them.
+    /// Number of pages of the head.
     head: u32,
-    /// Whether what `entries` lists is not on the devices.
+    /// Whether the images in `entries` are not on the devices yet.
     unwritten: bool,
     entries: Vec<Entry>,
-    /// Chunks on their way.
+    /// Chunks being written.
     pending: u32,
     seq: u64,
     segment: u32,
 }
 
 impl Images {
-    /// Where the row of images lies that is open already: one to which no image came, because the
-    /// one that was to come can't be read, stays open until the next checkpoint.
+    /// Returns the place of the open stripe of images. An empty one stays open until the next
+    /// checkpoint if its first image was unreadable.
     pub(crate) fn begins(&self, devices: &Devices) -> Option<Begin> {
         let At { segment, slot, sector } = self.at?;
         let members = self.stripe.members().to_bits();
@@ -73,22 +74,23 @@ impl Images {
         self.entries.iter().position(is_it).filter(|_| self.unwritten)
     }
 
-    /// Whether a row of them is on its way.
+    /// Returns whether a stripe of images is being written.
     pub(crate) fn are_sent(&self) -> bool {
         self.pending > 0
     }
 
-    /// Whether the row that is filled has none.
+    /// Returns whether the stripe being filled has no image.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether the image of a map page is not on the devices.
+    /// Returns whether the image of a map page is not on the devices yet.
     pub(crate) fn has(&self, page: u32) -> bool {
         self.index_of(page).is_some()
     }
 
-    /// The image of a map page that is not on the devices; `None` while it is on its way there.
+    /// Returns the image of a map page that is not on the devices yet; `None` while it is being
+    /// written.
     pub(crate) fn image(&self, page: u32) -> Option<&Page> {
         let at = self.index_of(page)? + self.head as usize;
         let per = self.bufs.iter().flatten().map(|buf| buf.pages().len()).next()?;
@@ -97,7 +99,7 @@ impl Images {
 }
 
 impl Checkpoint {
-    /// How many images fit into a row, and how many pages its head takes.
+    /// Returns the number of images that fit into a stripe, and the pages of its head.
     fn images_room(&self, at: At) -> (u32, u32) {
         let full = at.sector == 0;
         let chunks = if full { self.images.stripe.width() } else { 1 };
@@ -106,12 +108,11 @@ impl Checkpoint {
         ((pages - head).min(self.layout.head_entries(full)), head)
     }
 
-    /// Writes the open row, which takes no more images. False when there is none, or it has to
-    /// wait.
+    /// Writes the open stripe, which is full. Returns false if there is none or it must wait.
     ///
-    /// A row of chunks with a head of two pages or more may begin so close to the end of a chunk
-    /// that only its head fits. Such a row is written without an image: replay looks for the next
-    /// row there, and the checkpoint would wait for ever for a row that can take its image.
+    /// If heads take two pages or more, a stripe may begin so close to the end of a chunk that only
+    /// its head fits. Such a stripe is written without an image, because replay expects the next
+    /// stripe there. Otherwise the checkpoint would never get a stripe with space for its image.
     pub(crate) fn images_full(
         &mut self,
         media: &mut Media,
@@ -121,7 +122,7 @@ impl Checkpoint {
         self.images.at.is_some() && self.write_images(media, output, cx)
     }
 
-    /// Where the next image goes; `None` when the row is full or can't be opened.
+    /// Returns the place of the next image; `None` if the stripe is full or cannot be opened.
     pub(crate) fn image_place(&mut self, media: &mut Media, output: &mut Output) -> Option<Place> {
         if self.images.at.is_none() {
             let at = output.rows.next_at(MAP, 0, media)?;
@@ -147,7 +148,7 @@ impl Checkpoint {
         Some(Place::new(device, lba * 512, BLOCK as u32, 0))
     }
 
-    /// The buffer of the next image, and the page in it.
+    /// Returns the buffer of the next image, and the page in it.
     pub(crate) fn image_buffer(&mut self) -> (MetaBuf, usize) {
         let at = self.images.at.expect("a row is open");
         let page = self.images.count + self.images_room(at).1;
@@ -180,7 +181,7 @@ impl Checkpoint {
         }
     }
 
-    /// Writes the row of images.
+    /// Writes the stripe of images.
     pub(crate) fn write_images(
         &mut self,
         media: &mut Media,
@@ -252,7 +253,7 @@ impl Checkpoint {
         log::seal(buf, &self.uuid, self.layout.lba(at), head);
     }
 
-    /// The parities of a row of images, which are metadata: the layer makes them itself.
+    /// Computes the parities of a stripe of images.
     fn fold_images(&mut self, total: u32, chunks: u32) {
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let bufs = &mut self.images.bufs;
@@ -296,7 +297,7 @@ impl Checkpoint {
         let tally = if matches!(which, Chunk::Parity(_)) {
             Tally::of(Cause::Parity, sectors)
         } else {
-            // The head is what replay reads: it is log, as in every row.
+            // Replay reads the head, so it counts as map, as in every stripe.
             let head = if which == Chunk::Data(0) {
                 self.images_room(at).1 * SECTORS_PER_BLOCK
             } else {
@@ -313,7 +314,7 @@ impl Checkpoint {
         media.devices.submit(Op::Images { chunk: buf }, command, cx);
     }
 
-    /// A chunk of images is written.
+    /// Processes the completed write of a chunk of images.
     pub(crate) fn images_done(
         &mut self,
         chunk: u8,

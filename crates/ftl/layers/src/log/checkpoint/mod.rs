@@ -1,13 +1,13 @@
-//! Checkpoints: images (see [`snapshot`]), and a root that points at them.
+//! Checkpoints: images (see [`snapshot`]), and a root that locates them.
 //!
-//! Images are records of a stream of their own. They show the map as it was at one moment; the root
-//! says which row was next then, and replay begins there. What rows that were open at that moment
-//! list is in the images already, and replaying it changes nothing. A root may count only when
-//! every row to which its images point is durable.
+//! Images are records of a stream of their own. They contain the map as it was at one moment. The
+//! root contains the number of the next stripe at that moment, and replay starts there. The entries
+//! of stripes that were open then are already part of the images, so replaying them changes
+//! nothing. A root is valid only if every stripe with its images is durable.
 //!
 //! Invariants
-//! - One checkpoint at a time; images go to the devices a row at a time.
-//! - What an older root points at stays untouched until the next one is durable.
+//! - There is one checkpoint at a time, and its images are written one stripe at a time.
+//! - Data that an older root refers to stays unchanged until the next root is durable.
 
 pub(in crate::log) mod images;
 mod root;
@@ -33,36 +33,36 @@ use crate::log::ops::Cx;
 use crate::log::output::Output;
 use crate::log::segments::Safe;
 
-/// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
-/// it is durable as much again may come.
+/// Bytes of heads and map pages that recovery would read at which a checkpoint begins. As much
+/// again may follow before its root is durable.
 const DELTA: u64 = 96 << 20;
 
-/// How far the checkpoint has come.
+/// Progress of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
-    /// Marks what has images in this segment, from this page on, to be written elsewhere.
+    /// Marks the pages with images in this segment for a move, from this page on.
     Moving(u32, u32),
-    /// Images of the counts, from this page on.
+    /// Writes images of the counts, from this page on.
     Counts(u32),
-    /// Images of map pages, from this page on.
+    /// Writes images of map pages, from this page on.
     Pages(u32),
-    /// The old image of a map page is read, to be written elsewhere.
+    /// Reads the old image of a map page so that it can be moved.
     Carrying,
-    /// Images of directory pages, from this page on.
+    /// Writes images of directory pages, from this page on.
     Directory(u32),
-    /// All rows up to this stamp, and row `seq`, must be durable.
+    /// Waits until all stripes up to this stamp, and up to this number, are durable.
     Settle(u64, u64),
-    /// Zones for the root are made ready, with so many more commands.
+    /// Prepares zones for the root; this number of commands is in flight.
     Turn(u32),
-    /// This copy of the root is written, to so many more devices.
+    /// Writes this copy of the root; this number of devices is left.
     Root(u32, u8),
-    /// This copy becomes durable, on so many more devices.
+    /// Flushes this copy of the root; this number of devices is left.
     Flush(u32, u8),
 }
 
-/// What must change before segments become free or a root is wanted: the segments, the last durable
-/// row, the next row, and the row that was opened last.
+/// State on which the need for a checkpoint depends: changes of segments, the last durable stripe,
+/// the next stripe, and the stripe that was opened last.
 type Stir = (u64, u64, u64, u64);
 
 #[derive(Debug)]
@@ -70,29 +70,30 @@ pub(super) struct Checkpoint {
     layout: Layout,
     phase: Phase,
     images: Images,
-    /// Where the images of the directory's pages are, and of the counts.
+    /// Places and CRCs of the images of the directory pages and the counts.
     top: Vec<(Place, u32)>,
-    /// The last root that is durable, and the one that is being made.
+    /// The last durable root, and the root in progress.
     root: Root,
     next: Root,
-    /// The last root that is on all devices.
+    /// Number of the last root that is on all devices.
     everywhere: u64,
-    /// When no empty segment was out of use, and when no root was wanted: while nothing has
-    /// changed since, that is so.
+    /// State when no empty segment was left to free, and when no checkpoint was needed. The result
+    /// holds while the state is unchanged.
     seen: Stir,
     weighed: Stir,
     bufs: Vec<MetaBuf>,
     uuid: [u8; 16],
     roots: Roots,
     wanted: bool,
-    /// Devices that lack chunks by what the images say that are taken.
+    /// Devices that miss chunks according to the images in progress.
     lacking: Option<DeviceSet>,
-    /// Changes since the images were taken, so that a root can be known to be the last.
+    /// Number of the next stripe when the images were complete, to detect that no data was written
+    /// since.
     begun_at: u64,
 }
 
 impl Checkpoint {
-    /// No root was made.
+    /// Creates the state of a volume without a root.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Checkpoint {
             layout: *layout,
@@ -113,25 +114,26 @@ impl Checkpoint {
         }
     }
 
-    /// Where the image of page `at` is of those that the root points at, and its CRC.
+    /// Returns the place and the CRC of the image of page `at`, among the images that the root
+    /// refers to.
     pub(super) fn top(&self, at: u32) -> (Place, u32) {
         self.top[at as usize]
     }
 
-    /// Whether an image to which the root points is at a place.
+    /// Returns whether the root refers to an image at a place.
     pub(super) fn has_top(&self, place: Place) -> bool {
         self.top.iter().any(|(top, _)| *top == place)
     }
 
-    /// Sets where that image is.
+    /// Sets the place and the CRC of that image.
     pub(super) fn set_top(&mut self, at: u32, place: Place, crc: u32) {
         self.top[at as usize] = (place, crc);
     }
 
-    /// Goes on.
+    /// Changes the phase.
     ///
     /// # Panics
-    /// When that is not what comes next.
+    /// If `next` cannot follow the current phase.
     fn go(&mut self, next: Phase) {
         use Phase::{Carrying, Counts, Directory, Flush, Idle, Moving, Pages, Root, Settle, Turn};
         let fits = match (self.phase, next) {
@@ -141,7 +143,7 @@ impl Checkpoint {
             (Counts(_), Pages(0)) | (Pages(_), Carrying | Directory(0)) => true,
             (Pages(from), Pages(to)) | (Directory(from), Directory(to)) => from <= to,
             (Carrying, Pages(_)) | (Directory(_), Settle(..)) => true,
-            // What is lost is told by a root without images.
+            // A root that only records lost devices has no new images.
             (Idle | Settle(..) | Turn(_), Turn(_) | Root(0, _)) => true,
             (Root(one, from), Root(other, to)) if one == other && to < from => true,
             // A copy was lost with its zone.
@@ -155,63 +157,64 @@ impl Checkpoint {
         self.phase = next;
     }
 
-    /// A checkpoint begins.
+    /// Begins a checkpoint.
     pub(super) fn begin(&mut self) {
         assert_eq!(self.phase, Phase::Idle, "one checkpoint at a time");
         self.wanted = false;
     }
 
-    /// The buffer of a root comes back late.
+    /// Takes back the buffer of a root from an abandoned command.
     pub(super) fn take_back(&mut self, buf: MetaBuf) {
         self.bufs.push(buf);
     }
 
-    /// The zones of the roots of zoned devices.
+    /// Returns the zones for roots of zoned devices.
     pub(super) fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// The same, to be changed.
+    /// Returns the zones for roots, for changes.
     pub(super) fn roots_mut(&mut self) -> &mut Roots {
         &mut self.roots
     }
 
-    /// The images that are taken.
+    /// Returns the images in progress.
     pub(super) fn images(&self) -> &Images {
         &self.images
     }
 
-    /// The last root that is durable.
+    /// Returns the last durable root.
     pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Recovery found that this root is on all devices.
+    /// Records that recovery found this root on all devices.
     pub(super) fn is_everywhere(&mut self, number: u64) {
         self.everywhere = number;
     }
 
-    /// Whether no root is on its way.
+    /// Returns whether no checkpoint is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Whether a root is on its way, or will be.
+    /// Returns whether a checkpoint is in progress or requested.
     pub(super) fn is_due(&self) -> bool {
         self.wanted || self.phase != Phase::Idle
     }
 
-    /// Whether nothing but images was written since the last root, if `next` is the next row.
+    /// Returns whether only images were written since the last root; `next` is the number of the
+    /// next stripe.
     pub(super) fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0
     }
 
-    /// What the checksums of images begin with.
+    /// Returns the seed for the checksums of images.
     pub(super) fn page_seed(&self) -> u64 {
         page_seed(&self.uuid)
     }
 
-    /// A root is needed soon. False when one is already on its way.
+    /// Requests a checkpoint soon. Returns false if one is in progress or was requested before.
     pub(super) fn hurry(&mut self) -> bool {
         let new = !self.wanted && self.phase == Phase::Idle;
         self.wanted |= new;
@@ -220,33 +223,33 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// Whether the host or collection can't go on with what is free, or will be when the devices
-    /// have answered, and could with what is empty.
+    /// Returns whether the host or garbage collection cannot continue with the segments that are
+    /// free or being reset, but could with the empty ones.
     fn is_starved(&self, media: &Media) -> bool {
         let (more, coming) = (media.segments.empty(), media.devices.reclaiming());
         let (free, kept) = (media.segments.free() + coming, media.segments.reserves());
         let (floor, most, soon) = (kept.gc_floor(), kept.host + 1, kept.lead / 4);
-        // A root takes time, in which the host goes on.
+        // A checkpoint takes time, during which the host continues to write.
         free < most + soon && more > soon
             || free < most && free + more >= most
             || free <= floor + 1 && more > 0
     }
 
-    /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
-    /// go on, or when replay would become long.
+    /// Returns whether a checkpoint is needed. It frees segments, but seals stripes early and
+    /// writes images. Therefore it begins only if work is blocked or replay would become long.
     fn wants_checkpoint(&self, media: &Media, output: &Output, pages: &Pages) -> bool {
         self.is_starved(media) && Self::awaited(self.safe(output), media).is_none()
             || self.delta(&output.durability, pages) > DELTA
     }
 
-    /// Bytes of heads and map pages that recovery would read.
+    /// Returns the number of bytes of heads and map pages that recovery would read.
     pub(super) fn delta(&self, durability: &Durability, pages: &Pages) -> u64 {
         let rows = durability.next().saturating_sub(self.root.replay_from);
         let heads = rows * u64::from(self.layout.head_pages(true));
         (heads + u64::from(pages.map().dirty())) * BLOCK as u64
     }
 
-    /// What is known of rows and the root.
+    /// Returns the durable state on which the release of segments depends.
     fn safe(&self, output: &Output) -> Safe {
         let stamp = output.durability.all_up_to(output.rows.unsealed());
         Safe { stamp, replay_from: self.root.replay_from }
@@ -262,7 +265,8 @@ impl Checkpoint {
         media.segments.awaited(safe, |it| zones.is_filled(it))
     }
 
-    /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
+    /// Requests durability of the stripes that keep empty segments from being freed, if work is
+    /// blocked.
     fn hasten(&mut self, safe: Safe, media: &mut Media, output: &mut Output) -> bool {
         if !self.is_starved(media) {
             return false;
@@ -271,7 +275,7 @@ impl Checkpoint {
         stamp.is_some_and(|stamp| output.durability.want_all(stamp))
     }
 
-    /// The next step, or the first of a checkpoint that is due.
+    /// Performs the next step, or begins a checkpoint that is due.
     pub(super) fn pump(
         &mut self,
         media: &mut Media,
@@ -313,7 +317,7 @@ impl Checkpoint {
         }
     }
 
-    /// All images are taken: now everything that they show must become durable.
+    /// Requests durability of everything that the images contain, after all of them were taken.
     pub(super) fn settle(&mut self, output: &mut Output) {
         let (opened, next) = (output.durability.opened(), output.durability.next());
         output.durability.want_all(opened);
@@ -321,13 +325,13 @@ impl Checkpoint {
         self.go(Phase::Settle(opened, next - 1));
     }
 
-    /// Everything that the images show is durable: the root may say so.
+    /// Writes the root after everything that the images contain is durable.
     fn write_root(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         let root = Root { durable: output.durability.durable(), ..self.next };
         self.send(root, media, output, cx);
     }
 
-    /// Writes a root to all devices that says something else than the last one, with its images.
+    /// Writes to all devices a root with new contents but the images of the last one.
     pub(super) fn tell(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         media.devices.list_joining(false);
         self.send(root, media, output, cx);
@@ -335,7 +339,8 @@ impl Checkpoint {
 
     /// Writes a root to all devices.
     fn send(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
-        // A root whose images were taken before a device joined does not say what that lacks.
+        // Images taken before a device joined do not list its missing chunks, so the root records
+        // it as lost.
         let joined = media.devices.listed();
         let journal = output.journal.device_set();
         let as_it_was = DeviceSet::from_bits(root.lost) & journal;
@@ -349,7 +354,7 @@ impl Checkpoint {
         self.send_root(root, &mut media.devices, cx);
     }
 
-    /// A root was written to a device, or the device flushed after it.
+    /// Processes the completed write of a root, or the flush after it.
     pub(super) fn root_over(
         &mut self,
         command: Command,
@@ -365,7 +370,8 @@ impl Checkpoint {
         }
     }
 
-    /// What the root before this one needed may be written again.
+    /// Makes the root in progress the current one. Data that only the root before it needed may now
+    /// be overwritten.
     fn root_durable(
         &mut self,
         media: &mut Media,

@@ -1,4 +1,5 @@
-//! Writes a root to all devices: one copy, then the other, so that a cut damages at most one.
+//! Writes of a root to all devices: first one copy, then the other, so that a power cut damages at
+//! most one.
 
 use hostftl_core::{Cause, Command, Gather, MetaBuf, Piece, Tally};
 use hostftl_format::log::{self, Root};
@@ -9,12 +10,12 @@ use crate::log::devices::Devices;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::streams::MAP;
 
-/// What the end of a command did for the root that is written.
+/// The effect of a completed command on the root in progress.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It goes on.
+    /// More commands follow.
     On,
-    /// A copy was lost with its zone: this root must be written again.
+    /// A copy was lost with its zone, and the root must be written again.
     Again,
     /// The root is durable.
     Durable,
@@ -31,7 +32,7 @@ impl Checkpoint {
         }
     }
 
-    /// As that, when there is a zone with room for the root on each device.
+    /// Writes a root on zoned devices, after each has a zone with space for it.
     fn send_root_in_turn(&mut self, devices: &mut Devices, cx: &mut Cx) {
         match self.roots.turn_all(devices, cx) {
             0 if works(cx) => self.send_copy(0, devices, cx),
@@ -39,7 +40,7 @@ impl Checkpoint {
         }
     }
 
-    /// A step of going on in another zone of roots is over.
+    /// Processes a completed command of a change to another zone.
     pub(crate) fn turned(
         &mut self,
         command: &Command,
@@ -62,7 +63,7 @@ impl Checkpoint {
         let (root, layout) = (self.next, *devices.layout());
         for device in 0..layout.devices {
             if !devices.takes_roots(device) {
-                // Its buffer may be in a command that hangs.
+                // The buffer of this device may belong to an abandoned command.
                 devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;
             }
@@ -91,7 +92,7 @@ impl Checkpoint {
         self.go(Phase::Root(copy, layout.devices));
     }
 
-    /// A root was written to a device, or the device flushed after it.
+    /// Processes the completed write of a root to a device, or the flush after it.
     pub(crate) fn root_done(
         &mut self,
         command: Command,
@@ -134,7 +135,8 @@ impl Checkpoint {
     }
 }
 
-/// A root behind `gap` sectors of zeros, filled up with `fill` more to what a device takes.
+/// Returns the pieces of a root: `gap` sectors of zeros, the root, and `fill` sectors of zeros up
+/// to the write unit.
 fn root_gather(buf: MetaBuf, gap: u32, fill: u32) -> Gather {
     let pages = buf.pages().len() as u32;
     let mut gather = Gather::new();

@@ -1,11 +1,12 @@
-//! Roots of zoned devices: they follow each other in a few zones of each device, two of which are
-//! used in turn.
+//! Roots of zoned devices. They are appended in a few zones of each device, two of which are used
+//! alternately.
 //!
-//! The two copies of a root lie side by side, the first at an even place. When a zone has no room
-//! for two more, another is erased and gone on with; the newest root stays where it is meanwhile. A
-//! cut leaves a torn copy only where the pointer is, so any other that is not sound was damaged.
+//! The two copies of a root are adjacent, and the first is at an even position. When a zone has no
+//! space for two more copies, another zone is reset and used. Meanwhile the newest root stays in
+//! the old one. A power cut leaves a torn copy only at the write pointer, so an invalid copy
+//! elsewhere is damaged.
 //!
-//! Invariant: the zone with the newest durable root is not erased.
+//! Invariant: the zone with the newest durable root is not reset.
 
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ use crate::log::layout::{Layout, ROOT_ZONES};
 use crate::log::ops::{Cx, Op, count_sent};
 use crate::log::row::streams::MAP;
 
-/// A zone of roots.
+/// A zone for roots.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     sent: u32,
@@ -26,12 +27,12 @@ struct Zone {
     failed: bool,
 }
 
-/// See the module text. Lengths are in sectors.
+/// The zones for roots of all devices. Lengths are in sectors.
 #[derive(Debug)]
 pub(crate) struct Roots {
-    /// Those of device 0, then those of device 1.
+    /// The zones of device 0, then those of device 1, and so on.
     zones: Vec<Zone>,
-    /// Which of them each device goes on with, and which has its newest durable root.
+    /// For each device, the zone in use, and the zone with the newest durable root.
     current: [u32; 16],
     durable: [u32; 16],
     column: u32,
@@ -42,7 +43,7 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Zones that are empty; the devices' reports tell more.
+    /// Creates empty zones, until the devices report their state.
     pub(crate) fn new(layout: &Layout) -> Self {
         let count = if layout.zoned { u32::from(layout.devices) * ROOT_ZONES } else { 0 };
         let zone = Zone { sent: 0, len: layout.column, failed: false };
@@ -61,7 +62,7 @@ impl Roots {
         &mut self.zones[(u32::from(device) * ROOT_ZONES + zone) as usize]
     }
 
-    /// What a device tells of a zone.
+    /// Records the state of a zone that a device reported.
     pub(crate) fn found(&mut self, device: u8, zone: u32, told: &SegmentReport) {
         let it = self.at(device, zone);
         it.len = it.len.min(told.length as u32);
@@ -69,7 +70,7 @@ impl Roots {
         it.failed = told.state == SegmentState::Offline;
     }
 
-    /// Another device is in this place: its zones are empty.
+    /// Resets the state for another device in this place, whose zones are empty.
     pub(crate) fn is_another(&mut self, device: u8) {
         for zone in 0..ROOT_ZONES {
             let it = self.at(device, zone);
@@ -79,15 +80,15 @@ impl Roots {
         self.durable[usize::from(device)] = ROOT_ZONES;
     }
 
-    /// The zone of sector `lba` of a device failed.
+    /// Marks the zone at sector `lba` of a device as failed.
     pub(crate) fn fail(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
         self.at(device, zone).failed = true;
         self.again = true;
     }
 
-    /// Where copy 0 or 1 of the next root begins in the zone of a device, and the zeros that must
-    /// come before it.
+    /// Returns the position in the current zone of copy 0 or 1 of the next root, and the sectors of
+    /// zeros to write before it.
     fn next(&mut self, device: u8, copy: u32) -> (u32, u32) {
         let (pair, current) = (2 * self.stride, self.current[usize::from(device)]);
         let sent = self.at(device, current).sent;
@@ -98,7 +99,7 @@ impl Roots {
         (at, at.saturating_sub(sent))
     }
 
-    /// Whether the next root fits where its device goes on.
+    /// Returns whether the next root fits into the current zone of a device.
     fn has_room(&mut self, device: u8) -> bool {
         let (pair, (at, _)) = (2 * self.stride, self.next(device, 0));
         let current = self.current[usize::from(device)];
@@ -106,7 +107,7 @@ impl Roots {
         !zone.failed && at + pair <= zone.len
     }
 
-    /// The zone of a device that comes after the one it uses.
+    /// Returns the zone that a device uses after the current one.
     fn following(&mut self, device: u8) -> Option<u32> {
         let (pair, current) = (2 * self.stride, self.current[usize::from(device)]);
         let durable = self.durable[usize::from(device)];
@@ -115,45 +116,45 @@ impl Roots {
         next.find(|next| *next != durable && usable(self.at(device, *next)))
     }
 
-    /// Whether a zone is open.
+    /// Returns whether a zone is open.
     fn is_open(&mut self, device: u8, zone: u32) -> bool {
         let it = self.at(device, zone);
         !it.failed && it.sent > 0 && it.sent < it.len
     }
 
-    /// The root that was written last is durable.
+    /// Records that the last root is durable.
     pub(crate) fn made_durable(&mut self) {
         self.durable = self.current;
     }
 
-    /// The zone at sector `lba` of a device was reset.
+    /// Records the reset of the zone at sector `lba` of a device.
     pub(crate) fn was_reset(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
         self.at(device, zone).sent = 0;
     }
 
-    /// The zone of a device that is written, if there is one from number `from` on.
+    /// Returns the first written zone of a device with number `from` or more.
     pub(crate) fn written(&mut self, device: u8, from: u32) -> Option<u32> {
         let written = |zone: &Zone| !zone.failed && zone.sent > 0;
         (from..ROOT_ZONES).find(|zone| written(self.at(device, *zone)))
     }
 
-    /// Whether a copy was lost with its zone, so that the root must be written again.
+    /// Returns whether a copy was lost with its zone, so that the root must be written again.
     pub(crate) fn is_again(&self) -> bool {
         self.again
     }
 
-    /// How many copies of roots a zone of a device may hold.
+    /// Returns the number of copies of roots that a zone of a device may contain.
     pub(crate) fn copies(&mut self, device: u8, zone: u32) -> u32 {
         self.at(device, zone).sent / self.stride
     }
 
-    /// Where a copy in a zone begins.
+    /// Returns the first sector of a copy in a zone.
     pub(crate) fn copy_at(&self, zone: u32, copy: u32) -> u64 {
         self.lba(zone, copy * self.stride)
     }
 
-    /// The newest root of a device was found in this zone.
+    /// Continues in the zone in which recovery found the newest root of a device.
     pub(crate) fn go_on_in(&mut self, device: u8, zone: u32) {
         self.current[usize::from(device)] = zone;
         self.durable[usize::from(device)] = zone;
@@ -163,7 +164,7 @@ impl Roots {
         u64::from(zone) * u64::from(self.column) + u64::from(at)
     }
 
-    /// Makes room for the next root on each device, and says with how many commands.
+    /// Makes space for the next root on each device. Returns the number of commands sent.
     pub(crate) fn turn_all(&mut self, devices: &mut Devices, cx: &mut Cx) -> u32 {
         self.again = false;
         let before = cx.command_room();
@@ -175,7 +176,7 @@ impl Roots {
         (before - cx.command_room()) as u32
     }
 
-    /// A device goes on in another zone.
+    /// Switches a device to another zone.
     fn turn(&mut self, device: u8, devices: &mut Devices, cx: &mut Cx) {
         let current = self.current[usize::from(device)];
         let Some(next) = self.following(device) else {
@@ -185,7 +186,8 @@ impl Roots {
             self.close_zone((device, current), devices, cx);
         }
         self.current[usize::from(device)] = next;
-        // Another that is open lost its roots: it would be one too many.
+        // The limit of open zones permits no second open one; an open zone here was left by a power
+        // cut and has no current root.
         for zone in 0..ROOT_ZONES {
             let erased = zone == next || self.limited && self.is_open(device, zone);
             if erased && self.at(device, zone).sent > 0 {
@@ -195,7 +197,7 @@ impl Roots {
         }
     }
 
-    /// Fills a zone of roots up.
+    /// Fills a zone for roots with zeros, so that it is no longer open.
     fn close_zone(&mut self, (device, zone): (u8, u32), devices: &mut Devices, cx: &mut Cx) {
         if !self.is_open(device, zone) {
             return;
@@ -210,7 +212,8 @@ impl Roots {
         devices.submit(Op::Turn, command, cx);
     }
 
-    /// A step of going on in another zone is over. False when another step follows.
+    /// Processes a completed command of a switch to another zone. Returns false if another command
+    /// follows.
     pub(crate) fn turned(
         &mut self,
         command: &Command,
@@ -221,7 +224,8 @@ impl Roots {
         match (command, ended) {
             (Command::Reset { device, lba, .. }, Ok(_)) => self.was_reset(*device, *lba),
             (Command::Program { device, .. }, Ok(_)) => {
-                // A cut must not open it again beside the next.
+                // The fill must be durable before the next zone opens; otherwise a power cut could
+                // leave both open.
                 devices.submit(Op::Turn, Command::Flush { device: *device }, cx);
                 return false;
             }
@@ -230,7 +234,8 @@ impl Roots {
         true
     }
 
-    /// Where a copy of the next root goes, and what must be written before it.
+    /// Reserves the place for a copy of the next root. Returns its first sector, and the sectors of
+    /// zeros to write before it.
     pub(crate) fn enter(&mut self, device: u8, copy: u32) -> (u64, u32) {
         let current = self.current[usize::from(device)];
         let (at, gap) = self.next(device, copy);

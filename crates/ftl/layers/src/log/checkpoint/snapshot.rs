@@ -1,7 +1,8 @@
-//! The images of a checkpoint: of the counts of live grains, of the map pages that changed, and of
-//! the directory above them, all as they were at one moment.
+//! The images of a checkpoint: counts of valid grains, changed map pages, and the directory above
+//! them, all as of one moment.
 //!
-//! Invariant: images go to the devices a row at a time; none is taken while a row is on its way.
+//! Invariant: images are written one stripe at a time; none is taken while a stripe is being
+//! written.
 
 use hostftl_core::{DeviceSet, MAX_TOUCH, MetaBuf};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place, Root, SETS, STREAMS};
@@ -15,11 +16,11 @@ use crate::log::output::Output;
 use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
 
-/// Pages of the directory's table that are looked at in one go.
+/// Pages of the directory's table that are examined in one step.
 const LOOK: u32 = MAX_TOUCH as u32 / 16;
 
 impl Checkpoint {
-    /// Begins a checkpoint: first with what has to move.
+    /// Begins a checkpoint, first with the images that must move.
     pub(crate) fn begin_images(
         &mut self,
         media: &mut Media,
@@ -39,20 +40,20 @@ impl Checkpoint {
         }
     }
 
-    /// A segment that misses a chunk and with images of the map, if there is one.
+    /// Returns a segment that misses a chunk and contains images of the map, if there is one.
     fn exposed_map(media: &mut Media) -> Option<u32> {
         let segments = &media.segments;
         media.devices.next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
     }
 
-    /// A segment with a zone that failed and with images of the map, if there is one.
+    /// Returns a segment with a failed zone that contains images of the map, if there is one.
     fn hurt_map(media: &mut Media) -> Option<u32> {
         let segments = &media.segments;
         let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.is_full_map(*it))
     }
 
-    /// Marks the pages whose images lie in `segment`, so that it becomes empty.
+    /// Marks the pages whose images are in `segment`, so that the segment becomes empty.
     pub(crate) fn mark_images_in(
         &mut self,
         segment: u32,
@@ -92,13 +93,13 @@ impl Checkpoint {
         !place.is_nowhere() && self.layout.segment_of(place.byte()) == segment
     }
 
-    /// The moment that the root will show.
+    /// Fixes the moment of the snapshot and prepares the root.
     fn freeze(&mut self, media: &mut Media, output: &mut Output, pages: &mut Pages) {
         media.segments.reuse_mut().root_begun();
         media.devices.list_joining(true);
         self.lacking = Some(media.devices.membership().lacking());
         pages.map_mut().freeze();
-        // A root must know where each stream will begin.
+        // The root must contain the start of each stream.
         for stream in 0..STREAMS as u8 {
             if media.segments.uses(stream) {
                 output.rows.look_ahead(stream, media);
@@ -126,8 +127,8 @@ impl Checkpoint {
         };
     }
 
-    /// The next image goes to the place and the page of the buffer that are given; `None` when none
-    /// can be taken now.
+    /// Returns the place, the buffer and the page for the next image; `None` if none can be taken
+    /// now.
     fn next_image(
         &mut self,
         media: &mut Media,
@@ -226,8 +227,8 @@ impl Checkpoint {
         self.go(Phase::Pages(page + 1));
     }
 
-    /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
-    /// One that can't be read stays where it is.
+    /// Moves the old image of an unchanged page of the snapshot. An unreadable image stays in
+    /// place.
     pub(crate) fn carry_image(
         &mut self,
         page: u32,
@@ -247,7 +248,7 @@ impl Checkpoint {
         self.note_page(page, place, crc, media, pages);
     }
 
-    /// Takes the image of the next page of the directory that changed.
+    /// Takes the image of the next changed page of the directory.
     pub(crate) fn take_directory(
         &mut self,
         number: u32,
@@ -282,7 +283,7 @@ impl Checkpoint {
         true
     }
 
-    /// Notes an image to which the root will point.
+    /// Records an image that the root will refer to.
     fn put_on_top(
         &mut self,
         kind: Kind,
