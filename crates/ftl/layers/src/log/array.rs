@@ -1,9 +1,9 @@
 //! The array: the volume below the host's requests, in four floors.
 //!
-//! Each floor uses only those below it, and its parts take them as arguments, from the lowest up:
+//! Each floor uses only the floors below it. Its parts take these as arguments, from the lowest up:
 //! `(&mut Media, &mut Output, &mut Mapping, cx)`. Only steps that change several floors at once are
-//! methods of the array. A record that is published, for instance, changes its row, the map, the
-//! segments and the journal; `row/append.rs` does that.
+//! methods of the array. Publishing a record, for example, changes its stripe, the map, the
+//! segments and the journal; it is in `row/append.rs`.
 
 use hostftl_core::{BLOCK, Command, DeviceSet, HostError, SECTOR};
 
@@ -20,11 +20,11 @@ use crate::log::redundancy::timed_out::Hung;
 pub(super) struct Array {
     /// Devices, segments and buffers.
     pub media: Media,
-    /// From an open row to a durable one.
+    /// Stripes from open to durable.
     pub output: Output,
-    /// Where each block is.
+    /// Places of blocks.
     pub mapping: Mapping,
-    /// Collection and scrub.
+    /// Garbage collection and scrub.
     pub background: Background,
 }
 
@@ -35,7 +35,8 @@ impl Array {
         self.media.layout()
     }
 
-    /// How many more map pages must be left to be pinned than a write of the host pins.
+    /// Returns the number of map pages that must remain available for pinning beyond those that a
+    /// host write pins.
     #[inline]
     pub(super) fn spare_of_host(&self) -> u32 {
         if self.background.collection.wants_collection(&self.media.segments) {
@@ -45,8 +46,8 @@ impl Array {
         }
     }
 
-    /// Runs collection and the output until neither moves on. Nothing else depends on a single step
-    /// of either.
+    /// Runs garbage collection and the output until neither makes progress. No other part depends
+    /// on a single step of either.
     pub(super) fn pump_media(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         loop {
@@ -60,7 +61,7 @@ impl Array {
         }
     }
 
-    /// Takes one step of collection: of the victim, or of one lane.
+    /// Performs one step of garbage collection, of the victim or of one lane.
     fn collect(&mut self, cx: &mut Cx) -> bool {
         let Array { media, output, mapping, background } = self;
         if background.collection.pump(media, output, mapping, cx) {
@@ -95,29 +96,30 @@ impl Array {
         self.mapping.checkpoint.reclaim_some(&mut self.media, &mut self.output, cx)
     }
 
-    /// Reads pages that nobody has asked for yet.
+    /// Prefetches map pages.
     pub(super) fn pump_warming(&mut self, cx: &mut Cx) -> bool {
         self.mapping.warm(&mut self.media, cx)
     }
 
-    /// Grains that may be live now; none where all that the host sees has room. A device that comes
-    /// counts from the start on, one that is to leave until it has left, and one lost device too
-    /// where parity makes up for it.
+    /// Returns the maximum number of valid grains; `None` if all blocks visible to the host fit. A
+    /// joining device counts from the start, and a leaving device until it has left. One lost
+    /// device counts too if parity makes up for it.
     pub(super) fn most_live(&self) -> Option<u64> {
         self.layout().most_live(self.data_members(), self.media.segments.reserves())
     }
 
-    /// The devices whose room counts for what may be live.
+    /// Returns the devices whose capacity counts for valid data.
     #[inline]
     pub(super) fn data_members(&self) -> DeviceSet {
         let all = self.layout().members | self.media.devices.membership().all();
         all - self.media.devices.gone() - self.media.devices.beyond_parity()
     }
 
-    /// What is live in segments that miss more chunks than parity makes up for, in bytes.
+    /// Returns the number of valid bytes in segments that miss more chunks than parity makes up
+    /// for.
     pub(super) fn live_unreadable(&self) -> u64 {
         let (devices, parity) = (&self.media.devices, u32::from(self.layout().parity));
-        // Of one that joins it is known what it lacks, though it counts as lost yet.
+        // The missing chunks of a joining device are known, although it still counts as lost.
         let away = devices.inactive() - devices.joining();
         let is_beyond = |segment| {
             let (members, lacking) = devices.membership().told(segment);
@@ -126,18 +128,20 @@ impl Array {
         if devices.exposed() == 0 { 0 } else { self.media.segments.live_in(is_beyond) }
     }
 
-    /// Why there is no room: the volume is full, or a device can't read what should be collected.
+    /// Returns the reason for a lack of space: the volume is full, or unreadable data prevents
+    /// garbage collection.
     pub(super) fn why_full(&self) -> HostError {
         if self.media.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }
     }
 
-    /// A block became a record of `len` bytes.
+    /// Counts a block that was packed into a record of `len` bytes.
     pub(super) fn count_packed(&mut self, len: u32) {
         self.media.gauges.packed_from += BLOCK as u64;
         self.media.gauges.packed_into += u64::from(len);
     }
 
-    /// Whether a block may hold something other than zeros: only a page that is here can tell.
+    /// Returns whether a block may contain data other than zeros. The answer is exact only if its
+    /// map page is in memory.
     pub(super) fn may_be_mapped(&self, block: u64) -> bool {
         let away = || {
             !self
@@ -150,17 +154,17 @@ impl Array {
         self.mapping.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
     }
 
-    /// Whether no command is in flight but those that were given up.
+    /// Returns whether no command is in flight, except abandoned ones.
     pub(super) fn all_back(&self, cx: &Cx) -> bool {
         cx.is_quiet() && self.output.hung.is_quiet()
     }
 
-    /// As [`Hung::give_up_late`].
+    /// Abandons commands that exceed their deadline; see [`Hung::give_up_late`].
     pub(super) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
         self.output.hung.give_up_late(&mut self.media.devices, &self.output.journal, cx)
     }
 
-    /// As [`Hung::stand_in`].
+    /// Returns a command to replace an abandoned one; see [`Hung::stand_in`].
     pub(super) fn stand_in(&mut self, op: Op, device: u8) -> Option<Command> {
         let layout = *self.layout();
         let head = |at: At| (layout.lba(at), layout.head_pages(at.sector == 0));
@@ -176,7 +180,7 @@ impl Array {
         hung.stand_in(op, device, place, rows, &mut self.media.buffers)
     }
 
-    /// Takes back the command of `op`, which was given up.
+    /// Takes back the abandoned command of `op`.
     pub(super) fn take_back(&mut self, op: Op, command: Command) {
         let root = self.output.hung.take_back(op, command, &mut self.media.buffers);
         if let Some(buf) = root {

@@ -1,7 +1,7 @@
-//! The top floor of the array: work that goes on beside the host's requests.
+//! The top floor of the array: background work beside the host's requests.
 //!
-//! [`Collection`] moves valid data to make room and to restore redundancy; [`Scrub`] verifies all
-//! data. Both use the floors below, and neither needs the other.
+//! [`Collection`] moves valid data to gain space and to restore redundancy; [`Scrub`] verifies all
+//! data. Both use the floors below, and they are independent of each other.
 
 use crate::log::gc::Collection;
 use crate::log::mapping::Mapping;
@@ -14,12 +14,13 @@ use crate::log::scrub::Scrub;
 pub(super) struct Background {
     /// Garbage collection and rebuild.
     pub collection: Collection,
-    /// The scrub, if one is under way.
+    /// The scrub, if one is in progress.
     pub scrub: Scrub,
 }
 
 impl Background {
-    /// Takes the next step of a scrub. It begins no row while lost redundancy is being restored.
+    /// Performs the next step of a scrub. It begins no stripe while lost redundancy is being
+    /// restored.
     pub(super) fn pump_scrub(
         &mut self,
         media: &mut Media,

@@ -1,8 +1,8 @@
-//! The payload buffers of the layer: those of rows, scratch of block operations, those into which
-//! collection and a scrub read, and the one in which a record of the journal is put together.
+//! Payload buffers of the layer: chunks of stripes, scratch space of block operations, a journal
+//! record, and the chunks read by garbage collection and by a scrub.
 //!
-//! Invariant: a view is taken back by the buffer that lent it. A buffer that was exchanged is found
-//! by its name.
+//! Invariant: a view is repaid to the buffer that lent it. A buffer that was exchanged is found by
+//! its id.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -11,51 +11,51 @@ use hostftl_core::{Payload, SECTOR, View, ViewMut};
 
 use crate::log::layout::{BLOCK_OPS, LANES, Layout, ROWS, SCRATCH};
 
-/// What a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
-    /// A chunk of a row; its parities come behind the data.
+    /// A chunk of a stripe; its parities follow its data.
     Row(u8, u8),
-    /// A chunk of the victim's row in a lane.
+    /// A chunk of the victim's stripe in a lane.
     Gc(u8, u8),
-    /// A chunk of a lane's row that is made from the others.
+    /// A chunk that a lane rebuilds.
     GcSum(u8),
-    /// The second parity of a lane's row, where it is needed beside the first.
+    /// The second parity of a lane's stripe, if it is needed beside the first.
     GcSecond(u8),
     /// A record of the journal.
     Journal,
-    /// A chunk of the row that is scrubbed; its parities come behind the data.
+    /// A chunk of the stripe being scrubbed; its parities follow its data.
     Scrub(u8),
-    /// What one of its parities should be.
+    /// The parity that a scrub computes for comparison.
     ScrubSum,
 }
 
 impl Buffer {
-    /// The buffer of a chunk of a row.
+    /// Returns the buffer of a chunk of a stripe.
     pub(super) fn row(row: u8, chunk: u32) -> Self {
         Buffer::Row(row, chunk as u8)
     }
 }
 
-/// See the module text. The list is in the order in which the text names them, with that of the
-/// journal before those of collection.
+/// All buffers, in this order: stripes, scratch space, journal, garbage collection, scrub.
 #[derive(Debug)]
 pub(super) struct Buffers {
     list: Vec<Payload>,
-    /// Devices, and so buffers of a row.
+    /// Number of devices, and of buffers per stripe.
     devices: usize,
-    /// Chunks of a row without its parity.
+    /// Number of data chunks per stripe.
     width: usize,
-    /// Buffers that a lane has beside those of data.
+    /// Number of buffers per lane beside those for data chunks.
     sums: usize,
-    /// Where those of lanes begin, those that lanes have beside these, and those of a scrub.
+    /// Indices of the first data buffer of the lanes, of their first other buffer, and of the first
+    /// buffer of a scrub.
     begins: [usize; 3],
-    /// Operations that share a buffer of scratch.
+    /// Number of operations that share a buffer of scratch space.
     per_scratch: usize,
 }
 
 impl Buffers {
-    /// How many there are, and the sectors of each.
+    /// Returns the number of buffers needed, and the sectors of each.
     pub(super) fn needed(layout: &Layout) -> (u32, u32) {
         let sectors = layout.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
@@ -66,7 +66,7 @@ impl Buffers {
         (rows + scratch + record + lanes + scrub, sectors)
     }
 
-    /// The buffers that were asked for.
+    /// Takes the buffers that [`Buffers::needed`] asked for.
     pub(super) fn new(list: Vec<Payload>, layout: &Layout) -> Self {
         let (count, sectors) = Self::needed(layout);
         assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
@@ -107,31 +107,30 @@ impl Buffers {
         }
     }
 
-    /// A buffer.
+    /// Returns a buffer.
     #[inline]
     pub(super) fn at(&mut self, which: Buffer) -> &mut Payload {
         let index = self.index(which);
         &mut self.list[index]
     }
 
-    /// Whether nobody has a view of a buffer.
+    /// Returns whether no view of a buffer is lent.
     pub(super) fn is_idle(&self, which: Buffer) -> bool {
         self.list[self.index(which)].is_idle()
     }
 
-    /// The buffers of a row.
+    /// Returns the buffers of a stripe.
     pub(super) fn of_row(&self, row: u8) -> impl Iterator<Item = Buffer> + use<> {
         (0..self.devices as u8).map(move |chunk| Buffer::Row(row, chunk))
     }
 
-    /// Each of two buffers is used for what the other was for.
+    /// Exchanges the uses of two buffers.
     pub(super) fn exchange(&mut self, one: Buffer, other: Buffer) {
         let (one, other) = (self.index(one), self.index(other));
         self.list.swap(one, other);
     }
 
-    /// Scratch of block operation `index`: the buffer, and where in it the scratch begins, in
-    /// bytes.
+    /// Returns the scratch space of block operation `index`: its buffer, and the offset in bytes.
     #[inline]
     pub(super) fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
         let buffer = ROWS * self.devices + usize::from(index) / self.per_scratch;
@@ -139,7 +138,7 @@ impl Buffers {
         (&mut self.list[buffer], from)
     }
 
-    /// A buffer by its name: it may have come into another row.
+    /// Returns a buffer by its id; it may have been exchanged with one of another stripe.
     pub(super) fn named(&mut self, id: u32) -> &mut Payload {
         self.list.iter_mut().find(|buffer| buffer.id() == id).expect("a buffer of the layer")
     }
@@ -149,17 +148,18 @@ impl Buffers {
         first..first + self.devices
     }
 
-    /// Takes back a view of a row's buffers.
+    /// Repays a view of a stripe's buffers.
     #[inline]
     pub(super) fn repay_row(&mut self, row: u8, view: View) {
         let range = self.range_of(row);
         match self.list[range].iter_mut().find(|it| it.id() == view.id()) {
             Some(buffer) => buffer.repay(view),
+            // The buffer was exchanged while the view was lent.
             None => self.named(view.id()).repay(view),
         }
     }
 
-    /// Takes back a view of a row's buffers that was written.
+    /// Repays a mutable view of a stripe's buffers.
     #[inline]
     pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
         let range = self.range_of(row);
@@ -167,7 +167,7 @@ impl Buffers {
         buffer.expect("the view is of this row").repay_mut(view);
     }
 
-    /// Takes back a view of a lane's chunks.
+    /// Repays a view of a lane's buffers.
     pub(super) fn repay_gc(&mut self, lane: u8, view: View) {
         let first = self.index(Buffer::Gc(lane, 0));
         let list = self.list[first..first + self.width].iter_mut();
@@ -179,7 +179,7 @@ impl Buffers {
         self.at(other).repay(view);
     }
 
-    /// The power is off.
+    /// Discards all buffers when the power is cut.
     pub(super) fn void(&mut self) {
         self.list.drain(..).for_each(|buffer| {
             buffer.void();
@@ -187,7 +187,7 @@ impl Buffers {
     }
 }
 
-/// Buffers that a lane has beside those of data.
+/// Returns the number of buffers per lane beside those for data chunks.
 fn sums(layout: &Layout) -> u32 {
     u32::from(layout.parity).max(1)
 }

@@ -1,4 +1,4 @@
-//! What must hold whenever a log is at work, looked at as a whole.
+//! Consistency checks over the whole log, valid at any time while it runs.
 
 use hostftl_format::log::{GRAIN, Place};
 
@@ -6,8 +6,9 @@ use crate::log::map::Where;
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 
-/// Whether the live counts are the sums of what the map and the directory point at. Of pages
-/// that are away nothing is known: with any, no sum may be greater than its count.
+/// Checks that the count of valid grains of each segment is the sum of the records and images in
+/// it, according to the map and the directory. Map pages that are not in memory cannot be counted;
+/// if there are any, a sum may be less than its count but never greater.
 pub(super) fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'static str> {
     let (Mapping { pages, checkpoint }, segments, layout) =
         (mapping, &media.segments, media.layout());

@@ -1,4 +1,4 @@
-//! Hands a completed command to its owner.
+//! Dispatch of completed commands to their owners.
 
 use hostftl_core::{Command, DeviceError, Event, MetaBuf, SECTORS_PER_BLOCK, Target, Token};
 
@@ -16,10 +16,10 @@ use crate::log::recovery::replay::Replay;
 use crate::log::redundancy::metadata::{Step, Wanted};
 
 impl Engine {
-    /// A command is over: what its error means comes first.
+    /// Processes a completed command; the consequences of an error come first.
     #[inline(always)]
     pub(crate) fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
-        // A command is too long to be handed on more often than it must be.
+        // A command is large, so it is passed on as rarely as possible.
         if self.array.layout().zoned || ended.is_err() {
             self.judge_done(op, command, ended, cx)
         } else {
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// The same, of a command that failed, or perhaps changed a zone.
+    /// Processes a completed command that failed or may have changed a zone.
     fn judge_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if self.array.layout().zoned {
             self.array.media.devices.left_zone(&command, cx);
@@ -38,7 +38,7 @@ impl Engine {
         self.finish(op, command, ended, cx);
     }
 
-    /// A command is over, sent or not.
+    /// Dispatches a completed command, whether or not it was sent.
     #[inline]
     pub(crate) fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
         let Array { media, output, mapping, background } = &mut self.array;
@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// A command that was given up is back.
+    /// Processes an abandoned command that has returned.
     pub(crate) fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
         cx.wake();
         if self.array.output.hung.was_waiting(token) {
@@ -105,7 +105,8 @@ impl Engine {
 }
 
 impl Array {
-    /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
+    /// Processes the end of a write of zeros to a zone, successful or not. After the last one no
+    /// write to the segment is in flight.
     pub(super) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         self.media.devices.filled(segment, device, cx);
         if !self.media.devices.zones().is_filled(segment) {
@@ -113,7 +114,7 @@ impl Array {
         }
     }
 
-    /// A device has flushed since a segment was closed.
+    /// Processes the completed flush of a device after a segment was closed.
     pub(super) fn settled(&mut self, segment: u32, cx: &mut Cx) {
         if let Some(erased) = self.media.devices.zones_mut().settled(segment) {
             if erased {
@@ -123,7 +124,7 @@ impl Array {
         }
     }
 
-    /// Goes on with what is rebuilt of metadata.
+    /// Performs the next step of the rebuild of metadata.
     pub(super) fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
         let step = self.media.salvage.pump(&mut self.media.devices, cx);
         let moved = !matches!(step, Step::None);
@@ -131,7 +132,7 @@ impl Array {
         moved
     }
 
-    /// Metadata of another chunk was read.
+    /// Processes the completed read of metadata from another chunk.
     pub(super) fn salvage_done(
         &mut self,
         part: u8,
@@ -155,13 +156,14 @@ impl Array {
         self.salvage_goes_on(step, replay, cx);
     }
 
-    /// Hands metadata that was rebuilt, or can't be, to whoever wanted it.
+    /// Passes metadata that was rebuilt, or could not be, to the part that requested it.
     fn salvage_goes_on(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
         let Step::Over(job, well) = step else { return };
         self.media.gauges.repaired += u64::from(well);
         let (range, lacked) = (job.range(), job.was_lacking());
         let (wanted, buf) = job.into_parts();
-        // A head that is not there may be of a row that a power cut left unfinished.
+        // An invalid head may belong to a stripe that a power cut left incomplete, so it is not
+        // damage.
         if well && !lacked && matches!(wanted, Wanted::Image(_)) {
             self.metadata_mended(range, cx);
         }
@@ -181,7 +183,8 @@ impl Array {
         cx.wake();
     }
 
-    /// The device has answered: is that the image, or what it should have been?
+    /// Processes the completed read of an image. An image that fails its check is rebuilt from the
+    /// other chunks.
     pub(super) fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
@@ -195,7 +198,7 @@ impl Array {
         }
     }
 
-    /// An image was read from its device, or made from the others, or can't be.
+    /// Processes an image that was read or rebuilt, or could not be.
     fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         match self.mapping.pages.image_read(index, buf, well, &mut self.media, cx) {
             Image::Here => {}
@@ -211,13 +214,14 @@ impl Array {
         }
     }
 
-    /// Gives a checkpoint the image of a page that it waits for, unless that can't be read.
+    /// Passes the image of a page to the checkpoint that waits for it, unless the image is
+    /// unreadable.
     fn carry_image(&mut self, page: u32, load: Option<u8>) {
         let Mapping { pages, checkpoint } = &mut self.mapping;
         checkpoint.carry_image(page, load, &mut self.media, &mut self.output, pages);
     }
 
-    /// One device has flushed.
+    /// Processes the completed flush of one device.
     pub(super) fn flush_done(&mut self, cx: &mut Cx) {
         if !self.output.durability.device_flushed() {
             return;
@@ -228,7 +232,7 @@ impl Array {
         }
     }
 
-    /// A command of the journal is over.
+    /// Processes a completed command of the journal.
     pub(super) fn journal_done(&mut self, part: Part, command: Command, ended: Ended, cx: &mut Cx) {
         let Array { media, output, .. } = self;
         match output.journal.done(part, command, ended, media, output.volume, cx) {
@@ -244,7 +248,7 @@ impl Array {
         }
     }
 
-    /// Metadata was made from the other chunks of its row.
+    /// Reports metadata that was rebuilt from the other chunks of its stripe.
     fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
         if !self.media.devices.is_inactive(device) && !self.media.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
@@ -256,7 +260,7 @@ impl Array {
         }
     }
 
-    /// A map page is nowhere to be had: nobody knows where its blocks are.
+    /// Reports the blocks of a lost map page; their places are unknown.
     fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
         if self.media.devices.is_inactive(device) || !works(cx) {
             return;

@@ -3,9 +3,8 @@
 //!
 //! A stripe gets a stamp when it is opened and a number when it is sealed. Published host data is
 //! durable when two conditions hold: every stripe with host data up to its stamp is durable, and so
-//! is
-//! every stripe with a lower number. The second follows from recovery, which stops before the first
-//! incomplete stripe.
+//! is every stripe with a lower number. The second follows from recovery, which stops before the
+//! first incomplete stripe.
 //!
 //! Invariants
 //! - `durable <= settled < next`, and none of the three ever decreases.

@@ -1,15 +1,13 @@
-//! Rounds that are cut short: while nothing but blocks moves on their way into rows that are being
-//! filled, there is nothing else to look for.
+//! Shortened rounds: while blocks are only being written to open stripes, all other parts have no
+//! work.
 //!
-//! A round that found nothing to do, and waits for nothing that a block could change unnoticed,
-//! makes the layer calm. From then on a round looks at requests and blocks only, until something
-//! [disturbs](Cx::disturb) it. The kit does that for any input but a request and the end of a
-//! computation of a block. Whatever else a block may change that others wait for, its owner does it
-//! where that changes: rows, pages that want frames, commands that can't be sent, flushes that
-//! wait.
+//! The fast path becomes valid after a round that found no work and waits for no event that a block
+//! could cause unnoticed. From then on a round processes only requests and blocks, until the path
+//! is [invalidated](Cx::disturb). The kit invalidates it for every input except a request and the
+//! end of a block's computation. If a block changes other state that parts wait for, the owner of
+//! that state invalidates it: stripes, pages that need frames, unsent commands and pending flushes.
 //!
-//! Invariant: what a round would find behind requests and blocks is the same as when the layer
-//! became calm: nothing.
+//! Invariant: while the fast path is valid, the rest of a round would find no work.
 
 use crate::kit::Life;
 use crate::log::Engine;
@@ -18,7 +16,7 @@ use crate::log::rounds::FULL_ROUND;
 use crate::planted::{Bug, planted};
 
 impl Engine {
-    /// Whether the rest of a round finds nothing to do.
+    /// Returns whether the rest of a round would find no work.
     #[inline]
     pub(crate) fn is_calm(&self, cx: &Cx) -> bool {
         cx.is_calm()
@@ -26,13 +24,13 @@ impl Engine {
             && !self.array.mapping.pages.map().is_crowded()
     }
 
-    /// A round begins in which everything is looked for.
+    /// Begins a complete round, after which the fast path may be valid.
     pub(crate) fn begin_to_calm(&mut self, cx: &mut Cx) {
         self.array.media.segments.reuse_mut().mark_unchanged();
         cx.become_calm();
     }
 
-    /// That round is over, and whether anything `moved`.
+    /// Ends that round; `moved` is true if it made progress.
     pub(crate) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
         let quiet = self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
@@ -44,8 +42,9 @@ impl Engine {
         }
     }
 
-    /// Whether a block waits for its page or for room, or a request for more than that one of the
-    /// blocks ends: each end is followed by a round, calm or not, that begins another.
+    /// Returns whether a block waits for its map page or for space, or a request waits for more
+    /// than the end of one of its blocks. The end of a block always starts another round, shortened
+    /// or not.
     #[inline]
     pub(crate) fn waits_for_more(&self, cx: &mut Cx) -> bool {
         let of_request = cx.requests().any_unbegun() && self.blocks.may_begin_block(&self.array);
@@ -53,7 +52,7 @@ impl Engine {
         (of_request || of_block) && !planted(Bug::WaitForgotten)
     }
 
-    /// Whether a block may bring about that there is a victim.
+    /// Returns whether a block may cause garbage collection to choose a victim.
     fn may_collect(&self) -> bool {
         self.array.background.collection.is_idle()
             && self.array.background.collection.wants_collection(&self.array.media.segments)

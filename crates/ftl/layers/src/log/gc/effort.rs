@@ -3,12 +3,10 @@
 //! the devices.
 //!
 //! A victim gains at least 1/64 of its capacity, but copies may pack less densely than the
-//! originals.
-//! Garbage collection therefore gives up after it has copied all valid data twice and gained less
-//! than
-//! 1/64 of that. It resumes when data becomes invalid or the devices change; until then writes are
-//! refused. If all media are readable it never gives up: valid data is bounded, so it gains space
-//! eventually.
+//! originals. Garbage collection therefore gives up after it has copied all valid data twice and
+//! gained less than 1/64 of that. It resumes when data becomes invalid or the devices change; until
+//! then writes are refused. If all media are readable it never gives up: valid data is bounded, so
+//! it gains space eventually.
 
 use crate::log::segments::LEVELS;
 

@@ -3,9 +3,8 @@
 //! victims, stripe by stripe.
 //!
 //! A segment with damaged or unreadable contents is *flawed*: garbage collection moves its valid
-//! data,
-//! rebuilt by every available combination of chunks. A segment that also misses a chunk on a lost
-//! device moves as well, to segments with full parity.
+//! data, rebuilt by every available combination of chunks. A segment that also misses a chunk on a
+//! lost device moves as well, to segments with full parity.
 //!
 //! Invariant: a device has its chunks of a segment once all stripes up to the newest have been
 //! processed and each chunk was written without an error. Until then these chunks are not read.

@@ -1,18 +1,17 @@
 //! Garbage collection: moves the valid records of a victim to a stream of copies, stripe by stripe.
 //!
 //! Each stripe is processed by a [`lane`], from its head on. Several lanes work at once and may
-//! finish
-//! in any order, because the map decides for each record whether it is still valid. A head contains
-//! the start of the next stripe. Most heads are read ahead, and [`victim`] decides which are used.
+//! finish in any order, because the map decides for each record whether it is still valid. A head
+//! contains the start of the next stripe. Most heads are read ahead, and [`victim`] decides which
+//! are used.
 //!
 //! Invariants
 //! - Heads are accepted in order. A victim ends only when no lane has a stripe of it.
 //! - One lane stays free for the head of the next stripe, wherever that begins.
 //! - A record is moved only if its checksum is right, and published only if the map still points at
-//! its old place.
+//!   its old place.
 //! - A waiting lane holds at most one map page and no space in a stripe. It releases the page when
-//!   the
-//! lane that moves records cannot continue, so lanes cannot deadlock.
+//!   the lane that moves records cannot continue, so lanes cannot deadlock.
 
 mod effort;
 mod fill;

@@ -2,13 +2,10 @@
 //! remaining devices, with parity, while there is space for that.
 //!
 //! The published name is virtual hot capacity (XDP). Stripes of several widths coexist, because
-//! each
-//! segment records its members (see [`crate::log::devices`]). Host writes go to such segments too.
-//! If
-//! they leave too little space, segments are opened on the lost device as well, so the volume never
-//! holds less than it exports. Data on a device that is being removed moves in the same way, and
-//! stays
-//! while there is no space elsewhere.
+//! each segment records its members (see [`crate::log::devices`]). Host writes go to such segments
+//! too. If they leave too little space, segments are opened on the lost device as well, so the
+//! volume never holds less than it exports. Data on a device that is being removed moves in the
+//! same way, and stays while there is no space elsewhere.
 //!
 //! Invariant: the reserves of the volume stay free, or segments are opened at full width.
 

@@ -2,9 +2,8 @@
 //! collection gains space, so no write waits for a whole victim.
 //!
 //! Space is granted slot by slot of the victim, each with its share of the victim's gain. If the
-//! lead
-//! of free segments is complete, the host gets twice the gain; if none is left, nothing. The rate
-//! therefore settles where the gain equals the host's demand.
+//! lead of free segments is complete, the host gets twice the gain; if none is left, nothing. The
+//! rate therefore settles where the gain equals the host's demand.
 //!
 //! Invariant: the host is throttled only while there is a victim, so more space follows soon.
 

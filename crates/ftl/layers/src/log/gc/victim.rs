@@ -1,13 +1,11 @@
 //! The victim: the start of its next stripe, and the heads that have been requested.
 //!
 //! A head contains the start of the next stripe. Nearly every stripe fills its slot, so the heads
-//! at
-//! the starts of the next slots are read ahead, before these stripes are known to exist.
+//! at the starts of the next slots are read ahead, before these stripes are known to exist.
 //!
 //! Invariants
 //! - Each head is requested once, by one lane. Heads complete in any order and are accepted in the
-//!   order
-//! of their places.
+//!   order of their places.
 //! - The numbers of the stripes in a segment ascend. A lower number belongs to an earlier use.
 //! - Heads requested beyond the last stripe are ignored.
 

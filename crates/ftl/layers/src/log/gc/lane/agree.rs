@@ -4,10 +4,8 @@
 //! there on one device propagates into a chunk that is rebuilt from it. Such a chunk is consistent
 //! with the parity that it was rebuilt from, but not with the other one. If two more devices then
 //! failed, records would be lost. The check therefore reads the other parity and adds all data
-//! chunks
-//! with their factors; the sum must be zero. The rebuilt chunk is added once more, so the sum must
-//! have
-//! the same checksum as that chunk.
+//! chunks with their factors; the sum must be zero. The rebuilt chunk is added once more, so the
+//! sum must have the same checksum as that chunk.
 
 use hostftl_core::field::power;
 use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Target, View};

@@ -2,8 +2,7 @@
 //! that were rebuilt.
 //!
 //! Invariant: a chunk is rebuilt once from each combination of other chunks. Damage that remains
-//! after
-//! the last one is permanent.
+//! after the last one is permanent.
 
 use crate::log::redundancy::rebuild::Rebuild;
 

@@ -3,11 +3,9 @@
 //!
 //! Invariants
 //! - A lane has one batch in flight. It moves records from one chunk of the victim to one chunk of
-//!   a
-//! stripe, where it reserves space in one piece.
+//!   a stripe, where it reserves space in one piece.
 //! - A record with a wrong checksum, and the records behind it in its batch, leave unused space in
-//!   the
-//! stripe.
+//!   the stripe.
 
 use alloc::vec::Vec;
 

@@ -2,8 +2,7 @@
 //! the others, all records of the stripe are verified, and it is written to its own place.
 //!
 //! Invariant: no chunk of a damaged stripe is written. Damage is an invalid head, a wrong record,
-//! or an
-//! inconsistent second parity ([`agree`](super::agree)).
+//! or an inconsistent second parity ([`agree`](super::agree)).
 
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};

@@ -3,8 +3,7 @@
 //!
 //! Invariants
 //! - A lane has its own buffers. The contents of a chunk that was read stay unchanged until the
-//!   stripe
-//! is finished; a rebuilt chunk goes to another buffer.
+//!   stripe is finished; a rebuilt chunk goes to another buffer.
 //! - While a command of the lane is in flight, the phase changes only to one that waits for it.
 
 mod agree;
@@ -398,8 +397,7 @@ impl Lane {
             return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
         }
         if let Err(error) = result {
-            // Only a media error is a fault of the chunk; other errors do not need a repair in
-            // place.
+            // Only a media error is a fault of the medium; a lost device or a timeout is not.
             if error == DeviceError::Media {
                 self.chunks.blame(chunk);
             }

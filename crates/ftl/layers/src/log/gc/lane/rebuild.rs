@@ -3,8 +3,7 @@
 //! tried if there is one.
 //!
 //! Invariant: the sum has its own buffer. The chunks that were read stay unchanged, because they
-//! are
-//! needed if another of them turns out to be damaged.
+//! are needed if another of them turns out to be damaged.
 
 use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Payload, Target, View};
 
