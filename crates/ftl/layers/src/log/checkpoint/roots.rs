@@ -186,8 +186,8 @@ impl Roots {
             self.close_zone((device, current), devices, cx);
         }
         self.current[usize::from(device)] = next;
-        // The limit of open zones permits no second open one; an open zone here was left by a power
-        // cut and has no current root.
+        // Another open zone has lost its roots. It is reset too, because it would exceed the limit
+        // of open zones.
         for zone in 0..ROOT_ZONES {
             let erased = zone == next || self.limited && self.is_open(device, zone);
             if erased && self.at(device, zone).sent > 0 {

@@ -1,10 +1,9 @@
-//! Changes of who belongs to the volume: devices come in the place of lost ones or as more, are
-//! lost, come back, and leave.
+//! Changes of the membership of devices: replacement, addition, loss, return and removal.
 //!
 //! Invariants
-//! - No segment is opened on a device before a root that is durable tells that things lie there.
-//! - A device has left when a durable root says that nothing lies on it and replay needs nothing of
-//!   it. From then on it is lost for good.
+//! - No segment is opened on a device before a durable root records that the device is used.
+//! - A device is removed once a durable root records that it holds no data and replay does not need
+//!   it. From then on it is never used again.
 
 use hostftl_core::{DeviceSet, Member, MemberRole, MemberState};
 
@@ -12,25 +11,26 @@ use super::Devices;
 use crate::planted::{Bug, planted};
 
 impl Devices {
-    /// Leaves a device out because an operator wants that.
+    /// Takes a device offline for an operator.
     pub(crate) fn leave_out(&mut self, device: u8) {
         self.lose(DeviceSet::of(device));
         self.members.plan(device, true);
     }
 
-    /// Whether a device came that was there before, and nothing is known of what it has.
+    /// Returns whether a device has returned and its contents are not known yet.
     pub(crate) fn is_returning(&self, device: u8) -> bool {
         let is_back = self.members.get(device).state == MemberState::Returning;
         is_back && !self.newcomers.gets_roots(device)
     }
 
-    /// The newest root of a device that is back says that it has all rows up to this one.
+    /// Records that a returned device has all stripes up to number `seq`, according to its newest
+    /// root.
     pub(crate) fn has(&mut self, device: u8, seq: u64) {
         self.newcomers.has(device, seq);
     }
 
-    /// Devices that came get the roots from now on, and are not lost any more when one is durable
-    /// that says what they lack. Whether there are any.
+    /// Lets devices that arrived receive roots. They stop counting as lost once a durable root
+    /// lists their missing chunks. Returns whether there are any.
     pub(crate) fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
         let fresh = self.newcomers.join(self.untrusted());
         let lacks = if planted(Bug::NewcomerWhole) { DeviceSet::EMPTY } else { fresh };
@@ -45,27 +45,27 @@ impl Devices {
         !fresh.is_empty()
     }
 
-    /// Images are begun for a root that tells what those lack that get roots, or tells nothing.
+    /// Begins the images of a root; `tells` states whether they list the missing chunks of joining
+    /// devices.
     pub(crate) fn list_joining(&mut self, tells: bool) {
         self.newcomers.list(tells);
     }
 
-    /// Those that came and that a root which is written now says are not lost.
+    /// Returns the joining devices that the root in progress marks as present.
     pub(crate) fn listed(&self) -> DeviceSet {
         self.newcomers.listed()
     }
 
-    /// Whether another root is needed before all devices that came can join.
+    /// Returns whether another root is needed before all joining devices are members.
     pub(crate) fn need_another_root(&self) -> bool {
         self.newcomers.is_unlisted()
     }
 
-    /// Another device came in the place of one that is lost. It gets roots from now on, and what it
-    /// lacks is made when one is durable that says so.
+    /// Replaces a lost device by another. It receives roots from now on, and its missing chunks are
+    /// rebuilt once a durable root lists them.
     ///
     /// # Panics
-    /// When no durable root says that the one before is lost: then the new one could be taken for
-    /// it.
+    /// If no durable root records the loss of the old device: the new one could be mistaken for it.
     pub(crate) fn replaced(&mut self, device: u8, discard: bool) {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.set_leaving(device, false);
@@ -76,17 +76,17 @@ impl Devices {
         self.join(|_| true);
     }
 
-    /// Takes note that another device, which holds a complete copy, is in the place of `device`.
+    /// Records that a device with a complete copy took the place of `device`.
     pub(crate) fn copied(&mut self, device: u8, discard: bool) {
         self.health.clear(device);
         self.reclaim.set_gains(device, discard);
     }
 
-    /// A lost device is back, with all rows up to number `has`; until it is believed it may get
-    /// some of those segments that `may_get` rows. Otherwise as [`Devices::replaced`].
+    /// Lets a lost device return with all stripes up to number `has`. Segments that `may_get`
+    /// stripes before it is trusted are treated as missing. Otherwise it joins like a replacement.
     ///
     /// # Panics
-    /// When no durable root says that it is lost.
+    /// If no durable root records its loss.
     pub(crate) fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         assert!(self.may_come(device), "a device comes back that is known to be lost");
         self.come(device, MemberState::Returning, has);
@@ -103,7 +103,7 @@ impl Devices {
         self.is_inactive(device) && self.is_told() && self.membership.is_complete()
     }
 
-    /// A device failed again that had come.
+    /// Marks a joining device that failed again as lost.
     pub(crate) fn stop_joining(&mut self, device: u8) {
         let came = self.untrusted() & DeviceSet::of(device);
         if !came.is_empty() {
@@ -114,20 +114,21 @@ impl Devices {
         self.enter(came);
     }
 
-    /// From now on these belong, if they did not.
+    /// Makes these devices members if they were not.
     pub(super) fn enter(&mut self, devices: DeviceSet) {
         let new = self.newcomers.enter(devices);
         self.belong(new - self.spare());
     }
 
-    /// Something may lie on these from now on, when roots say so.
+    /// Adds members; segments may be opened on them once roots record that.
     fn belong(&mut self, devices: DeviceSet) {
         self.membership.enter(devices);
         self.widens |= !devices.is_empty();
     }
 
-    /// Lets a spare take the place of a lost device that has none yet, which leaves. A device that
-    /// an operator left out keeps its place, and a spare that is shorter is not used up.
+    /// Lets a hot spare replace a lost device that has no replacement; the lost device is then
+    /// removed. A device that an operator took offline keeps its place. A spare that is too short
+    /// is not used.
     pub(crate) fn take_spare(&mut self) {
         let all = self.membership.all();
         let planned = self.members.set(|member| member.planned);
@@ -147,23 +148,24 @@ impl Devices {
         }
     }
 
-    /// Devices that are kept to take the place of a lost one.
+    /// Returns the hot spares.
     pub(crate) fn spare(&self) -> DeviceSet {
         self.members.spares()
     }
 
-    /// Devices that were removed: nothing lies on them, and they are not used any more.
+    /// Returns the removed devices: they hold no data and are not used any more.
     pub(crate) fn gone(&self) -> DeviceSet {
         self.members.removed()
     }
 
-    /// Devices that are to be removed.
+    /// Returns the devices that are being removed.
     #[inline]
     pub(crate) fn leaving(&self) -> DeviceSet {
         self.members.leaving()
     }
 
-    /// A device is to be removed, or stays after all. False when it has left, or that is so.
+    /// Starts or cancels the removal of a device. Returns false if it was removed already or the
+    /// state does not change.
     pub(crate) fn set_leaving(&mut self, device: u8, leaves: bool) -> bool {
         let Member { state, role, .. } = self.members.get(device);
         let was = role == MemberRole::Leaving;
@@ -321,7 +323,7 @@ mod tests {
         it.told(&root(0b0100, 0, 0b1111), set(0));
         it.replaced(2, true);
         it.list_joining(true);
-        // It fails again while the root is written that lets it join, and another takes its place.
+        // The device fails again while the root that admits it is written, and another replaces it.
         it.stop_joining(2);
         it.replaced(2, true);
         assert!(it.listed().is_empty());

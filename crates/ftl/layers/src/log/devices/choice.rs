@@ -1,4 +1,5 @@
-//! On which devices segments are opened, and what has to move because of that.
+//! Choice of the devices on which segments are opened, and of the segments that must move as a
+//! result.
 
 use hostftl_core::DeviceSet;
 
@@ -6,10 +7,14 @@ use super::Devices;
 use crate::planted::{Bug, planted};
 
 impl Devices {
-    /// Chooses where segments are opened: on the devices that are good and stay, if what there is
-    /// `fits` on them; else on those that leave too; else on as few as possible that are lost as
-    /// well, for which parity makes up. They are, when no root says that nothing lies there.
-    /// Whether that is new.
+    /// Chooses the devices on which segments are opened, and returns whether they changed. The
+    /// first of these sets on which all data `fits` is chosen:
+    /// - the good devices that stay,
+    /// - all good devices, including leaving ones,
+    /// - these and as few lost devices as possible, for which parity makes up.
+    ///
+    /// The choice takes effect only if no root, durable or in progress, records one of the devices
+    /// as unused.
     pub(crate) fn choose(&mut self, fits: impl Fn(DeviceSet) -> bool) -> bool {
         let all = self.membership.all();
         let good = all - self.inactive();
@@ -29,55 +34,56 @@ impl Devices {
         told && self.membership.choose(self.wanted)
     }
 
-    /// The devices that are good and are not to leave.
+    /// Returns the devices that are good and not leaving.
     pub(crate) fn staying(&self) -> DeviceSet {
         self.membership.all() - self.inactive() - self.leaving()
     }
 
-    /// Where segments are to be opened, as far as was chosen last.
+    /// Returns the devices on which segments are to be opened, according to the last choice.
     pub(crate) fn wanted(&self) -> DeviceSet {
         self.wanted
     }
 
-    /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
-    /// more than parity makes up for.
+    /// Returns the devices in `good`, and as few of `lost` as are needed for a set that `may` be
+    /// used. No more are added than parity makes up for.
     fn with_lost(
         &self,
         good: DeviceSet,
         lost: DeviceSet,
         may: impl Fn(DeviceSet) -> bool,
     ) -> DeviceSet {
-        // Those on which something lies come first: parity makes up for them as it is.
+        // Devices with data come first, because parity makes up for them already.
         let lies = |device: &u8| !self.membership.is_out(*device);
         let needed = lost.iter().filter(lies).collect::<DeviceSet>();
         let lost = needed.iter().chain(lost - needed).take(self.layout.parity.into());
         lost.fold(good, |set, device| if may(set) { set } else { set.with(device) })
     }
 
-    /// Whether devices are on their way into the volume: their room is counted already, and nothing
-    /// is opened there yet.
+    /// Returns whether devices are joining the volume: their capacity counts already, but no
+    /// segment has been opened there.
     pub(crate) fn is_widening(&self) -> bool {
         self.widens || self.is_entering()
     }
 
-    /// Whether a root has yet to say so of one.
+    /// Returns whether a joining device is not yet known to a durable root.
     pub(crate) fn is_entering(&self) -> bool {
         !(self.newcomers.entering() & self.joining()).is_within(self.spare())
     }
 
-    /// Devices on which nothing is to lie when it can be elsewhere.
+    /// Returns the devices to be avoided: those lost or leaving.
     fn unwelcome(&self) -> DeviceSet {
         self.inactive() | self.leaving()
     }
 
-    /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
+    /// Returns the number of moves needed: the missing chunks, and the chunks on leaving devices,
+    /// each summed over segments.
     pub(crate) fn to_move(&self) -> u32 {
         let leaving = self.leaving().iter();
         self.exposed() + leaving.map(|device| self.membership.named(device)).sum::<u32>()
     }
 
-    /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
-    /// to leave, and one opened now would not.
+    /// Returns whether a segment would be better placed if it were opened now: it misses a chunk,
+    /// or it is on a leaving device.
     pub(crate) fn is_exposed(&self, segment: u32) -> bool {
         let current = self.membership.current().members();
         let (members, lacking) = self.membership.told(segment);
@@ -86,18 +92,20 @@ impl Devices {
             || members.overlaps(self.leaving()) && !current.overlaps(self.unwelcome())
     }
 
-    /// Whether chunks are made where they belong. In a zone nothing is written before the pointer.
+    /// Returns whether missing chunks can be written in place. In a zone no write is possible
+    /// before the write pointer.
     fn can_fill(&self) -> bool {
         !self.layout.zoned
     }
 
-    /// Whether all devices of a segment are there and stay, and some lack their chunks of it.
+    /// Returns whether all devices of a segment are present and stay, and some miss their chunks of
+    /// it.
     pub(crate) fn is_to_fill(&self, segment: u32) -> bool {
         self.can_fill() && is_filled(self.membership.told(segment), self.unwelcome())
     }
 
-    /// The next segment that is to be filled and that `fits`, with the number of its newest row,
-    /// and the device that lacks its chunks of it.
+    /// Returns the next segment to be resilvered that `fits` (given the segment and the number of
+    /// its newest stripe), and a device that misses its chunks.
     pub(crate) fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
         if !self.can_fill() {
             return None;
@@ -109,8 +117,8 @@ impl Devices {
         Some((segment, self.membership.told(segment).1.first()?))
     }
 
-    /// The next segment that is exposed, and that `fits`, but for those that are to be filled and
-    /// that `can_be` now.
+    /// Returns the next exposed segment that `fits`. Segments that can be resilvered in place, and
+    /// for which `can_be` permits that now, are excluded.
     pub(crate) fn next_exposed(
         &mut self,
         fits: impl Fn(u32) -> bool,
@@ -134,7 +142,7 @@ impl Devices {
     }
 }
 
-/// Whether of such members, some of which lack their chunks, all are there and stay.
+/// Returns whether, of these members, some miss their chunks and all are present and stay.
 fn is_filled((members, lacking): (DeviceSet, DeviceSet), unwelcome: DeviceSet) -> bool {
     !lacking.is_empty() && !members.overlaps(unwelcome)
 }

@@ -6,7 +6,7 @@
 //!
 //! A device with several faults is *failing*: the rest of its data is in doubt. It counts as
 //! missing until a scrub has verified all data or another device is in its place. So does a device
-//! that had damage before a restart, which does not tell where. With more faults
+//! that had damage before a restart, because the place of that damage is unknown. With more faults
 //! within [`WINDOW`] it is given up like a device that cannot be written, so that a spare takes its
 //! place or the data is rebuilt on the other devices.
 //!
@@ -54,7 +54,7 @@ impl Damage {
     }
 }
 
-/// See the module text.
+/// Known damage and failing devices.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// After this many faults a device is given up; 0 for never.
@@ -62,9 +62,9 @@ pub(crate) struct Health {
     faults: [Faults; 16],
     /// Damage that may not be moved yet.
     found: Damage,
-    /// Damage that was moved, and the roots that were begun by then.
+    /// Damage that was moved, and the number of roots begun by then.
     moved: Option<(Damage, u64)>,
-    /// Flaws that could not be moved, as [`Segments::unrepaired`] counts them.
+    /// Number of flaws that could not be moved, as counted by [`Segments::unrepaired`].
     unrepaired: u64,
     failing: DeviceSet,
     /// Devices that had damage before a restart.
@@ -84,22 +84,22 @@ impl Health {
         self.due = DeviceSet::EMPTY;
     }
 
-    /// The same.
+    /// Returns the number of faults after which a device is given up; 0 for never.
     pub(crate) fn limit(&self) -> u16 {
         self.limit as u16
     }
 
-    /// Devices that failed repeatedly.
+    /// Returns the devices that failed repeatedly.
     pub(crate) fn failing(&self) -> DeviceSet {
         self.failing
     }
 
-    /// Devices with data that is, or may be, damaged.
+    /// Returns the devices whose data is, or may be, damaged.
     pub(crate) fn damaged(&self) -> DeviceSet {
         self.failing | self.doubted | self.unrepaired().devices
     }
 
-    /// Whether damage is not repaired durably yet.
+    /// Returns whether some damage is not repaired durably yet.
     pub(crate) fn is_unrepaired(&self) -> bool {
         !self.unrepaired().is_none()
     }
@@ -112,19 +112,19 @@ impl Health {
         }
     }
 
-    /// A device had damage before a restart, or had failed repeatedly.
+    /// Records that a device had damage before a restart, or had failed repeatedly.
     pub(crate) fn doubt(&mut self, device: u8, is_failing: bool) {
         self.doubted.insert(device);
         self.failing |= DeviceSet::of_if(is_failing, device);
         self.reported |= self.failing;
     }
 
-    /// A stripe has damage, and it is not known on which device.
+    /// Records that a stripe has damage on an unknown device.
     pub(crate) fn note_somewhere(&mut self) {
         self.found.is_somewhere = true;
     }
 
-    /// Whether nothing is to be repaired, and no device to be given up.
+    /// Returns whether no repair is pending and no device is to be given up or reported.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.is_unrepaired() && (self.due | (self.failing - self.reported)).is_empty()
     }
@@ -149,7 +149,7 @@ impl Health {
         self.failing |= DeviceSet::of_if(count >= FAILING || is_due, device);
     }
 
-    /// A segment has damage on a device, and its valid data is not known yet.
+    /// Records damage of a segment on a device before the valid data of the segment is known.
     pub(crate) fn flaw_later(&mut self, device: u8, segment: u32) {
         if self.at_start.len() < AT_START {
             self.at_start.push(segment)
@@ -158,7 +158,7 @@ impl Health {
         }
     }
 
-    /// Records which repairs are durable. Returns whether a root is all that is missing for some.
+    /// Records which repairs are durable. Returns whether some still need a root.
     fn observe(&mut self, segments: &mut Segments) -> bool {
         for segment in self.at_start.drain(..) {
             segments.flaw(segment);
@@ -190,8 +190,7 @@ impl Health {
         (0..16).for_each(|device| self.clear(device));
     }
 
-    /// These devices are lost. One that comes back is still failing, but its count of faults
-    /// restarts.
+    /// Marks devices as lost. One that returns is still failing, but its count of faults restarts.
     pub(super) fn lose(&mut self, devices: DeviceSet) {
         for device in devices {
             self.faults[usize::from(device)] = Faults::default();
@@ -202,17 +201,17 @@ impl Health {
 }
 
 impl Devices {
-    /// Known damage on them.
+    /// Returns the known damage.
     pub(crate) fn health(&self) -> &Health {
         &self.health
     }
 
-    /// The same, to be changed.
+    /// Returns the known damage, for changes.
     pub(crate) fn health_mut(&mut self) -> &mut Health {
         &mut self.health
     }
 
-    /// One is given up after this many faults; 0 for never.
+    /// Sets the number of faults after which a device is given up; 0 for never.
     pub(crate) fn with_fault_limit(mut self, limit: u16) -> Self {
         self.health.set_limit(limit);
         self
@@ -229,8 +228,8 @@ impl Devices {
         cx.wake();
     }
 
-    /// Devices that are counted as missing because of known damage, and how many more that are not
-    /// known.
+    /// Returns the devices that count as missing because of known damage, and the number of further
+    /// ones that are unknown.
     pub(super) fn damaged(&self) -> (DeviceSet, u32) {
         if planted(Bug::FailedReadsIgnored) {
             return (DeviceSet::EMPTY, 0);
@@ -238,13 +237,13 @@ impl Devices {
         (self.health.damaged(), self.health.unrepaired().is_somewhere.into())
     }
 
-    /// Why the devices `set` may not go: the others have known damage.
+    /// Returns the refusal to give up the devices in `set` because others have known damage.
     pub(crate) fn damage_of_others(&self, set: DeviceSet) -> Refusal {
         Refusal::Damaged(self.damaged().0 - (set | self.inactive()))
     }
 
     /// Records which repairs are durable, and gives up a device with too many faults if all data
-    /// can be rebuilt without it. Returns whether a root is all that is missing for some repairs.
+    /// can be rebuilt without it. Returns whether some repairs still need a root.
     pub(crate) fn observe_health(&mut self, segments: &mut Segments, cx: &mut Cx) -> bool {
         let waits = self.health.observe(segments);
         if cx.room() < ROOM {

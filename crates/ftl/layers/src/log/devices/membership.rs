@@ -1,11 +1,11 @@
-//! On which devices each segment lies, and on which new ones are opened.
+//! Members of each segment, and the members of new ones.
 //!
-//! Segments are opened on all devices, or, after a loss and while there is room for that, on those
-//! that are left: what lies on fewer devices has parity again.
+//! Segments are opened on all devices. After a loss, and while there is space, they are opened on
+//! the remaining devices, so that they have full parity.
 //!
 //! Invariants
-//! - A segment that is in use has members, which stay the same until it is free.
-//! - `named` is how many segments each device is a member of.
+//! - A segment in use has members, which stay the same until it is free.
+//! - `named` is the number of segments of which each device is a member.
 
 use alloc::vec::Vec;
 
@@ -16,39 +16,39 @@ use crate::log::layout::Layout;
 use crate::log::layout::lengths::Lengths;
 use crate::log::stripe::Stripe;
 
-/// See the module text.
+/// The members of all segments.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    /// Chunks of parity of each row.
+    /// Parity chunks per stripe.
     parity: u8,
-    /// Which devices have which segments.
+    /// The segments that each device contains, according to its length.
     lengths: Lengths,
-    /// All devices that ever were, and those that belong.
+    /// All places of devices, and the devices that are members of the volume.
     places: DeviceSet,
     all: DeviceSet,
-    /// Of each segment; empty for one that is free.
+    /// Members of each segment; empty if it is free.
     members: Vec<DeviceSet>,
-    /// Those of its members that lack their chunks though they are not lost: they came later.
+    /// Members of each segment that are present but miss their chunks, because they joined later.
     lacking: Vec<DeviceSet>,
-    /// The number of the newest row in each segment.
+    /// Number of the newest stripe in each segment.
     newest: Vec<u64>,
     named: [u32; 16],
-    /// Segments of which each device lacks its chunks.
+    /// Number of segments of which each device misses its chunks.
     lacks: [u32; 16],
-    /// Whether any does.
+    /// Whether any device misses chunks.
     incomplete: bool,
-    /// How often a device began anew, or again.
+    /// Number of times that a device joined empty or returned.
     anew: u32,
-    /// The sets on which segments were opened, that of new ones first.
+    /// Sets of devices on which segments were opened; the first is used for new ones.
     sets: [DeviceSet; SETS],
-    /// Where the search for a segment to be moved goes on.
+    /// Segment at which the search for a segment to move continues.
     cursor: u32,
-    /// Whether it is known where all segments lie that are in use.
+    /// Whether recovery has found the members of all segments in use.
     complete: bool,
 }
 
 impl Membership {
-    /// All segments are free; new ones are opened on all devices.
+    /// Creates the state with all segments free; new ones are opened on all devices.
     pub(crate) fn new(layout: &Layout) -> Self {
         let (all, count) = (layout.members, layout.segments as usize);
         let mut sets = [DeviceSet::EMPTY; SETS];
@@ -78,21 +78,21 @@ impl Membership {
         }
     }
 
-    /// Bytes of what is known of each segment.
+    /// Bytes of memory per segment.
     pub(crate) const BYTES: u64 = 12;
 
-    /// All devices that belong.
+    /// Returns all members of the volume.
     pub(crate) fn all(&self) -> DeviceSet {
         self.all
     }
 
-    /// Devices belong that did not yet.
+    /// Adds members to the volume.
     pub(crate) fn enter(&mut self, devices: DeviceSet) {
         assert!(!self.all.overlaps(devices), "a device that comes was not there");
         self.all |= devices;
     }
 
-    /// These do not belong: they are not there yet, or are gone.
+    /// Removes members from the volume: they are not present yet, or are gone.
     pub(crate) fn leave(&mut self, devices: DeviceSet) {
         self.all -= devices;
         assert!(self.all.len() > u32::from(self.parity), "some are left");
@@ -100,17 +100,17 @@ impl Membership {
         self.restore(sets);
     }
 
-    /// The sets on which segments were opened, that of new ones first.
+    /// Returns the sets on which segments were opened; the first is used for new ones.
     pub(crate) fn sets(&self) -> [DeviceSet; SETS] {
         self.sets
     }
 
-    /// Where new segments lie that all devices have.
+    /// Returns the placement of new segments that fit on all chosen devices.
     pub(crate) fn current(&self) -> Stripe {
         Stripe::new(self.sets[0], self.parity)
     }
 
-    /// New segments lie on this set from now on. Whether that is new.
+    /// Opens new segments on this set from now on. Returns whether it changed.
     pub(crate) fn choose(&mut self, set: DeviceSet) -> bool {
         assert!(set.is_within(self.all), "members are devices of the volume");
         let new = self.sets[0] != set;
@@ -122,7 +122,7 @@ impl Membership {
         new
     }
 
-    /// As the root says that it was.
+    /// Restores the sets from a root.
     pub(crate) fn restore(&mut self, sets: [DeviceSet; SETS]) {
         let sound = |set: &DeviceSet| set.is_within(self.all) && set.len() > u32::from(self.parity);
         let mut known = [DeviceSet::EMPTY; SETS];
@@ -133,8 +133,8 @@ impl Membership {
         }
     }
 
-    /// Where a segment lies; where it may lie, as number `guess`, when that is not known. `None`
-    /// when there are no more guesses.
+    /// Returns the placement of a segment or, if it is unknown, guess number `guess`. Returns
+    /// `None` if there are no more guesses.
     pub(crate) fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
         let known = self.members[segment as usize];
         let has_data = |set: &DeviceSet| set.len() > u32::from(self.parity);
@@ -149,7 +149,7 @@ impl Membership {
         }
     }
 
-    /// Where a segment lies.
+    /// Returns the placement of a segment.
     #[inline]
     pub(crate) fn of(&self, segment: u32) -> Stripe {
         match self.members[segment as usize] {
@@ -158,8 +158,8 @@ impl Membership {
         }
     }
 
-    /// A segment is opened: where it lies. Those of `lost` lack their chunks of it for good, also
-    /// when others come in their place.
+    /// Assigns members to a segment that is opened, and returns its placement. The chunks on
+    /// devices in `lost` are missing, even after a replacement.
     pub(crate) fn assign(&mut self, segment: u32, lost: DeviceSet) -> Stripe {
         assert!(self.members[segment as usize].is_empty(), "a segment that is opened was free");
         let members = self.new_members(segment);
@@ -167,13 +167,15 @@ impl Membership {
         Stripe::new(members, self.parity)
     }
 
-    /// Where a segment lies if it is opened now; that of longer devices if it can't be.
+    /// Returns the members of a segment if it is opened now. If it cannot be, the result is the
+    /// chosen set, including devices that are too short.
     fn new_members(&self, segment: u32) -> DeviceSet {
         let set = self.lengths.on(self.sets[0], segment);
         if set.len() > u32::from(self.parity) { set } else { self.sets[0] }
     }
 
-    /// Recovery found a segment in use on these members. False when it can't be.
+    /// Records the members of a segment that recovery found in use. Returns false if they are
+    /// impossible.
     pub(crate) fn claim(&mut self, segment: u32, members: DeviceSet, lacking: DeviceSet) -> bool {
         let sound = members.is_within(self.places)
             && lacking.is_within(members)
@@ -185,22 +187,22 @@ impl Membership {
         sound
     }
 
-    /// Recovery found rows of a segment on these members: what lacks is known of it if it has been
-    /// there before. False when it can't be.
+    /// Records the members of a segment whose stripes recovery found. Missing chunks stay as known
+    /// if the members are the same. Returns false if the members are impossible.
     pub(crate) fn claim_rows(&mut self, segment: u32, members: DeviceSet) -> bool {
         let known = self.members[segment as usize] == members;
         let lacking = if known { self.lacking[segment as usize] } else { DeviceSet::EMPTY };
         self.claim(segment, members, lacking)
     }
 
-    /// A row of a segment says that these members lack their chunks of it.
+    /// Adds members that miss their chunks, according to a stripe of the segment.
     pub(crate) fn claim_lack(&mut self, segment: u32, lacking: DeviceSet) {
         let (members, known) = self.told(segment);
         assert!(lacking.is_within(members), "only members lack their chunks");
         self.set(segment, members, known | lacking);
     }
 
-    /// Nothing is in a segment any more.
+    /// Marks a segment as free.
     pub(crate) fn release(&mut self, segment: u32) {
         self.set(segment, DeviceSet::EMPTY, DeviceSet::EMPTY);
     }
@@ -217,7 +219,8 @@ impl Membership {
         (self.members[at], self.lacking[at]) = (members, lacking);
     }
 
-    /// A device came that has nothing: it lacks its chunks of all segments that name it.
+    /// Records that a device joined empty: it misses its chunks of all segments of which it is a
+    /// member.
     pub(crate) fn begin_anew(&mut self, device: u8) {
         self.anew += 1;
         for segment in 0..self.members.len() {
@@ -226,8 +229,8 @@ impl Membership {
         }
     }
 
-    /// A device is back that has all rows up to number `has`: it lacks its chunks of the segments
-    /// that have newer ones, or may get some before it is believed.
+    /// Records that a device returned with all stripes up to number `has`. It misses its chunks of
+    /// segments with newer stripes, and of those that `may_get` stripes before it is trusted.
     pub(crate) fn begin_again(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         self.anew += 1;
         for segment in 0..self.members.len() {
@@ -239,45 +242,46 @@ impl Membership {
         }
     }
 
-    /// How often a device began anew, or again.
+    /// Returns the number of times that a device joined empty or returned.
     pub(crate) fn anew(&self) -> u32 {
         self.anew
     }
 
-    /// A device got its chunks of a segment.
+    /// Records that a device has received its chunks of a segment.
     pub(crate) fn filled(&mut self, segment: u32, device: u8) {
         let (members, lacking) = self.told(segment);
         assert!(lacking.contains(device), "a device gets what it lacks");
         self.set(segment, members, lacking.without(device));
     }
 
-    /// A row of a segment has this number.
+    /// Records the number of a stripe in a segment.
     pub(crate) fn has_row(&mut self, segment: u32, seq: u64) {
         let newest = &mut self.newest[segment as usize];
         *newest = seq.max(*newest);
     }
 
-    /// The number of the newest row in a segment.
+    /// Returns the number of the newest stripe in a segment.
     pub(crate) fn newest(&self, segment: u32) -> u64 {
         self.newest[segment as usize]
     }
 
-    /// The members of a segment, and those of them that lack their chunks.
+    /// Returns the members of a segment, and those that miss their chunks.
     pub(crate) fn told(&self, segment: u32) -> (DeviceSet, DeviceSet) {
         (self.members[segment as usize], self.lacking[segment as usize])
     }
 
-    /// It is known where all segments lie.
+    /// Records that the members of all segments are known.
     pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 
-    /// Whether it is known where all segments lie.
+    /// Returns whether the members of all segments are known.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// How often segments miss a chunk, when `lost` is lost.
+    /// Returns the number of missing chunks, summed over segments, if the devices in `lost` are
+    /// lost.
     #[inline]
     pub(crate) fn exposed(&self, lost: DeviceSet) -> u32 {
         if lost.is_empty() && !self.incomplete {
@@ -288,47 +292,47 @@ impl Membership {
         of_lost + others.iter().map(|device| self.lacks[usize::from(device)]).sum::<u32>()
     }
 
-    /// Whether a device is a member of no segment.
+    /// Returns whether a device is a member of no segment.
     pub(crate) fn is_out(&self, device: u8) -> bool {
         self.named(device) == 0
     }
 
-    /// Whether all chunks of all segments are there, when `lost` is lost.
+    /// Returns whether no chunk is missing if the devices in `lost` are lost.
     pub(crate) fn is_whole(&self, lost: DeviceSet) -> bool {
         self.exposed(lost) == 0
     }
 
-    /// The members of a segment whose chunks are not there, when `lost` is lost.
+    /// Returns the members of a segment whose chunks are missing if the devices in `lost` are lost.
     #[inline]
     pub(crate) fn missing(&self, segment: u32, lost: DeviceSet) -> DeviceSet {
         self.members[segment as usize] & lost | self.lacking[segment as usize]
     }
 
-    /// The devices that lack chunks of segments of which they are members.
+    /// Returns the devices that miss chunks of segments of which they are members.
     pub(crate) fn lacking(&self) -> DeviceSet {
         let lacks = |device: &u8| self.lacks[usize::from(*device)] > 0;
         DeviceSet::ALL.iter().filter(lacks).collect()
     }
 
-    /// Whether any device does.
+    /// Returns whether any device misses chunks.
     #[inline]
     pub(crate) fn any_lacking(&self) -> bool {
         self.incomplete
     }
 
-    /// Whether a device lacks its chunks of a segment, because it came later.
+    /// Returns whether a device misses its chunks of a segment because it joined later.
     #[inline]
     pub(crate) fn is_lacking(&self, segment: u32, device: u8) -> bool {
         self.lacking[segment as usize].contains(device)
     }
 
-    /// Of how many segments a device is a member.
+    /// Returns the number of segments of which a device is a member.
     pub(crate) fn named(&self, device: u8) -> u32 {
         self.named[usize::from(device)]
     }
 
-    /// The next segment that misses a chunk and that `fits`: first those for which no parity is
-    /// left.
+    /// Returns the next segment that misses a chunk and that `fits`. Segments without remaining
+    /// parity come first.
     pub(crate) fn next_missing(
         &mut self,
         lost: DeviceSet,
@@ -346,7 +350,7 @@ impl Membership {
         bare.flatten().or_else(|| self.next(|it, segment| misses(it, segment, 1)))
     }
 
-    /// The next segment of which one of these devices is a member, and that `fits`.
+    /// Returns the next segment on one of these devices that `fits`.
     pub(crate) fn next_on(
         &mut self,
         devices: DeviceSet,
@@ -358,7 +362,7 @@ impl Membership {
         self.next(|it, segment| it.members[segment as usize].overlaps(devices) && fits(segment))
     }
 
-    /// The next segment of which a device lacks its chunks, and that `fits`.
+    /// Returns the next segment that `fits` and of which a device misses its chunks.
     pub(crate) fn next_lacking(&mut self, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
         if !self.incomplete {
             return None;

@@ -1,13 +1,12 @@
-//! The devices of the rows: who is lost, and how commands get there.
+//! The devices of the volume: their states, and the submission of commands to them.
 //!
-//! A device that can't be written is lost: nothing is sent to it any more, and what it holds is
-//! older than what the host was promised. A command to a lost device, or to a zone that can't take
-//! it, fails without being sent.
+//! A device that cannot be written is lost: it receives no more commands, and its contents are
+//! stale. A command for a lost device, or for a zone that cannot take it, fails without being sent.
 //!
 //! Invariants
 //! - No more devices are lost than parity makes up for.
-//! - Nothing is answered as durable while a root has yet to say who is lost: a device that comes
-//!   back must never be believed.
+//! - No flush is acknowledged until a durable root records the lost devices. Otherwise the stale
+//!   contents of a returning device could be trusted.
 
 mod changes;
 mod choice;
@@ -37,57 +36,58 @@ use membership::Membership;
 use newcomers::Newcomers;
 use reclaim::Reclaim;
 
-/// What the durable root says of devices.
+/// Contents of the durable root about devices.
 #[derive(Debug, Default)]
 struct Told {
-    /// Those on which nothing lies: no parity makes up for them. All, until recovery has found that
-    /// root.
+    /// Devices that no segment uses, so the loss of one costs no redundancy. All devices, until
+    /// recovery has found the root.
     out: DeviceSet,
-    /// The same, of the root that is being written.
+    /// The same, for the root in progress.
     telling: DeviceSet,
-    /// Those that lack chunks by what its images say.
+    /// Devices that miss chunks according to the images of the root.
     lacking: DeviceSet,
-    /// Those on which rows that are replayed may lie.
+    /// Devices that may hold stripes to be replayed.
     replayed: DeviceSet,
 }
 
-/// Commands that need more than to be sent.
+/// Commands that are not simply sent.
 #[derive(Debug)]
 struct Commands {
-    /// Those that fail without being sent.
+    /// Commands that fail without being sent.
     unsent: VecDeque<(Op, Command, DeviceError)>,
-    /// Sectors that were read until the volume was ready.
+    /// Sectors read until the volume was ready.
     read_at_start: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Devices {
     layout: Layout,
-    /// On which of them each segment lies.
+    /// The members of each segment.
     membership: Membership,
-    /// What is known of the zones of zoned devices.
+    /// State of the zones of zoned devices.
     zones: Pointers,
-    /// The state and the role of each.
+    /// State and role of each device.
     members: Members,
-    /// What the durable root says.
+    /// Contents of the durable root.
     told: Told,
-    /// Those on which segments are to be opened.
+    /// Devices on which segments are to be opened.
     wanted: DeviceSet,
-    /// What roots say of those that came.
+    /// Progress of joining devices.
     newcomers: Newcomers,
-    /// Whether some belong for which it was not chosen yet where segments are opened.
+    /// Whether devices became members since the last choice of where segments are opened.
     widens: bool,
-    /// How many may be lost.
+    /// Number of devices that may be lost.
     most: u32,
     commands: Commands,
-    /// Segments that they are to forget.
+    /// Segments being discarded or reset.
     reclaim: Reclaim,
     /// Known damage.
     health: Health,
 }
 
 impl Devices {
-    /// Begins with devices that stand so; `most` may be lost in all.
+    /// Creates the state of devices with the given states and roles; `most` of them may be lost in
+    /// total.
     pub(super) fn new(layout: Layout, members: Members, most: u32, devices: &[DeviceInfo]) -> Self {
         let zones = Pointers::new(&layout);
         let unsent = VecDeque::with_capacity(OPS.into());
@@ -110,24 +110,24 @@ impl Devices {
         }
     }
 
-    /// Where things lie on them.
+    /// Returns the layout of the devices.
     #[inline]
     pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// On which of them segments lie.
+    /// Returns the members of segments.
     #[inline]
     pub(super) fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// The same, to be changed.
+    /// Returns the members of segments, for changes.
     pub(super) fn membership_mut(&mut self) -> &mut Membership {
         &mut self.membership
     }
 
-    /// On which of them a segment lies.
+    /// Returns the placement of a segment's chunks.
     #[inline]
     pub(super) fn stripe(&self, segment: u32) -> Stripe {
         self.membership.of(segment)
@@ -142,37 +142,37 @@ impl Devices {
         segment
     }
 
-    /// Their zones.
+    /// Returns the state of the zones.
     #[inline]
     pub(super) fn zones(&self) -> &Pointers {
         &self.zones
     }
 
-    /// Their zones, to be changed.
+    /// Returns the state of the zones, for changes.
     pub(super) fn zones_mut(&mut self) -> &mut Pointers {
         &mut self.zones
     }
 
-    /// The state and the role of each.
+    /// Returns the state and role of each device.
     #[inline]
     pub(super) fn members(&self) -> &Members {
         &self.members
     }
 
-    /// The devices that are not used, for whatever reason.
+    /// Returns the devices that are not used, for any reason.
     #[inline]
     pub(super) fn inactive(&self) -> DeviceSet {
         self.members.inactive()
     }
 
-    /// Whether `device` is not used.
+    /// Returns whether `device` is not used.
     #[inline]
     pub(super) fn is_inactive(&self, device: u8) -> bool {
         self.inactive().contains(device)
     }
 
-    /// Lost devices in whose place nothing comes, but as many of them as there is parity: nothing
-    /// more can lie on them.
+    /// Returns the lost devices without a replacement, except as many as there are parity chunks.
+    /// No more data can be on these.
     #[inline]
     pub(super) fn beyond_parity(&self) -> DeviceSet {
         let lost = (self.inactive() & self.membership.all()) - self.untrusted();
@@ -182,15 +182,16 @@ impl Devices {
         }
     }
 
-    /// Whether all of `set` may be lost.
+    /// Returns whether all of `set` may be lost.
     pub(super) fn can_do_without(&self, set: DeviceSet) -> bool {
         let away = self.inactive() | set;
         let needed = (away - self.told.out) | self.membership.lacking();
         needed.len() <= self.most && away.len() < self.layout.devices.into()
     }
 
-    /// Whether parity makes up for the zones of a segment that failed, beside what it misses. Until
-    /// that is known it may miss what any device lacks.
+    /// Returns whether parity makes up for the failed zones of a segment in addition to its missing
+    /// chunks. Until recovery has found these, the segment is assumed to miss every chunk that any
+    /// device lacks.
     pub(super) fn can_go_on_in(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
         if self.membership.is_complete() {
@@ -200,7 +201,7 @@ impl Devices {
         }
     }
 
-    /// These devices are lost.
+    /// Marks devices as lost.
     pub(super) fn lose(&mut self, set: DeviceSet) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
         for device in set {
@@ -217,39 +218,40 @@ impl Devices {
         self.note_rebuilt();
     }
 
-    /// Devices that get roots although they are lost.
+    /// Returns the devices that receive roots although they still count as lost.
     pub(super) fn joining(&self) -> DeviceSet {
         self.newcomers.joining()
     }
 
-    /// Devices that came in the place of lost ones, until a root says what they lack.
+    /// Returns the devices that replace lost ones or returned, until a root records their missing
+    /// chunks.
     #[inline]
     pub(super) fn untrusted(&self) -> DeviceSet {
         self.members.coming()
     }
 
-    /// Whether a device gets roots.
+    /// Returns whether a device receives roots.
     pub(super) fn takes_roots(&self, device: u8) -> bool {
         !self.is_inactive(device) || self.joining().contains(device)
     }
 
-    /// Whether a durable root says who is lost.
+    /// Returns whether a durable root records the lost devices.
     pub(super) fn is_told(&self) -> bool {
         self.members.are_recorded()
     }
 
-    /// The images of the durable root say that these lack chunks.
+    /// Records the devices that miss chunks according to the images of the durable root.
     pub(super) fn told_lacking(&mut self, lacking: DeviceSet) {
         self.told.lacking = lacking;
     }
 
-    /// Whether they say so of a device that has all its chunks by now.
+    /// Returns whether these images list a device that has all its chunks by now.
     pub(super) fn is_lack_outdated(&self) -> bool {
         !self.told.lacking.is_within(self.membership.lacking())
     }
 
-    /// Whether no device is lost or leaves, nothing misses a chunk, and segments are opened on all
-    /// devices.
+    /// Returns whether the volume is fully redundant: no device is lost or leaving, no chunk is
+    /// missing, and segments are opened on all devices.
     pub(super) fn is_as_made(&self) -> bool {
         let all = self.membership.all();
         let on_all = self.membership.current().members() == all;
@@ -259,28 +261,28 @@ impl Devices {
         !is_changing && on_all && self.exposed() == 0 && self.told.lacking.is_empty()
     }
 
-    /// Whether what a segment has on a device is not there.
+    /// Returns whether a segment's chunks on a device are missing.
     pub(super) fn is_missing_on(&self, segment: u32, device: u8) -> bool {
         self.missing_of(segment).contains(device)
     }
 
-    /// The devices of which the chunks of a segment are not there.
+    /// Returns the devices on which chunks of a segment are missing.
     pub(super) fn missing_of(&self, segment: u32) -> DeviceSet {
         self.membership.missing(segment, self.inactive())
     }
 
-    /// Whether a chunk of a segment is not there.
+    /// Returns whether a chunk of a segment is missing.
     pub(super) fn is_missing_a_chunk(&self, segment: u32) -> bool {
         !self.missing_of(segment).is_empty()
     }
 
-    /// How many more devices may be lost, whichever they are; none while recovery finds that out.
-    /// A device with known damage counts as missing.
+    /// Returns the number of further devices that may be lost, whichever they are; 0 during
+    /// recovery. A device with known damage counts as missing.
     pub(super) fn may_lose(&self) -> u32 {
         self.may_lose_beside(DeviceSet::EMPTY)
     }
 
-    /// The same, where the damage of the devices `set` does not count.
+    /// Returns the same number, without counting the damage of the devices in `set`.
     pub(super) fn may_lose_beside(&self, set: DeviceSet) -> u32 {
         if !self.membership.is_complete() {
             return 0;
@@ -298,35 +300,34 @@ impl Devices {
         })
     }
 
-    /// Whether the volume could do without the devices `set` but for the known damage of others.
+    /// Returns whether the devices in `set` could be lost if the others had no known damage.
     pub(super) fn is_needed_for_repairs(&self, set: DeviceSet) -> bool {
         let all = self.membership.all();
         self.may_lose_beside(set) == 0 && self.may_lose_beside(all | set) > 0
     }
 
-    /// The devices that lack chunks because they came later, by what is known now or by the durable
-    /// images.
+    /// Returns the devices that miss chunks because they joined later, according to the current
+    /// state or the durable images.
     pub(super) fn lacking(&self) -> DeviceSet {
         self.membership.lacking() | self.told.lacking
     }
 
-    /// How often segments miss a chunk.
+    /// Returns the number of missing chunks, summed over segments.
     pub(super) fn exposed(&self) -> u32 {
         self.membership.exposed(self.inactive())
     }
 
-    /// Whether no command waits to fail.
+    /// Returns whether no command waits to fail.
     pub(super) fn is_quiet(&self) -> bool {
         self.commands.unsent.is_empty()
     }
 
-    /// Bytes that were read until the volume was ready.
+    /// Returns the number of bytes read until the volume was ready.
     pub(super) fn read_at_start(&self) -> u64 {
         self.commands.read_at_start * SECTOR as u64
     }
 
-    /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
-    /// soon.
+    /// Sends a command. It fails soon instead if its device is lost or its zone cannot take it.
     pub(super) fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
         if self.layout.zoned {
             return self.submit_to_zone(op, command, cx);
@@ -346,7 +347,7 @@ impl Devices {
     fn submit_to_zone(&mut self, op: Op, command: Command, cx: &mut Cx) {
         let lost = self.is_lost_to(op, &command);
         if lost || !self.enter_zone(&command, cx) {
-            // What was never written there can't be read: that is no fault of the device.
+            // Reading a place that was never written is not a fault of the device.
             let unwritten = !lost && matches!(command, Command::Read { .. });
             let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
             return self.fail_later((op, command, error), cx);
@@ -357,35 +358,35 @@ impl Devices {
         cx.submit(op, command);
     }
 
-    /// Whether the device of a command can't do it.
+    /// Returns whether the device of a command cannot perform it.
     #[inline]
     fn is_lost_to(&self, op: Op, command: &Command) -> bool {
         command.device().is_some_and(|device| match op {
             Op::Root { .. } | Op::Turn => !self.takes_roots(device),
-            // Its place may be one in which no device of the rows is.
+            // The journal may occupy a place without a device for stripes.
             Op::Journal(_) => false,
             _ => self.is_missing(device, command),
         })
     }
 
-    /// A command that is not sent fails in a later round.
+    /// Lets a command fail in a later round without being sent.
     fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
         self.commands.unsent.push_back(unsent);
         cx.disturb();
         cx.wake();
     }
 
-    /// Counts what a start reads.
+    /// Counts the sectors read during a start.
     fn count_read(&mut self, command: &Command) {
         if let Command::Read { into, .. } = command {
             self.commands.read_at_start += u64::from(into.sectors());
         }
     }
 
-    /// Sends a command about the zones of a device that came, before it belongs.
+    /// Sends a command about the zones of a joining device, before it is a member.
     ///
     /// # Panics
-    /// When the device is none of these.
+    /// If the device is not joining.
     pub(super) fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
         assert!(self.untrusted().contains(device), "it belongs, or is not there");
         cx.submit(op, command);
@@ -396,7 +397,7 @@ impl Devices {
         cx.submit(op, command);
     }
 
-    /// Whether a device lacks the chunk at sector `lba`, because it came later.
+    /// Returns whether a device misses the chunk at sector `lba` because it joined later.
     #[inline]
     pub(super) fn lacks(&self, device: u8, lba: u64) -> bool {
         self.membership.any_lacking() && lba >= self.layout.first() && {
@@ -405,18 +406,19 @@ impl Devices {
         }
     }
 
-    /// Whether a device has the chunk at sector `lba`: only then it is read.
+    /// Returns whether a device has the chunk at sector `lba`, so that it may be read.
     #[inline]
     pub(super) fn has_chunk(&self, device: u8, lba: u64) -> bool {
         if self.is_returning(device) {
             lba < self.layout.first()
         } else {
-            // What it has is known from its roots.
+            // The roots of a returning device determine which chunks it has, so only they may be
+            // read.
             !self.is_inactive(device) && !self.lacks(device, lba)
         }
     }
 
-    /// Whether what a command is about can't be on a device.
+    /// Returns whether the chunk that a command accesses is missing on the device.
     #[inline]
     fn is_missing(&self, device: u8, command: &Command) -> bool {
         match command {
@@ -425,12 +427,12 @@ impl Devices {
         }
     }
 
-    /// The next command that fails without being sent.
+    /// Takes the next command that fails without being sent.
     pub(super) fn next_unsent(&mut self) -> Option<(Op, Command, DeviceError)> {
         self.commands.unsent.pop_front()
     }
 
-    /// A device can't be used any more: it is lost, or the volume with it.
+    /// Marks a device as lost after a failure; fails the volume if it is needed.
     pub(super) fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
         if self.can_do_without(DeviceSet::of(device)) {
             self.lose(DeviceSet::of(device));
@@ -440,7 +442,7 @@ impl Devices {
         }
     }
 
-    /// The power is off.
+    /// Discards the commands that were not sent when the power is cut.
     pub(super) fn void(&mut self) {
         self.commands.unsent.drain(..).for_each(|(_, command, _)| command.void());
     }

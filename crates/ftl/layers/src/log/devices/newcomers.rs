@@ -1,28 +1,27 @@
-//! What roots say of devices that came, in the place of lost ones or as more, until a durable one
-//! says what they lack.
+//! Devices that are joining, as replacements, additions or returned members, until a durable root
+//! lists their missing chunks.
 //!
-//! Invariants
-//! - A root lets those join of which its images tell what they lack: not one that came since these
-//!   images were begun, in whatever place.
+//! Invariant: a root admits only devices whose missing chunks its images list. A device that
+//! arrived after these images were begun must wait for the next root.
 
 use hostftl_core::DeviceSet;
 
 use crate::planted::{Bug, planted};
 
-/// A device that came.
+/// State of a joining device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newcomer {
-    /// Whether it gets roots already.
+    /// Whether it receives roots.
     gets_roots: bool,
-    /// Whether the images list its missing chunks that are taken now, or were last.
+    /// Whether its missing chunks are listed in the images in progress, or in the last ones.
     is_listed: bool,
-    /// Whether the root did not know of it: it did not come in the place of another.
+    /// Whether the root did not know it: it was added and replaces no other device.
     is_entering: bool,
-    /// The number of the last row that it has for sure, if it was there before.
+    /// Number of the last stripe that it is known to have, if it is a returned device; otherwise 0.
     has: u64,
 }
 
-/// See the module text.
+/// The joining devices, by place.
 #[derive(Debug, Default)]
 pub(super) struct Newcomers([Newcomer; 16]);
 
@@ -32,68 +31,69 @@ impl Newcomers {
         all.filter(|(_, it)| is(it)).map(|(device, _)| device).collect()
     }
 
-    /// Whether a device came that gets roots.
+    /// Returns whether a device is joining and receives roots.
     pub(super) fn gets_roots(&self, device: u8) -> bool {
         self.0[usize::from(device)].gets_roots
     }
 
-    /// One that is back has all rows up to this one.
+    /// Records that a returned device has all stripes up to this number.
     pub(super) fn has(&mut self, device: u8, seq: u64) {
         self.0[usize::from(device)].has = seq;
     }
 
-    /// The last row that one has for sure; none when that is nothing.
+    /// Returns the number of the last stripe that a device is known to have; `None` if it has none.
     pub(super) fn last_row(&self, device: u8) -> Option<u64> {
         Some(self.0[usize::from(device)].has).filter(|has| *has > 0)
     }
 
-    /// A device comes that has all rows up to this one.
+    /// Adds a device that has all stripes up to this number.
     pub(super) fn come(&mut self, device: u8, has: u64) {
         let is_entering = self.0[usize::from(device)].is_entering;
         self.0[usize::from(device)] = Newcomer { is_entering, has, ..Newcomer::default() };
     }
 
-    /// Those that get roots.
+    /// Returns the devices that receive roots.
     pub(super) fn joining(&self) -> DeviceSet {
         self.set(|it| it.gets_roots)
     }
 
-    /// Those of which no root knows.
+    /// Returns the devices that no root knows.
     pub(super) fn entering(&self) -> DeviceSet {
         self.set(|it| it.is_entering)
     }
 
-    /// Of the devices that `come`, the root that recovery found does not know these.
+    /// Records which joining devices are unknown to the root that recovery found.
     pub(super) fn found(&mut self, entering: DeviceSet) {
         for (device, it) in (0..).zip(&mut self.0) {
             it.is_entering = entering.contains(device);
         }
     }
 
-    /// All that `come` get roots from now on. Those that did not.
+    /// Lets the devices in `come` receive roots. Returns those that did not before.
     pub(super) fn join(&mut self, come: DeviceSet) -> DeviceSet {
         let new = come - self.joining();
         new.iter().for_each(|device| self.0[usize::from(device)].gets_roots = true);
         new
     }
 
-    /// The next root tells of all that get roots now, or of none.
+    /// Begins the images of a root that list all devices that receive roots now or, without
+    /// `tells`, none.
     pub(super) fn list(&mut self, tells: bool) {
         self.0.iter_mut().for_each(|it| it.is_listed = tells && it.gets_roots);
     }
 
-    /// Those that the next root lets join.
+    /// Returns the devices that the next root admits.
     pub(super) fn listed(&self) -> DeviceSet {
         self.set(|it| it.is_listed)
     }
 
-    /// Whether one gets roots of which neither the root in progress nor the last one lists the
-    /// missing chunks: it came after their images were begun.
+    /// Returns whether a device receives roots but is listed neither in the root in progress nor in
+    /// the last one, because it arrived after their images were begun.
     pub(super) fn is_unlisted(&self) -> bool {
         self.0.iter().any(|it| it.gets_roots && !it.is_listed)
     }
 
-    /// None of these gets roots any more: they belong, or failed again.
+    /// Ends the joining of these devices: they are members now, or failed again.
     pub(super) fn end(&mut self, set: DeviceSet) {
         for device in set {
             let it = &mut self.0[usize::from(device)];
@@ -101,14 +101,14 @@ impl Newcomers {
         }
     }
 
-    /// A durable root says which are still lost; those that have joined.
+    /// Applies a durable root that records the devices in `lost`. Returns those that it admitted.
     pub(super) fn joined(&mut self, lost: DeviceSet) -> DeviceSet {
         let joined = if planted(Bug::JoinedEarly) { self.joining() } else { self.listed() - lost };
         self.end(joined);
         joined
     }
 
-    /// These are known from now on; those that were not.
+    /// Marks devices as known to roots. Returns those that were not before.
     pub(super) fn enter(&mut self, devices: DeviceSet) -> DeviceSet {
         let new = self.entering() & devices;
         new.iter().for_each(|device| self.0[usize::from(device)].is_entering = false);

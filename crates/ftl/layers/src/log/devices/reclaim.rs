@@ -1,9 +1,10 @@
-//! Segments that go out of use: block devices forget what is in them, zones are erased.
+//! Release of segments: block devices discard them, and zones are reset.
 //!
 //! Invariants
-//! - A segment is free when all devices have answered, and of zones when that is durable.
-//! - Of block devices only a few segments are under way: one that does not answer keeps the
-//!   commands.
+//! - A segment is free once all devices have completed their commands and, for zones, made them
+//!   durable.
+//! - On block devices only a limited number of segments is in progress, because a device that does
+//!   not answer occupies commands.
 
 use alloc::vec::Vec;
 
@@ -15,60 +16,60 @@ use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, Op, works};
 use crate::log::segments::Segments;
 
-/// Segments that devices are told to forget at once.
+/// Maximum number of segments being discarded at once.
 const MOST: u32 = 32;
 
 #[derive(Debug)]
 pub(super) struct Reclaim {
-    /// Which devices gain from knowing what is free.
+    /// For each device, whether it benefits from discards.
     gains: Vec<bool>,
-    /// How many devices were told of a segment and have not answered.
+    /// For each segment, the number of devices with a command in flight.
     left: Vec<u8>,
-    /// Segments under way.
+    /// Segments in progress.
     count: u32,
 }
 
 impl Reclaim {
-    /// Nothing is under way.
+    /// Creates the state without segments in progress.
     pub(super) fn new(layout: &Layout, devices: &[DeviceInfo]) -> Self {
         let gains = devices.iter().map(|device| device.discard).collect();
         Reclaim { gains, left: alloc::vec![0; layout.segments as usize], count: 0 }
     }
 
-    /// Whether a device gains from knowing what is free, which is another from now on.
+    /// Sets whether a replaced device benefits from discards.
     pub(super) fn set_gains(&mut self, device: u8, gains: bool) {
         self.gains[usize::from(device)] = gains;
     }
 
-    /// Whether no device has to answer for a segment.
+    /// Returns whether no device has a command in flight for a segment.
     pub(super) fn has_forgotten(&self, segment: u32) -> bool {
         self.left[segment as usize] == 0
     }
 }
 
 impl Devices {
-    /// Segments that are about to be free.
+    /// Returns the number of segments that will soon be free.
     pub(crate) fn reclaiming(&self) -> u32 {
         self.reclaim.count
     }
 
-    /// Whether one more segment may go out of use now.
+    /// Returns whether one more segment may be released now.
     pub(crate) fn may_reclaim(&self) -> bool {
         self.layout.zoned || self.reclaim.count < MOST
     }
 
-    /// An open segment that nobody writes to, and that is not erased, is to be filled up.
+    /// Returns an open segment that is no longer written and not being reset; it must be filled.
     pub(crate) fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
         let Devices { zones, reclaim, .. } = self;
         zones.begin_to_fill(|it| segments.is_left(it) && reclaim.has_forgotten(it))
     }
 
-    /// Whether nothing has to be erased before it can be used.
+    /// Returns whether no segment must be reset before it can be used.
     pub(crate) fn is_clean(&self, segments: &Segments) -> bool {
         self.reclaim.count == 0 && segments.is_clean()
     }
 
-    /// A segment goes out of use.
+    /// Releases a segment.
     pub(crate) fn reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
         let layout = self.layout;
         let lba = layout.lba(At { segment, slot: 0, sector: 0 });
@@ -93,8 +94,8 @@ impl Devices {
         }
     }
 
-    /// A device forgot a segment, or a step of erasing its zone is over: the reset, or the flush
-    /// that makes it durable.
+    /// Processes a completed discard, or a step of the reset of a zone: the reset itself, or the
+    /// flush that makes it durable.
     pub(crate) fn reclaim_done(
         &mut self,
         segment: u32,
@@ -116,11 +117,11 @@ impl Devices {
         }
     }
 
-    /// All devices have answered: a segment is free, or out of use for good.
+    /// Ends the release: the segment is free, or retired if a zone has failed.
     pub(crate) fn end_reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
         let zoned = self.layout.zoned;
         if zoned && !self.zones.erased(segment) {
-            return; // The flushes after which it counts as closed are still to come.
+            return; // A flush that closes the segment is still to complete.
         }
         self.reclaim.count -= 1;
         self.membership.release(segment);

@@ -1,4 +1,4 @@
-//! What durable roots say of devices: who is lost, and on whom nothing lies.
+//! Records of durable roots about devices: the lost devices, and the devices without data.
 
 use hostftl_core::{DeviceSet, MemberRole, MemberState};
 use hostftl_format::log::{Begin, Root};
@@ -7,12 +7,12 @@ use super::Devices;
 use crate::planted::{Bug, planted};
 
 impl Devices {
-    /// The volume is new: something is to lie on each device.
+    /// Initializes a new volume, in which every device is used.
     pub(crate) fn format(&mut self) {
         self.told.out = DeviceSet::EMPTY;
     }
 
-    /// What the root says that recovery found.
+    /// Applies the contents of the root that recovery found.
     pub(crate) fn found(&mut self, root: &Root) {
         let places = self.places();
         let known = DeviceSet::from_bits(root.known);
@@ -24,19 +24,19 @@ impl Devices {
         }
     }
 
-    /// All places of devices.
+    /// Returns all places of devices.
     fn places(&self) -> DeviceSet {
         DeviceSet::first_n(self.layout.devices.into())
     }
 
-    /// The devices of which a root knows that is written now.
+    /// Returns the devices known to the root in progress.
     pub(crate) fn known(&self) -> DeviceSet {
         self.places() - self.newcomers.entering()
     }
 
-    /// A durable root says who is lost, and on whom nothing lies.
+    /// Applies the contents of a root that became durable.
     pub(crate) fn told(&mut self, root: &Root, journal: DeviceSet) {
-        // What a root says of the journal is no matter of the rows, in whatever place it is.
+        // The place of the journal may be in the root's list, but its loss does not concern stripes.
         let set = (DeviceSet::from_bits(root.lost) - journal) | self.gone() & journal;
         assert!(set.is_within(self.inactive()), "a root says of lost devices that they are");
         let joined = self.newcomers.joined(set);
@@ -50,7 +50,7 @@ impl Devices {
         self.part();
     }
 
-    /// Takes note of the lost devices on which nothing lies, by what the durable root says.
+    /// Updates which lost devices are rebuilt, because the durable root records no data on them.
     pub(super) fn note_rebuilt(&mut self) {
         let is_complete = self.membership.is_complete();
         let told = if is_complete { self.told.out } else { DeviceSet::EMPTY };
@@ -63,7 +63,7 @@ impl Devices {
         }
     }
 
-    /// Those that are to leave, and on which nothing lies any more, have left.
+    /// Completes the removal of leaving devices that hold no data any more.
     fn part(&mut self) {
         let left = (self.leaving() & self.told.out) - self.untrusted();
         if !left.is_empty() && self.membership.is_complete() {
@@ -71,13 +71,13 @@ impl Devices {
                 self.members.assign(device, MemberRole::Data);
                 self.members.change(device, MemberState::Removed);
             }
-            // It may have been wanted again since the root was begun.
+            // The device may have been chosen again since the root was begun.
             self.wanted -= left;
             self.membership.leave(left);
         }
     }
 
-    /// The devices that are lost, or leave, and on which nothing lies, nor is to lie soon.
+    /// Returns the lost or leaving devices without data on which no segment is to be opened.
     fn out(&self) -> DeviceSet {
         if !self.membership.is_complete() {
             return self.told.out;
@@ -90,45 +90,47 @@ impl Devices {
         out.iter().filter(is_out).collect::<DeviceSet>() - self.wanted
     }
 
-    /// A root is begun: the devices on which it says that nothing lies.
+    /// Begins a root. Returns the devices that it records as unused.
     pub(crate) fn begin_to_tell(&mut self, root: &Root) -> DeviceSet {
         self.told.telling = self.out() - (self.leaving() & replayed(root));
         self.told.telling
     }
 
-    /// Recovery has found where all segments lie.
+    /// Completes the member lists after recovery has found all segments.
     pub(crate) fn found_all(&mut self) {
         self.membership.complete();
         self.wanted = self.membership.current().members();
-        // A root that somebody made up may say what can't be.
+        // A forged root may contain contradictions, so devices that segments name are not trusted
+        // to be unused.
         let is_named = |device: &u8| !self.membership.is_out(*device);
         let named = self.places().iter().filter(is_named).collect::<DeviceSet>();
         self.told.out -= named | self.wanted;
         self.note_rebuilt();
-        // The superblocks may not say so yet.
+        // The superblocks may not record these removals yet.
         self.part();
     }
 
-    /// Whether a durable root says on which devices nothing lies.
+    /// Returns whether the durable root records the current set of unused devices.
     pub(crate) fn is_out_told(&self) -> bool {
         self.told.out == self.out()
     }
 
-    /// Whether a device leaves with the next root: nothing lies on it already, as one that was lost
-    /// and rebuilt before its removal.
+    /// Returns whether a device is removed with the next root because it holds no data already, for
+    /// example after it was lost and rebuilt before its removal.
     pub(crate) fn is_parting(&self) -> bool {
         let parts = self.leaving() & self.told.out;
         self.membership.is_complete() && !parts.is_within(self.untrusted())
     }
 
-    /// Whether a root has to be made before a device can leave: replay may need something there.
+    /// Returns whether a device can be removed only after another root, because replay may need its
+    /// data.
     pub(crate) fn is_replay_outdated(&self) -> bool {
         let replayed = self.leaving() & self.told.replayed;
         replayed.iter().any(|device| self.membership.is_out(device))
     }
 }
 
-/// The devices on which rows may lie that are replayed from a root.
+/// Returns the devices that may hold stripes to be replayed from a root.
 fn replayed(root: &Root) -> DeviceSet {
     let on = |begin: &Begin| begin.members | begin.ahead.map_or(0, |(_, members)| members);
     DeviceSet::from_bits(root.streams.iter().flatten().fold(0, |set, begin| set | on(begin)))
