@@ -188,6 +188,7 @@ impl Stage {
                 parse(&mut bytes).ok_or_else(|| format!("cannot parse record {number}"))?;
             let now = self.now.checked_add(since).filter(|_| self.allows(&entry));
             self.now = now.ok_or_else(|| format!("record {number} is not valid at this point"))?;
+            // A command returns no outputs; the timer input that follows it does.
             if let Entry::Verb(verb) = entry {
                 self.steps += 1;
                 self.layer.operate(verb).ok();
@@ -220,6 +221,7 @@ impl Stage {
                             | Command::Fold { .. }
                     )
                 );
+                // Commands without a device never fail.
                 result.is_ok() || !in_memory
             }
             Entry::Stop => self.phase == Phase::Ready && self.waiting == 0,
@@ -263,6 +265,7 @@ impl Stage {
                     _ => None,
                 };
                 if let Some(pages) = pages {
+                    // The command of this run reads another amount than the recorded one.
                     if size_of_val(pages) != meta.len() {
                         command.void();
                         return None;
@@ -295,6 +298,7 @@ impl Stage {
             match output {
                 Output::Submit(token, command) => {
                     let before = self.commands.insert(token.0, command);
+                    // Completions refer to commands by token.
                     assert!(before.is_none(), "a token was used twice at once");
                 }
                 Output::Reply(reply) => {
@@ -314,6 +318,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        // Commands and buffers must be released explicitly, or dropping them panics.
         std::mem::take(&mut self.commands).into_values().for_each(Command::void);
         self.layer.power_off();
     }

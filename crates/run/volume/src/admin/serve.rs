@@ -86,10 +86,15 @@ impl Volume {
         self.run(&StartOptions::default(), true).map(|(running, _)| running)
     }
 
+    /// Recovers and starts the volume. The order of the steps matters:
+    ///
+    /// - The lock of the UUID comes before any write, because a copy of the volume may be served.
+    /// - The acknowledgement log of the last run is applied before clients can send requests.
+    /// - The serving mark is durable before the first client is accepted. It follows the steps that
+    ///   are likely to fail, because a start that fails after it counts as an unclean end.
     fn run(mut self, options: &StartOptions, rehearses: bool) -> Result<(Running, Port), Error> {
         let reads = rehearses || self.access == Access::ReadOnly;
         let rehearsal = self.roster.target().filter(|_| rehearses);
-        // Take the lock of the UUID first: a copy of the volume may be served.
         let _sole = Sole::take(self.config.uuid, &self.path)?;
         let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
         let events = self.events(rehearses)?;
@@ -119,7 +124,6 @@ impl Volume {
             jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
         jobs.set_standing(&self.layer.members, out, reads);
-        // The states so far are those before recovery: report the changes that it found.
         jobs.keep(driver.layer());
         jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
         still.set_service(options, &port.export());
@@ -137,9 +141,6 @@ impl Volume {
         let control = (!rehearses).then(listen).transpose()?;
         let (of, events) = ((options, &self.config), &live.watched.events);
         let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
-        // The mark must be durable before the first client is accepted. It comes after the steps
-        // that are likely to be refused, because a start that fails after it counts as an unclean
-        // end.
         session.iter().try_for_each(serving)?;
         let engine = Engine::new(driver, jobs, port.queue().clone());
         port.set_engine(&engine);

@@ -150,6 +150,7 @@ fn emit_done(done: &Done, out: &mut Vec<u8>) {
             put_pages(out, &buf.pages()[..*pages as usize]);
         }
         Command::Report { into, .. } => put_pages(out, into.pages()),
+        // Other commands have no data that the layer reads.
         _ => put(out, 0),
     }
 }

@@ -131,6 +131,7 @@ impl Pen {
     fn write_batch(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         if !batch.is_empty() {
+            // The seed is the batch's number, so that a missing or repeated batch is detected.
             let words = [batch.len() as u32, self.records, crc32c(self.batches, &batch)];
             self.write(|out| {
                 out.write_all(words.map(u32::to_le_bytes).as_flattened())?;

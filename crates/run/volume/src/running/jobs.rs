@@ -53,8 +53,7 @@ pub(crate) struct Jobs {
     through: bool,
     /// Acknowledgement log; `None` if acknowledged writes may be lost with the process.
     stash: Option<Stash>,
-    /// Job that waits for the acknowledgement log, before all later ones; and whether it may be
-    /// retried although the layer made no step.
+    /// Job that waits for the log, before all later ones; whether to retry it without a step.
     parked: Option<Job>,
     retries: bool,
     held: Vec<Held>,
@@ -146,8 +145,7 @@ impl Jobs {
         self.keeper = keeper;
     }
 
-    /// Sets the states of the devices before recovery, so that later changes are reported. Devices
-    /// of `out` hold no chunks. A volume that only `reads` can't fail.
+    /// Sets the states before recovery. Devices of `out` hold no data; `reads` means read-only.
     pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
         (self.devices, self.reads) = (Reported::new(members, DeviceSet::from_bits(out)), reads);
         let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -196,14 +194,12 @@ impl Jobs {
         self.keeper.as_ref()?.said()
     }
 
-    /// Starts the seating of a device; `None` where members never change. See
-    /// [`Keeper::begin_seat`].
+    /// Starts the seating of a device; `None` where members never change.
     pub(crate) fn begin_seat(&mut self, seat: Coming) -> Option<Receiver<Result<(), AdminError>>> {
         Some(self.keeper.as_mut()?.begin_seat(seat))
     }
 
-    /// Closes the writer's handle of a device; `None` where members never change. See
-    /// [`Keeper::close`].
+    /// Closes the writer's handle of a device; `None` where members never change.
     pub(crate) fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
         Some(self.keeper.as_mut()?.close(index, absent))
     }
@@ -274,8 +270,7 @@ impl Jobs {
         }
     }
 
-    /// Logs the job in the acknowledgement log, if there is one, and returns the action of the
-    /// layer; `None` when the job was refused.
+    /// Logs the job, if there is a log, and returns the layer's next action; `None` if refused.
     fn admit(&mut self, job: Job) -> Option<Pull> {
         let entrance = match (&mut self.stash, job.change()) {
             (Some(stash), Some(change)) => Some(stash.enter(&change)),
@@ -412,8 +407,7 @@ impl Host for Jobs {
             match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {
                 Promise::Kept => {}
                 Promise::Waits(_) => return self.held.push(Held { reply, answer, part }),
-                // A stale device could be taken for current after a restart, so success must not be
-                // reported.
+                // A later start could take a stale device for current.
                 Promise::Broken => answer.result = Err(HostError::Io),
             }
         }

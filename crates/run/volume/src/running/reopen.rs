@@ -55,8 +55,10 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
     let scrub = scrub.map(|task| (task.place, task.is_paused));
+    // Other threads keep the last snapshot; this driver updates another one from here on.
     driver.show_in(Arc::default());
     driver.serve(&mut Answering(jobs))?;
+    // Held answers wait for the superblock writer.
     while let Some(most) = jobs.keep(driver.layer()) {
         thread::sleep(most.min(PAUSE));
     }

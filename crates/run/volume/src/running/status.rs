@@ -273,6 +273,7 @@ impl Status {
         for (device, drive) in self.devices.iter_mut().zip(drives) {
             device.drive = drive;
         }
+        // A missing drive writes nothing, so its unknown counter does not matter.
         let there = self.devices.iter().filter(|device| device.health != MISSING);
         let each = there.map(|device| device.drive.as_ref()?.flash_bytes);
         let all: Option<u64> = each.sum();
@@ -284,6 +285,8 @@ impl Status {
     /// Replaces the entry of device `index`.
     pub(crate) fn replace_device(&mut self, index: usize, device: &hostftl_io::Device) {
         let was = std::mem::replace(&mut self.devices[index], device_status(device));
+        // The replacement takes over the role, and notes on the absence of the old device are
+        // obsolete.
         self.devices[index].role.clone_from(&was.role);
         self.device_bytes =
             self.devices.iter().filter(|it| it.role != JOURNAL).map(|it| it.bytes).sum();
@@ -320,6 +323,7 @@ impl Status {
         (self.protection, self.ack, self.export) = (was.protection, was.ack, was.export);
         (self.export_refused, self.read_only, self.unclean_shutdown) =
             (was.export_refused, was.read_only, was.unclean_shutdown);
+        // Notes of the start remain valid.
         self.notes = was.notes;
     }
 
@@ -376,9 +380,11 @@ impl Status {
                 (false, 0) => ONLINE,
                 (false, _) => "errors",
             };
+            // A spare that replaced a lost device is an ordinary member now.
             if member.role != MemberRole::Spare && device.role == SPARE {
                 device.role.clear();
             }
+            // An absent device has no errors, and must not seem online for that reason.
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());
             if news.gone >> index & 1 == 1 {
                 device.health = REMOVED.into();

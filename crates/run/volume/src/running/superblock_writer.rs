@@ -214,6 +214,7 @@ impl Keeper {
         let (was, mut wanted) = (self.wanted, self.wanted);
         take_in(&mut wanted, more);
         if wanted != was {
+            // Only a new loss restarts the time limit: hosts wait for no other change.
             let since = if wanted.lost == was.lost { self.since } else { Instant::now() };
             (self.wanted, self.since) = (wanted, since);
             self.orders.send(Order::Say(wanted)).ok();

@@ -43,6 +43,8 @@ pub(super) fn all(sources: &Sources) -> Vec<Look> {
     let said: Vec<Option<Superblock>> = looks.iter().map(|look| look.newest).collect();
     for (at, (look, source)) in looks.iter_mut().zip(&sources.all).enumerate() {
         let Ok(source) = source else { continue };
+        // Without a superblock the volume file identifies the volume of the session marks and
+        // roots.
         let volume = match (look.newest, config) {
             (Some(own), _) => own.volume,
             (None, Some(config)) => config.uuid.into_bytes(),
@@ -204,6 +206,7 @@ fn places(
             };
             let layer = LayerConfig::parse(newest.layer.as_str())?;
             let layer = LayerConfig { uuid: own.volume, ..layer };
+            // The location of the roots depends on the member list.
             let layer = as_members(layer, newest.missing, &newest);
             (layer, (0..newest.count).map(long).collect::<Vec<_>>(), own.index)
         }
@@ -212,6 +215,7 @@ fn places(
                 .iter()
                 .enumerate()
                 .all(|(place, own)| own.is_none_or(|own| usize::from(own.index) == place));
+            // The position in the list is no member number then.
             if !in_order {
                 return Err("its number in the volume is unknown".into());
             }

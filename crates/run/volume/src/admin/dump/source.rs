@@ -105,6 +105,7 @@ pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
             Err(error) => Err((name.clone(), without(name, &error.to_string()))),
         },
     };
+    // A single name may be a volume file or a backup; several names are devices.
     if let [only] = targets {
         match Meant::of(Path::new(only))? {
             Meant::Volume => {

@@ -134,6 +134,7 @@ impl Reported {
         if is.role == leaving && was.role != leaving {
             tell(Level::Info, "removal-started", LEAVES);
         }
+        // The role of a removed device ends too, but that is no cancellation.
         if was.role == leaving && is.role != leaving && !removed {
             tell(Level::Info, "removal-cancelled", STAYS);
         }

@@ -91,6 +91,7 @@ impl Status {
                         "is {word}: reconnect it, then run `hostftl device online {volume} {index}`"
                     )
                 }
+                // Only a writable, served volume takes a journal back; else the start finds it.
                 word if device.role == JOURNAL => format!("is {word}: reconnect it"),
                 word if device.role == SPARE => format!(
                     "is {word}: reconnect it and run `hostftl device online {volume} {index}`, or \

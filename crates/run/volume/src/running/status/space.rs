@@ -96,6 +96,7 @@ impl Space {
     pub(super) fn set_capacity(&mut self, raw: u64, devices: u64, parity: u64) {
         let data = self.physical_bytes + self.reclaimable_bytes + self.free_bytes;
         let rest = raw.saturating_sub(data);
+        // Each stripe has `devices - parity` chunks of data.
         let copies = (data * parity).checked_div(devices.saturating_sub(parity)).unwrap_or(0);
         self.parity_bytes = copies.min(rest);
         self.reserved_bytes = rest - self.parity_bytes;

@@ -133,6 +133,7 @@ fn write_path(snapshot: &Snapshot) -> Vec<WafStep> {
         ("read_modify_write", bytes(sent(Cause::Rmw))),
         ("parity", bytes(sent(Cause::Parity))),
         ("device_writes", bytes(stats.sent_sectors())),
+        // Only the drives know these bytes.
         (FLASH, None),
     ];
     let host = counters.host_written * SECTOR as u64;

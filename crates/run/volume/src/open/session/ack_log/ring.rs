@@ -52,6 +52,7 @@ impl Ring {
 
     fn begin(&mut self) -> io::Result<()> {
         let bytes = BEGIN + self.label.room;
+        // Allocate all memory now: a write must not fail later for lack of memory.
         fallocate(&self.file, FallocateFlags::empty(), 0, bytes)?;
         self.write_label(self.label)
     }
