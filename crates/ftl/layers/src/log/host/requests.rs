@@ -145,8 +145,8 @@ impl Blocks {
             Where::Bad => cx.requests().at(req).error = Some(HostError::Io),
             Where::Here => {
                 cx.touch((end - first) as usize);
+                // Listing a trim of unmapped blocks would only waste space in a row.
                 let mapped =
-                    // Listing a trim of unmapped blocks would only waste space in a row.
                     (first..end).any(|it| !array.mapping.pages.map().place(it).is_nowhere());
                 if mapped && !array.append_trim(first, end - first, cx) {
                     return false;

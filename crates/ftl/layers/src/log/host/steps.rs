@@ -57,8 +57,8 @@ impl Blocks {
         array: &mut Array,
         cx: &mut Cx,
     ) {
-        // The segment must not be reused while the record may still be needed for a rebuild.
         let place = self.op(index).place;
+        // The segment must not be reused while the record may still be needed for a rebuild.
         if !core::mem::replace(&mut self.op(index).holds, true) {
             array.media.segments.pin(array.layout().segment_of(place.byte()));
         }
@@ -407,9 +407,9 @@ impl Blocks {
                 }
                 self.waiting.pop_front();
                 self.end_block(index, None, array, cx);
-                // A repair is optional: without space it is dropped instead of blocking the queue.
             }
             Step::Waiting { len, crc } if it.req == NOBODY => {
+                // A repair is optional: without space it is dropped instead of blocking the queue.
                 self.waiting.pop_front();
                 let record = (it.block, len, it.place.generation());
                 match array.append(array.to_repair(it.block, it.place), record, crc, cx) {

@@ -1,5 +1,5 @@
-//! Whether a row that is wrong matters: it does when anything in it is valid. One that a power cut
-//! left unfinished has nothing that is.
+//! Checks whether a wrong row contains valid data. A row that a power loss left incomplete contains
+//! none.
 
 use hostftl_format::log::{self, Entry, Kind};
 
@@ -11,7 +11,7 @@ use crate::log::ops::Cx;
 use crate::log::scrub::{Phase, Scrub};
 
 impl Scrub {
-    /// Looks at the entries of the row from one on, as far as pages of the map are here.
+    /// Checks the entries of the row from `from` on, as far as their map pages are in memory.
     pub(super) fn doubt(
         &mut self,
         from: u32,
@@ -44,7 +44,7 @@ impl Scrub {
         true
     }
 
-    /// Notes the chunks of the row that are wrong as faults of their devices.
+    /// Counts the wrong chunks of the row as faults of their devices.
     fn note_faults(&self, media: &mut Media, cx: &mut Cx) {
         if self.check.mismatched().next().is_none() {
             media.devices.health_mut().note_somewhere();
@@ -56,7 +56,8 @@ impl Scrub {
         }
     }
 
-    /// Whether an entry is what the volume has now; `None` until a page has come that says so.
+    /// Returns whether an entry is the current version of its block; `None` until its map page is
+    /// loaded.
     fn is_valid(
         &self,
         entry: &Entry,
@@ -71,7 +72,7 @@ impl Scrub {
                     u32::try_from(entry.block).ok().filter(|page| *page < self.layout.tree.pages);
                 Some(page.is_some_and(|page| mapping.pages.directory().place(page) == entry.place))
             }
-            // There are few, and they are written again with the next root.
+            // There are few of them, and the next root writes them again.
             Kind::Directory | Kind::Counts => Some(mapping.checkpoint.has_top(entry.place)),
             Kind::Data if entry.block >= mapping.pages.map().len() => Some(false),
             Kind::Data => {

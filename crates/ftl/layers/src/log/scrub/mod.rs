@@ -1,13 +1,13 @@
-//! Scrub: reads all rows with anything valid in device order, and checks every record that their
-//! heads list and their parity.
+//! Scrub: reads all rows with valid data in device order, and verifies their parity and the records
+//! that their heads list.
 //!
-//! A row that is wrong and has anything valid makes its segment *flawed*: collection moves what is
-//! valid in it, rebuilt from parity where that is needed, and a checkpoint moves images of the map.
-//! So all data that was wrong is written again elsewhere, with parity.
+//! A wrong row with valid data makes its segment *flawed*. Garbage collection then moves the valid
+//! data of that segment, rebuilt from parity where needed, and a checkpoint moves images of the
+//! map. So all wrong data is written again elsewhere, with parity.
 //!
 //! Invariants
-//! - One row is read at a time, and its segment is not used again meanwhile.
-//! - A row is read only when it is durable: a row that a power cut left unfinished is not wrong.
+//! - One row is read at a time, and its segment is not reused meanwhile.
+//! - A row is read only when it is durable: a row that a power loss left incomplete is not wrong.
 //! - A scrub is complete only when no flawed segment is left that can be moved, and the repairs are
 //!   durable: see [`repairs`].
 
@@ -35,30 +35,30 @@ use crate::log::segments::Segments;
 use repairs::Repairs;
 use row::{Check, Next};
 
-/// With less room for outputs, no row is begun.
+/// Outputs that must be left before a row is started.
 const ROOM: usize = 20;
-/// Segments that are passed in one go.
+/// Segments skipped in one step.
 const PASS: u32 = 4096;
-/// The recorded position falls behind by one part in so many of all segments at most: then a root
-/// is made for the repairs that it waits for.
+/// Maximum lag of the recorded position, as a fraction of all segments. Beyond that, a root is
+/// written to make the pending repairs durable.
 const PARTS: u32 = 64;
 
-/// What is done with the row.
+/// Step of the current row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is no scrub.
+    /// No scrub is running.
     Off,
-    /// The next row is looked for.
+    /// The next row is searched.
     Next,
-    /// Its head is being read, or rebuilt.
+    /// Its head is being read or rebuilt.
     Head,
-    /// Its chunks are to be read, or are being read.
+    /// Its chunks are being read, or will be when not `asked` yet.
     Reading { asked: bool },
-    /// Its records are checked, then its parity.
+    /// Its records are verified, then its parity.
     Checking,
-    /// It is wrong: whether anything in it is valid is found out, from this entry on.
+    /// It is wrong: its entries are checked for valid data, from this one on.
     Doubting(u32),
-    /// All was read; what is flawed is moved.
+    /// All rows were read; flawed segments are being moved.
     Ending,
 }
 
@@ -70,25 +70,25 @@ pub(super) struct Scrub {
     is_paused: bool,
     is_stopped: bool,
     at: At,
-    /// The number of the row, or of the one before in its segment.
+    /// Sequence number of the row, or of the previous one in its segment.
     seq: u64,
     head: Option<MetaBuf>,
     entries: u32,
     /// Sectors of the row on its first device.
     sectors: u32,
     check: Check,
-    /// Whether it began with the first segment.
+    /// Whether it started with the first segment.
     is_whole: bool,
-    /// Rows that were wrong and can be repaired.
+    /// Wrong rows that can be repaired.
     repairs: Repairs,
-    /// Rows that were wrong and can't be repaired: it was tried before.
+    /// Wrong rows that cannot be repaired, as an earlier attempt showed.
     lost: u64,
-    /// Blocks that nothing could bring back when it began.
+    /// Number of unrecoverable blocks at the start.
     beyond: u64,
 }
 
 impl Scrub {
-    /// There is none.
+    /// Returns the state without a scrub.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Scrub {
             layout: *layout,
@@ -109,8 +109,8 @@ impl Scrub {
         }
     }
 
-    /// Starts, pauses, resumes or stops the scrub; `beyond` is how many blocks nothing could bring
-    /// back yet.
+    /// Starts, pauses, resumes or stops the scrub. `beyond` is the current number of unrecoverable
+    /// blocks.
     pub(super) fn wish(
         &mut self,
         wish: Wish,
@@ -146,7 +146,7 @@ impl Scrub {
                 Ok(new(!was_paused))
             }
             Wish::Stop => {
-                // The row that is being read comes to its end.
+                // The row in progress is completed first.
                 let was_stopped = core::mem::replace(&mut self.is_stopped, true);
                 self.is_paused = false;
                 Ok(new(!was_stopped))
@@ -154,8 +154,8 @@ impl Scrub {
         }
     }
 
-    /// How far it is; none when there is none. A scrub that goes on at this place after a crash
-    /// passes nothing whose repair the crash took back.
+    /// Returns the progress of the scrub, if one is running. A scrub that resumes at its place
+    /// after a crash skips no row whose repair the crash undid.
     pub(super) fn task(&self, segments: &Segments) -> Option<Task> {
         if self.phase == Phase::Off {
             return None;
@@ -167,20 +167,20 @@ impl Scrub {
         Some(Task { kind, is_paused, lacks_room: false, done, left, place })
     }
 
-    /// Whether no row is read.
+    /// Returns whether no row is in progress.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Off | Phase::Next | Phase::Ending)
     }
 
-    /// Where the row lies that is read.
+    /// Returns the position of the current row.
     pub(super) fn at(&self) -> At {
         self.at
     }
 
-    /// Goes on.
+    /// Changes the phase.
     ///
     /// # Panics
-    /// When that is not what comes next.
+    /// If the phases do not follow each other.
     fn go(&mut self, next: Phase) {
         use Phase::{Checking, Doubting, Ending, Head, Next, Off, Reading};
         let fits = match (self.phase, next) {
@@ -203,7 +203,7 @@ impl Scrub {
 }
 
 impl Scrub {
-    /// The next step. A row is begun only when it `may` be: other work comes first.
+    /// Performs the next step. A new row is started only if `may` is true: other work has priority.
     pub(super) fn pump(
         &mut self,
         may: bool,
@@ -279,20 +279,21 @@ impl Scrub {
         true
     }
 
-    /// Whether no row is on the devices any more in the segment. Where one is still to be written
-    /// lies one of an earlier use of the segment, which a power cut may have torn.
+    /// Returns whether the segment has no more rows on the devices. Until a new row is written, its
+    /// position may contain a row of an earlier use of the segment, which a power loss may have
+    /// torn.
     fn has_nothing(&self, media: &Media, output: &Output) -> bool {
         media.segments.live(self.at.segment) == 0 || output.rows.is_unwritten(self.at)
     }
 
-    /// The head of the row at `lba`, if that is what `buf` has.
+    /// Returns the head of the row at `lba`, if `buf` contains it.
     pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
         (sane && head.seq > self.seq).then_some(head)
     }
 
-    /// A command is over.
+    /// Handles the completion of a command.
     pub(super) fn done(
         &mut self,
         what: Checking,
@@ -306,7 +307,7 @@ impl Scrub {
             (Checking::Head, command) => self.head_done(command, ended, media, output, cx),
             (Checking::Chunk(chunk), Command::Read { into: Target::Data(view), .. }) => {
                 media.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
-                // What is on a lost device is made anew by others.
+                // Only media errors count: chunks of a lost device are rebuilt separately.
                 let is_wrong = ended == Err(DeviceError::Media);
                 if self.check.was_read(chunk, ended.is_ok(), is_wrong) {
                     self.go(Phase::Checking);
@@ -349,7 +350,7 @@ impl Scrub {
         }
     }
 
-    /// The head of the row was made from the other chunks, or can't be.
+    /// Handles a head that was rebuilt from the other chunks, or could not be.
     pub(super) fn head_salvaged(
         &mut self,
         buf: MetaBuf,
@@ -365,7 +366,7 @@ impl Scrub {
         self.head_read(buf, head, is_wrong, media, output, cx);
     }
 
-    /// The head of the row is here, or there is none any more in this segment.
+    /// Starts verification of the row, or goes to the next segment if this one has no further row.
     fn head_read(
         &mut self,
         buf: MetaBuf,
@@ -410,7 +411,7 @@ impl Scrub {
         true
     }
 
-    /// Computes what comes next of the row.
+    /// Starts the next computations of the row.
     fn check_on(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
@@ -434,7 +435,7 @@ impl Scrub {
         moved
     }
 
-    /// The row was gone through: the next one, or the next segment.
+    /// Ends the row and goes to the next row or segment.
     fn end_row(&mut self, media: &mut Media, cx: &mut Cx) {
         media.share.over(cx.now(), self.check.bytes());
         media.segments.unpin(self.at.segment);
@@ -446,14 +447,14 @@ impl Scrub {
         cx.wake();
     }
 
-    /// Ends when no flawed segment is left that can be moved, and the repairs are durable. A scrub
-    /// that is stopped does not wait, and reports the repairs that are durable by then.
+    /// Ends the scrub when no flawed segment is left that can be moved, and the repairs are
+    /// durable. A stopped scrub does not wait, and reports the repairs that are durable by then.
     fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         if cx.life() != Life::Running || cx.room() < ROOM {
             return false;
         }
         if !self.repairs.are_durable() && !self.is_stopped {
-            // The event is a promise: a power cut right after it must not take a repair back.
+            // The event is a promise: a power loss right after it must not undo a repair.
             return self.repairs.wait_for_root() && mapping.checkpoint.hurry();
         }
         self.go(Phase::Off);

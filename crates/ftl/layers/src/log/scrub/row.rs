@@ -1,4 +1,4 @@
-//! What is checked of one row: its records, then its parities, one after the other.
+//! Verification of one row: its records, then its parities, one after the other.
 
 use alloc::vec::Vec;
 
@@ -11,56 +11,57 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::records::Record;
 use crate::log::stripe::Stripe;
 
-/// Parity does not fit the data: any of the chunks may be wrong.
+/// Bit for a parity mismatch: any of the chunks may be wrong.
 const SOMEWHERE: u32 = 1 << 31;
 
-/// The next thing to be computed.
+/// Next computation.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// A record's checksum.
+    /// Checksum of a record.
     Record(u16, Command),
-    /// Chunks are folded together.
+    /// Fold of chunks.
     Fold(Command),
-    /// The checksum of what parity should be, or of what it is.
+    /// Checksum of the computed parity (0) or the stored parity (1).
     Sum(u8, Command),
-    /// Something that is under way must be over first.
+    /// A command in flight must complete first.
     Wait,
-    /// The row was checked.
+    /// The row is verified.
     Over,
 }
 
 #[derive(Debug)]
 pub(super) struct Check {
     records: Vec<Record>,
-    /// The next record.
+    /// Index of the next record.
     cursor: usize,
-    /// Data chunks, and the sectors of the first and of the last of them.
+    /// Number of data chunks, and the sectors of the first and the last one.
     chunks: u32,
     first: u32,
     last: u32,
-    /// The sectors that each chunk has where parity is of all.
+    /// Sectors of each chunk that parity covers.
     whole: u32,
-    /// Parities of each row, and the one that is checked.
+    /// Number of parities of each row, and the one being verified.
     parity: u8,
     which: u8,
     width: u32,
-    /// The chunks that were read, as a set of bits; parity is behind the widest row's last.
+    /// Chunks that were read, as a bit mask. Parity chunks follow the last chunk of the widest row.
     here: u32,
-    /// What is to be folded yet so that it is what that parity should be; none before it is begun.
+    /// Remaining folds that compute the parity; `None` before the first.
     folds: Option<Rebuild>,
-    /// How the parities are made of the row's chunks.
+    /// Rebuilds that compute the parities from the row's chunks.
     makes: [Option<Rebuild>; 2],
-    /// Checksums of what parity should be and of what it is: asked for, and come.
+    /// Number of requested checksums of the computed and the stored parity, and the ones received.
     asked: u8,
     sums: [Option<u32>; 2],
-    /// Commands under way.
+    /// Commands in flight.
     outstanding: u32,
-    /// Chunks that can't be read or do not match their checksums, and [`SOMEWHERE`], as bits.
+    /// Chunks that are unreadable or do not match their checksums, and [`SOMEWHERE`], as a bit
+    /// mask.
     wrong: u32,
 }
 
 impl Check {
-    /// Of no row yet.
+    /// Returns the state without a row.
     pub(super) fn new(layout: &Layout) -> Self {
         Check {
             records: Vec::with_capacity(layout.head_entries(true) as usize),
@@ -82,7 +83,7 @@ impl Check {
         }
     }
 
-    /// Begins with a row. `is_wrong` is whether its head had to be rebuilt.
+    /// Starts a row. `is_wrong` is whether its head had to be rebuilt.
     pub(super) fn begin(
         &mut self,
         (head, buf): (&Head, &MetaBuf),
@@ -106,7 +107,7 @@ impl Check {
         }
     }
 
-    /// What is to be read: data chunks, and after them the parities; each with its sectors.
+    /// Returns the chunks to read with their sectors: data chunks, then parity.
     pub(super) fn reads(&self) -> impl Iterator<Item = (u8, u32)> + use<> {
         let (chunks, first, last, whole) = (self.chunks, self.first, self.last, self.whole);
         let (parity, width) = (self.parity, self.width as u8);
@@ -119,12 +120,12 @@ impl Check {
         data.chain((width..width + parity).map(move |number| (number, whole)))
     }
 
-    /// A command was sent.
+    /// Counts a command that was sent.
     pub(super) fn sent(&mut self) {
         self.outstanding += 1;
     }
 
-    /// A chunk was read, or can't be. Whether all are here or gone.
+    /// Notes that a chunk was read, or could not be. Returns whether all reads are complete.
     pub(super) fn was_read(&mut self, chunk: u8, is_here: bool, is_wrong: bool) -> bool {
         self.here |= u32::from(is_here) << chunk;
         self.wrong |= u32::from(is_wrong) << chunk;
@@ -132,7 +133,7 @@ impl Check {
         self.outstanding == 0
     }
 
-    /// A record has this checksum.
+    /// Compares the checksum of a record.
     pub(super) fn has_crc(&mut self, record: u16, crc: u32) {
         let record = &self.records[usize::from(record)];
         if !record.has(crc) {
@@ -141,12 +142,12 @@ impl Check {
         self.outstanding -= 1;
     }
 
-    /// Chunks are folded together.
+    /// Notes the completion of a fold.
     pub(super) fn was_folded(&mut self) {
         self.outstanding -= 1;
     }
 
-    /// What parity should be, or is, has this checksum.
+    /// Notes the checksum of the computed or the stored parity, and compares both.
     pub(super) fn has_sum(&mut self, which: u8, crc: u32) {
         self.sums[usize::from(which)] = Some(crc);
         self.outstanding -= 1;
@@ -157,23 +158,23 @@ impl Check {
         }
     }
 
-    /// Whether anything is under way.
+    /// Returns whether no command is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.outstanding == 0
     }
 
-    /// Whether the row is not as it should be.
+    /// Returns whether the row is wrong.
     pub(super) fn is_wrong(&self) -> bool {
         self.wrong != 0
     }
 
-    /// The chunks that can't be read or do not match their checksums.
+    /// Returns the chunks that are unreadable or do not match their checksums.
     pub(super) fn mismatched(&self) -> impl Iterator<Item = u8> + use<> {
         let set = self.wrong & !SOMEWHERE;
         (0..32).filter(move |chunk| set >> chunk & 1 == 1)
     }
 
-    /// Bytes that were read of it.
+    /// Returns the number of bytes read for the row.
     pub(super) fn bytes(&self) -> u64 {
         self.reads().map(|(_, sectors)| u64::from(sectors) * SECTOR as u64).sum()
     }
@@ -182,7 +183,7 @@ impl Check {
         self.here >> chunk & 1 == 1
     }
 
-    /// What comes next.
+    /// Returns the next computation.
     pub(super) fn next(&mut self, buffers: &mut Buffers) -> Next {
         while let Some(&record) = self.records.get(self.cursor) {
             self.cursor += 1;
@@ -198,6 +199,7 @@ impl Check {
         }
         let all = (0..self.chunks).all(|chunk| self.is_here(chunk));
         if self.is_wrong() || !all {
+            // Parity of a row with wrong or missing data would not match anyway.
             return Next::Over;
         }
         let here = |which: &u8| self.is_here(self.width + u32::from(*which));
@@ -207,7 +209,7 @@ impl Check {
         if let Some(folds) = makes.filter(|it| self.chunks > 1 && it.next().is_some()) {
             return self.fold(folds, buffers);
         }
-        // One chunk has itself once more as its parity.
+        // The parity of a single chunk is a copy of it.
         let should = if self.chunks > 1 { Buffer::ScrubSum } else { Buffer::Scrub(0) };
         let is = Buffer::Scrub(self.width as u8 + which);
         let buffer = if self.asked == 0 { should } else { is };

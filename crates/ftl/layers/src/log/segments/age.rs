@@ -1,11 +1,10 @@
-//! How old what a segment holds is, and so which stream takes what replaces it.
+//! Age of the data in segments, from which the streams of new data follow.
 
 use super::Segments;
 use crate::log::row::streams::MAP;
 
 impl Segments {
-    /// A record that the host wrote came to a segment: now, or when it was written to segment
-    /// `from`.
+    /// Counts a record in a segment: written by the host now, or copied from segment `from`.
     #[inline]
     pub(crate) fn aged(&mut self, segment: u32, from: Option<u32>) {
         self.now += u64::from(from.is_none());
@@ -15,43 +14,43 @@ impl Segments {
         it.written += (when - it.written) / f64::from(it.records);
     }
 
-    /// How many blocks the host wrote since it wrote what a segment holds, in the mean.
+    /// Returns the mean age of the data in a segment, in blocks written by the host since.
     pub(super) fn age(&self, segment: u32) -> f64 {
         self.now as f64 - self.list[segment as usize].written
     }
 
-    /// The host writes a block, and replaces what lies in a segment, if it replaces anything.
+    /// Notes a host write to a block, and the segment of the version that it replaces, if any.
     #[inline]
     pub(crate) fn wrote(&mut self, block: u64, replaced: Option<u32>) {
         let age = replaced.map(|segment| self.age(segment));
         self.separator.wrote(block, age);
     }
 
-    /// The stream of a write to a block that replaces what lies in a segment, if it replaces
-    /// anything.
+    /// Returns the stream of a write to a block, given the segment of the version that it replaces,
+    /// if any.
     #[inline]
     pub(crate) fn stream_of_write(&self, block: u64, replaced: Option<u32>) -> u8 {
         self.separator.of_write_to(block, replaced.map(|segment| self.age(segment)))
     }
 
-    /// The stream of trims, and of what nothing is known of.
+    /// Returns the stream of trims, and of data without history.
     pub(crate) fn stream_of_new(&self) -> u8 {
         self.separator.of_new()
     }
 
-    /// The stream of a copy of a block that lies in a segment.
+    /// Returns the stream of a copy of a block from a segment.
     #[inline]
     pub(crate) fn stream_of_copy(&self, block: u64, segment: u32) -> u8 {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
         self.separator.of_copy_of(block, stream, age)
     }
 
-    /// Whether what lies in one segment may go to several streams.
+    /// Returns whether the data of one segment may go to several streams.
     pub(crate) fn tells_blocks_apart(&self) -> bool {
         self.separator.tells_blocks_apart()
     }
 
-    /// Whether anything may come to a stream.
+    /// Returns whether a stream may receive data.
     pub(crate) fn uses(&self, stream: u8) -> bool {
         stream == MAP || self.separator.uses(stream)
     }

@@ -1,16 +1,17 @@
-//! Live grains of segments: what room they leave, and how many there were when the last root was
-//! begun, for its image of them.
+//! Valid grains of segments: the free space that results, and the counts at the time of the last
+//! root, for its image of them.
 
 use hostftl_format::log::{GRAIN, Place};
 
 use super::{Segments, State, grains};
 use crate::planted::{Bug, planted};
 
-/// More than any segment has, even of sixteen devices.
+/// Bound of the grains of a segment, even on sixteen devices.
 const MOST_GRAINS: u32 = 1 << 31;
 
 impl Segments {
-    /// Bytes that are live, for which free segments have room, and that collection could gain.
+    /// Returns the valid bytes, the bytes for which free segments have space, and the bytes that
+    /// garbage collection could free.
     pub(crate) fn space(&self) -> (u64, u64, u64) {
         let (grain, widest) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
         let empty = self.empty.iter().map(|empty| empty.segment);
@@ -24,20 +25,20 @@ impl Segments {
         (self.total * grain, free * grain, stale * grain)
     }
 
-    /// Live grains of all segments.
+    /// Returns the valid grains of all segments.
     #[inline]
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Bytes that are live in the segments that are `wanted`.
+    /// Returns the valid bytes of the segments that are `wanted`.
     pub(crate) fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let list =
             self.list.iter().zip(0..).filter(|(it, segment)| it.live > 0 && wanted(*segment));
         list.map(|(it, _)| u64::from(it.live) * u64::from(GRAIN)).sum()
     }
 
-    /// Valid bytes in flawed segments of which `wanted` holds.
+    /// Returns the valid bytes of the flawed segments that are `wanted`.
     pub(crate) fn live_flawed(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         match self.flawed() {
             0 => 0,
@@ -45,7 +46,7 @@ impl Segments {
         }
     }
 
-    /// Live grains of the host's data, as they were when the last root was begun.
+    /// Returns the valid grains of host data at the start of the last root.
     pub(crate) fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];
         if it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
@@ -55,8 +56,8 @@ impl Segments {
         }
     }
 
-    /// Sets what [`Segments::count`] was when the root was begun that is recovered. False when no
-    /// segment has so much, whatever is in it.
+    /// Adds the count of a segment from the recovered root. Returns false if the count is
+    /// impossible.
     pub(crate) fn set_count(&mut self, segment: u32, grains: u32) -> bool {
         self.claim(segment, false);
         let it = self.at(segment);
@@ -68,7 +69,7 @@ impl Segments {
         true
     }
 
-    /// The record at `place` is counted from now on.
+    /// Counts the record at `place` as valid.
     pub(super) fn grow(&mut self, segment: u32, place: Place) {
         let grains = grains(place.len());
         let it = self.at(segment);
@@ -80,8 +81,8 @@ impl Segments {
         self.total += u64::from(grains);
     }
 
-    /// The record at `place` is not counted any more: so many grains fewer. Only where the counts
-    /// on the devices are wrong these are not all that it has.
+    /// Counts the record at `place` as invalid; returns its grains. Fewer are returned only if the
+    /// counts on the devices were wrong.
     pub(super) fn shrink(&mut self, segment: u32, place: Place) -> u32 {
         let it = self.at(segment);
         let grains = grains(place.len());
@@ -94,13 +95,14 @@ impl Segments {
         less
     }
 
-    /// The device on which the counts were found to be wrong, once.
+    /// Returns the device on which wrong counts were detected, once.
     #[inline]
     pub(crate) fn take_disproved(&mut self) -> Option<u8> {
         self.disproved.take()
     }
 
-    /// Keeps what a segment had when the last root was begun.
+    /// Saves the count of a segment at the start of the last root, before its first change since
+    /// then.
     pub(super) fn freeze(&mut self, segment: u32) {
         let root = self.reuse.roots() as u32;
         let it = self.at(segment);
@@ -109,7 +111,7 @@ impl Segments {
         }
     }
 
-    /// Whether what is counted of full segments is what they have.
+    /// Returns whether the totals of full segments match their counts.
     pub(crate) fn check(&self) -> bool {
         let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
         full.clone().map(|it| u64::from(it.live)).sum::<u64>() == self.full.grains

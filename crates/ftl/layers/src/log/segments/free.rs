@@ -1,8 +1,8 @@
-//! Free segments, and which of them is opened next.
+//! Free segments, and the choice of the next one to open.
 //!
-//! Where devices differ in length, some segments lie on more devices than others. Of those that may
-//! be opened the one is taken that the fewest devices have, so that what is left free is what can
-//! be opened also on fewer devices, after a loss.
+//! If devices differ in length, some segments are on more devices than others. The segment that is
+//! on the fewest devices is opened first, so that the remaining free segments can still be opened
+//! after the loss of a device.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,55 +11,55 @@ use super::Widths;
 
 #[derive(Debug)]
 pub(super) struct Free {
-    /// Those that may be opened, the one first that has been free for the longest time.
+    /// Segments that can be opened, the longest free one first.
     list: VecDeque<u32>,
-    /// Those that can't be: too few devices on which rows may lie have them.
+    /// Segments that cannot be opened, because they are on too few of the devices in use.
     narrow: Vec<u32>,
-    /// Whether more devices have some than others.
+    /// Whether segments differ in their number of devices.
     uneven: bool,
 }
 
 impl Free {
-    /// All of `list`.
+    /// Returns a list in which all segments are free.
     pub(super) fn new(list: VecDeque<u32>, uneven: bool) -> Self {
         let narrow = Vec::with_capacity(if uneven { list.len() } else { 0 });
         Free { list, narrow, uneven }
     }
 
-    /// How many may be opened.
+    /// Returns the number of segments that can be opened.
     pub(super) fn count(&self) -> u32 {
         self.list.len() as u32
     }
 
-    /// Whether more devices have some than others.
+    /// Returns whether segments differ in their number of devices.
     pub(super) fn is_uneven(&self) -> bool {
         self.uneven
     }
 
-    /// Those that may be opened.
+    /// Returns the segments that can be opened.
     pub(super) fn to_open(&self) -> impl Iterator<Item = u32> {
         self.list.iter().copied()
     }
 
-    /// All of them.
+    /// Returns all free segments.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> {
         self.to_open().chain(self.narrow.iter().copied())
     }
 
-    /// None is free any more.
+    /// Removes all segments.
     pub(super) fn clear(&mut self) {
         self.list.clear();
         self.narrow.clear();
     }
 
-    /// Puts each where it belongs now.
+    /// Sorts the segments again after their widths changed.
     pub(super) fn sort(&mut self, widths: impl Fn(u32) -> Widths) {
         let all = self.all().collect::<Vec<_>>();
         self.clear();
         all.into_iter().for_each(|segment| self.put(segment, widths(segment)));
     }
 
-    /// One more is free.
+    /// Adds a segment.
     pub(super) fn put(&mut self, segment: u32, widths: Widths) {
         match widths.opens {
             0 => self.narrow.push(segment),
@@ -67,7 +67,7 @@ impl Free {
         }
     }
 
-    /// Takes the one that is opened next.
+    /// Takes the next segment to open.
     pub(super) fn take(&mut self, widths: impl Fn(u32) -> Widths) -> Option<u32> {
         if !self.uneven {
             return self.list.pop_front();
@@ -83,7 +83,7 @@ impl Free {
 mod tests {
     use super::*;
 
-    /// Widths of segments that two, three and four devices have, one after the other.
+    /// Returns widths of segments on two, three and four devices in turn.
     fn widths(lost: u8) -> impl Fn(u32) -> Widths {
         move |segment| {
             let owners = 2 + segment as u8 % 3;

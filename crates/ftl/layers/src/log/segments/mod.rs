@@ -1,13 +1,14 @@
-//! Segments: what state each is in, and how much of it is live.
+//! Segments: their states, and the amount of valid data in each.
 //!
 //! Invariants
-//! - A segment is in `free` exactly when it is Free, in `empty` exactly when it is Empty, and
-//!   offered as a victim exactly when it is Full, none of the map's, and not shunned.
-//! - `live` is the sum of the lengths of the records in it to which the map or the directory
-//!   points, each rounded up to the grain.
-//! - An empty segment is free only when the rows that say so are durable, and none of its own is
-//!   replayed: until then it may have the only durable version of something. One of the map's is
-//!   free when a root that was begun after it became empty is durable.
+//! - A segment is in `free` exactly if it is Free, in `empty` exactly if it is Empty, and offered
+//!   as a victim exactly if it is Full, without map images, and not shunned.
+//! - `live` is the sum of the lengths of its records to which the map or the directory points, each
+//!   rounded up to the grain.
+//! - An empty segment becomes free only when the rows that invalidate its data are durable and
+//!   replay needs none of its own rows. Until then it may contain the only durable version of a
+//!   block. A segment of map images becomes free when a root is durable that was started after it
+//!   became empty.
 
 mod age;
 mod counts;
@@ -35,78 +36,79 @@ use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
 use reuse::Reuse;
 
-/// How finely victims are told apart.
+/// Number of fill levels by which victims are distinguished.
 pub(super) const LEVELS: u32 = 64;
 
-/// When the clock begins: what an earlier life wrote is old.
+/// Initial clock value, so that data of an earlier life counts as old.
 const BEGIN: u64 = 1 << 40;
 
-/// Of a segment that an earlier life filled: nobody knows with what.
+/// Stream of a segment that an earlier life filled.
 const UNKNOWN: u8 = u8::MAX;
 
-/// Empty segments that are looked at for one that is out of use.
+/// Empty segments that are searched for one that can be reclaimed.
 const LOOK: usize = 16;
 
-/// What a segment is doing.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing in it counts.
+    /// It contains no needed data.
     Free,
-    /// A stream fills it, or will do so next, or rows of it are on their way to the devices.
+    /// A stream fills it or will do so next, or rows of it are being written.
     Open,
-    /// Nothing more will be written to it.
+    /// It is completely written.
     Full,
     /// It is being collected.
     Victim,
-    /// Nothing in it is live.
+    /// It has no valid data.
     Empty,
-    /// Nothing in it is live, and a device can't write it any more.
+    /// It has no valid data, and a device cannot write it any more.
     Retired,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     state: State,
-    /// In grains.
+    /// Valid grains.
     live: u32,
-    /// Reads under way.
+    /// Reads in flight.
     reads: u32,
-    /// Rows that are not on the devices yet.
+    /// Rows that are not written yet.
     rows: u16,
-    /// Whether its stream has left it.
+    /// Whether its stream has gone to another segment.
     left: bool,
-    /// Whether it holds images of the map.
+    /// Whether it contains images of the map.
     of_map: bool,
-    /// The stream that fills it, or [`UNKNOWN`].
+    /// Stream that fills it, or [`UNKNOWN`].
     stream: u8,
-    /// Whether it was gone through and has something live still, which nothing can bring back.
+    /// Whether it was collected, but still has valid data that cannot be recovered.
     shunned: bool,
-    /// Flaws that were found in it, 255 at most: its valid data is to be moved.
+    /// Flaws found in it, at most 255. Its valid data is to be moved.
     flaws: u8,
     level: u8,
     widths: Widths,
-    /// The number of its last row.
+    /// Sequence number of its last row.
     last: u64,
-    /// When what it holds was written by the host, in the mean, and of how many records.
+    /// Mean time at which the host wrote its data, and the number of records.
     written: f64,
     records: u32,
-    /// What [`Segments::count`] was when the last root was begun, if something changed since.
+    /// Value of [`Segments::count`] at the start of the last root, if it has changed since.
     counted: u32,
-    /// That root.
+    /// Number of that root.
     counted_at: u32,
 }
 
 impl Segment {
-    /// Goes on in its cycle.
+    /// Changes the state.
     ///
     /// # Panics
-    /// When that is not what comes next, or what is in it forbids it.
+    /// If the states do not follow each other, or the contents forbid it.
     fn go(&mut self, next: State) {
         let fits = match (self.state, next) {
             (State::Free, State::Open) => true,
             (State::Open, State::Full) => self.left && self.rows == 0 && self.live > 0,
             (State::Full, State::Victim) => self.may_be_victim(),
-            // What can't be moved stays; a settled segment is Full again, or Empty.
+            // Data that cannot be moved stays, so the segment becomes Full again instead of Empty
+            // when it is settled.
             (State::Victim, State::Open) => true,
             (State::Open | State::Full, State::Empty) => self.live == 0 && self.rows == 0,
             (State::Empty, State::Free | State::Retired) => self.live == 0 && self.reads == 0,
@@ -116,37 +118,37 @@ impl Segment {
         self.state = next;
     }
 
-    /// Recovery finds that nothing needs it, although it may have claimed it.
+    /// Marks a segment as not needed by recovery, which may have claimed it.
     fn found_unused(&mut self, state: State) {
         let claimed = matches!(self.state, State::Free | State::Open);
         assert!(claimed && self.live == 0 && self.rows == 0, "nothing needs it: {self:?}");
         self.state = state;
     }
 
-    /// Whether collection may go through it.
+    /// Returns whether it can be collected.
     fn may_be_victim(&self) -> bool {
         self.state == State::Full && !self.of_map && !self.shunned
     }
 
-    /// Live grains of the host's data.
+    /// Returns the valid grains of host data.
     fn of_data(&self) -> u32 {
         if self.of_map { 0 } else { self.live }
     }
 }
 
-/// Data chunks that the rows of a segment have.
+/// Numbers of data chunks of a segment's rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Widths {
-    /// Of the rows that are in it.
+    /// In its current rows.
     rows: u8,
-    /// If it were opened now; none where it can't be.
+    /// If it were opened now; 0 if it cannot be.
     opens: u8,
-    /// How many devices have it.
+    /// Number of devices that have the segment.
     owners: u8,
 }
 
 impl Widths {
-    /// Of a segment that is opened on the devices that stay, or was on all of them.
+    /// Returns the widths of a segment before any change of the members.
     fn new(layout: &Layout, segment: u32) -> Self {
         let opens = layout.width_on(layout.stay, segment) as u8;
         let owners = layout.lengths.owners(layout.devices, segment);
@@ -154,26 +156,26 @@ impl Widths {
     }
 }
 
-/// A segment in which nothing is live.
+/// Segment without valid data.
 #[derive(Clone, Copy, Debug)]
 struct Empty {
     segment: u32,
-    /// Roots that were begun before.
+    /// Number of roots started before it became empty.
     roots: u64,
-    /// Rows that were opened before: they say that it is empty.
+    /// Stamp of the last row opened before it became empty. The rows up to it invalidate its data.
     stamp: u64,
 }
 
-/// What must be known of rows and roots before a segment is used again.
+/// Durability of rows and roots that decides whether a segment can be reused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Safe {
     /// All rows up to this stamp are durable.
     pub stamp: u64,
-    /// The durable root replays no row before this one.
+    /// First row that the durable root replays.
     pub replay_from: u64,
 }
 
-/// How many they are, the grains that they have room for, and the live ones in them.
+/// Full segments: their number, the grains that they have space for, and their valid grains.
 #[derive(Clone, Copy, Debug, Default)]
 struct Full {
     count: u64,
@@ -181,7 +183,7 @@ struct Full {
     grains: u64,
 }
 
-/// The flawed segments, and the flaws in segments that could not be moved.
+/// Number of flawed segments, and of flaws in segments that could not be moved.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flaws {
     segments: u32,
@@ -193,27 +195,27 @@ pub(super) struct Segments {
     list: Vec<Segment>,
     free: Free,
     empty: VecDeque<Empty>,
-    /// Those that nothing needed when the volume was opened, and that have to be erased.
+    /// Segments that were not needed when the volume was opened, and must be erased.
     dirty: VecDeque<u32>,
     victims: Victims,
-    /// Grains that a segment has room for, by the data chunks of its rows.
+    /// Grains of a segment by the number of data chunks of its rows.
     rooms: [u32; 17],
     /// Data chunks of the rows of the widest segments that are opened now.
     width: u8,
-    /// Blocks that the host wrote: the clock of all policies.
+    /// Blocks written by the host: the clock of all policies.
     now: u64,
     separator: Separator,
-    /// Live grains of all.
+    /// Valid grains of all segments.
     total: u64,
     flaws: Flaws,
-    /// A device on which something dies that was not live, by the counts on the devices.
+    /// Device on which a record was invalidated that its counts did not include.
     disproved: Option<u8>,
-    /// Full segments with the host's data.
+    /// Full segments with host data.
     full: Full,
     reuse: Reuse,
-    /// Those of `free` that are kept from the host.
+    /// Free segments reserved from the host.
     reserves: Reserves,
-    /// Rows that were opened so far.
+    /// Stamp of the last row opened.
     stamp: u64,
 }
 
@@ -222,7 +224,7 @@ fn grains(len: u32) -> u32 {
 }
 
 impl Segments {
-    /// All of them free.
+    /// Returns segments that are all free.
     pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let count = layout.segments;
         let segment = Segment {
@@ -271,7 +273,7 @@ impl Segments {
         }
     }
 
-    /// Bytes of what is known of segments.
+    /// Returns the memory for segment states, in bytes.
     pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         let each = size_of::<Segment>() + size_of::<u32>() + size_of::<Empty>();
         each as u64 * u64::from(layout.segments) + Victims::memory(gc, layout.segments, LEVELS)
@@ -281,33 +283,33 @@ impl Segments {
         &mut self.list[segment as usize]
     }
 
-    /// When empty ones may be used again.
+    /// Returns the state of reuse of empty segments.
     pub(super) fn reuse(&self) -> &Reuse {
         &self.reuse
     }
 
-    /// The same, to be changed.
+    /// Returns the state of reuse of empty segments for modification.
     pub(super) fn reuse_mut(&mut self) -> &mut Reuse {
         &mut self.reuse
     }
 
-    /// How many are free.
+    /// Returns the number of free segments that can be opened.
     pub(super) fn free(&self) -> u32 {
         self.free.count()
     }
 
-    /// How many are empty, and free after the next root.
+    /// Returns the number of empty segments, which the next root frees.
     pub(super) fn empty(&self) -> u32 {
         self.empty.len() as u32
     }
 
-    /// Whether rows of it are not on the devices yet.
+    /// Returns whether a segment has rows that are not written yet.
     #[inline]
     pub(super) fn has_rows(&self, segment: u32) -> bool {
         self.list[segment as usize].rows > 0
     }
 
-    /// Takes a free one for a stream.
+    /// Opens a free segment for a stream.
     pub(super) fn open(&mut self, stream: u8) -> u32 {
         self.reuse.change();
         let list = &self.list;
@@ -323,18 +325,18 @@ impl Segments {
         segment
     }
 
-    /// The row with this stamp was opened, and is the youngest.
+    /// Notes the stamp of the youngest row.
     pub(super) fn set_youngest(&mut self, stamp: u64) {
         assert!(stamp > self.stamp, "stamps go up from row to row");
         self.stamp = stamp;
     }
 
-    /// A row in it was opened.
+    /// Counts a row that was opened in a segment.
     pub(super) fn row_opened(&mut self, segment: u32) {
         self.at(segment).rows += 1;
     }
 
-    /// Row `seq` in it is on the devices.
+    /// Counts row `seq` of a segment as written.
     pub(super) fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
         assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
@@ -343,13 +345,13 @@ impl Segments {
         self.settle(segment);
     }
 
-    /// Its stream has gone on to another.
+    /// Notes that the stream has left a segment.
     pub(super) fn leave(&mut self, segment: u32) {
         self.at(segment).left = true;
         self.settle(segment);
     }
 
-    /// A segment that is full, or empty, is known as such.
+    /// Makes a segment full or empty once it is completely written.
     pub(super) fn settle(&mut self, segment: u32) {
         let now = self.now;
         let level = self.level(segment);
@@ -382,14 +384,14 @@ impl Segments {
         self.empty.push_back(Empty { segment, roots: self.reuse.roots(), stamp: self.stamp });
     }
 
-    /// A record in it is pointed at from now on.
+    /// Counts a record to which the map points now.
     #[inline]
     pub(super) fn add(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
         self.grow(segment, place);
     }
 
-    /// A record in it is no longer pointed at.
+    /// Counts a record to which the map does not point any more.
     pub(super) fn kill(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
         let grains = self.shrink(segment, place);
@@ -418,26 +420,27 @@ impl Segments {
         }
     }
 
-    /// A read of a segment begins.
+    /// Pins a segment for a read.
     pub(super) fn pin(&mut self, segment: u32) {
         self.at(segment).reads += 1;
     }
 
-    /// A read of a segment is over.
+    /// Unpins a segment after a read.
     pub(super) fn unpin(&mut self, segment: u32) {
         assert!(self.at(segment).reads > 0, "a read that ends had begun");
         self.at(segment).reads -= 1;
         self.rests(segment);
     }
 
-    /// Nothing is on its way to a segment any more.
+    /// Notes that no command to a segment is in flight.
     pub(super) fn rests(&mut self, segment: u32) {
         if self.list[segment as usize].reads == 0 {
             self.reuse.change();
         }
     }
 
-    /// Whether nothing needs the segment: neither a reader, nor replay, nor what is on media.
+    /// Returns whether an empty segment is not needed by reads, by replay, or for the durable
+    /// version of its blocks.
     fn is_needless(&self, empty: &Empty, safe: Safe, is_filled: impl Fn(u32) -> bool) -> bool {
         let it = &self.list[empty.segment as usize];
         let behind_root = self.reuse.is_behind_root(empty.roots);
@@ -446,7 +449,7 @@ impl Segments {
         it.reads == 0 && !is_filled(empty.segment) && (behind_root || known && !it.of_map || early)
     }
 
-    /// Takes the next segment that is now out of use, and to which no zeros are on their way.
+    /// Takes the next segment that is not needed and to which no zeros are being written.
     pub(super) fn reclaim(&mut self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u32> {
         if let Some(segment) = self.dirty.pop_front() {
             return Some(segment);
@@ -456,8 +459,8 @@ impl Segments {
         self.empty.remove(at).map(|empty| empty.segment)
     }
 
-    /// The last of the rows that say of empty segments that they are, if those need nothing but
-    /// that these rows become durable.
+    /// Returns the stamp of the last row whose durability would free empty segments, if any wait
+    /// only for that.
     pub(super) fn awaited(&self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u64> {
         let all = Safe { stamp: u64::MAX, ..safe };
         let fits = |empty: &&Empty| self.is_needless(empty, all, &is_filled);
@@ -465,7 +468,7 @@ impl Segments {
         waits.map(|empty| empty.stamp).max()
     }
 
-    /// A segment out of use may be opened.
+    /// Makes a reclaimed segment available.
     pub(super) fn release(&mut self, segment: u32) {
         let it = self.at(segment);
         it.go(State::Free);
@@ -473,12 +476,12 @@ impl Segments {
         self.set_free(segment);
     }
 
-    /// Whether a segment can't be collected because its device can't read it.
+    /// Returns whether a full segment cannot be collected, because its data is unrecoverable.
     pub(super) fn any_shunned(&self) -> bool {
         self.list.iter().any(|it| it.shunned && it.state == State::Full)
     }
 
-    /// The live grains of a segment.
+    /// Returns the valid grains of a segment.
     pub(super) fn live(&self, segment: u32) -> u32 {
         self.list[segment as usize].live
     }

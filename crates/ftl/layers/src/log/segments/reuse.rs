@@ -1,59 +1,59 @@
-//! When a segment in which nothing is live may be used again.
+//! Conditions for the reuse of segments without valid data.
 //!
 //! Invariants
-//! - One root is under way at a time.
+//! - One root is in progress at a time.
 
 #[derive(Debug, Default)]
 pub(crate) struct Reuse {
-    /// Roots begun so far.
+    /// Roots started so far.
     roots: u64,
     is_rooting: bool,
-    /// Counts what may make a segment free.
+    /// Number of events that may make a segment free.
     changes: u64,
-    /// What that was when the engine became calm.
+    /// Value of `changes` when the fast path was entered.
     unchanged_at: u64,
 }
 
 impl Reuse {
-    /// Roots begun so far.
+    /// Returns the number of roots started so far.
     pub(crate) fn roots(&self) -> u64 {
         self.roots
     }
 
-    /// A root is begun: what is empty now is free when it is durable.
+    /// Notes the start of a root. Segments that are empty now become free when it is durable.
     pub(crate) fn root_begun(&mut self) {
         assert!(!self.is_rooting, "one root is under way at a time");
         self.roots += 1;
         self.is_rooting = true;
     }
 
-    /// The root that was begun last is durable.
+    /// Notes that the root in progress is durable.
     pub(crate) fn root_durable(&mut self) {
         self.is_rooting = false;
         self.changes += 1;
     }
 
-    /// Whether a root is durable that was begun after so many.
+    /// Returns whether a root is durable that was started after the first `roots` roots.
     pub(crate) fn is_behind_root(&self, roots: u64) -> bool {
         roots < self.roots && !self.is_rooting
     }
 
-    /// Something happened for which an empty segment may be out of use.
+    /// Counts an event that may make an empty segment reusable.
     pub(crate) fn change(&mut self) {
         self.changes += 1;
     }
 
-    /// Counts these changes.
+    /// Returns the number of these events.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether there was no such change since [`Reuse::mark_unchanged`].
+    /// Returns whether there was no such event since [`Reuse::mark_unchanged`].
     pub(crate) fn is_unchanged(&self) -> bool {
         self.unchanged_at == self.changes
     }
 
-    /// From now on changes count.
+    /// Marks the point from which events count.
     pub(crate) fn mark_unchanged(&mut self) {
         self.unchanged_at = self.changes;
     }

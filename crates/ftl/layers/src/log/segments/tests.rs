@@ -1,4 +1,4 @@
-//! What becomes of a segment, without a volume.
+//! Tests of segment states without a volume.
 
 use hostftl_format::log::Place;
 
@@ -15,13 +15,13 @@ fn segments() -> (Layout, Segments) {
     (layout, segments)
 }
 
-/// A record of one block in a segment.
+/// Returns a record of one block in a segment.
 fn record(layout: &Layout, segment: u32) -> Place {
     let at = crate::log::layout::At { segment, slot: 0, sector: 8 };
     Place::new(0, layout.lba(at) * 512, 4096, 1)
 }
 
-/// A segment with one row and `records` valid records of that, which its stream has left.
+/// Returns a segment with one row of `records` valid records, which its stream has left.
 fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
     let segment = segments.open(0);
     segments.row_opened(segment);

@@ -1,5 +1,5 @@
-//! The victim of collection: which it is, and what becomes of it. A segment in which a scrub found
-//! something wrong becomes one whatever is gained by that.
+//! Choice of the victim of garbage collection, and its state afterwards. A segment with damage
+//! found by a scrub becomes a victim regardless of its gain.
 
 use hostftl_format::log::GRAIN;
 
@@ -7,7 +7,7 @@ use super::{LEVELS, Segment, Segments, State};
 use crate::policy::{GcPolicy, Victims};
 
 impl Segments {
-    /// Victims are chosen by another policy from now on, which knows nothing of the past.
+    /// Changes the policy that chooses victims; the new one starts without history.
     pub(crate) fn choose_by(&mut self, policy: GcPolicy) {
         self.victims = Victims::new(policy, self.list.len() as u32, LEVELS, 1);
         for (segment, it) in self.list.iter().enumerate().filter(|(_, it)| it.may_be_victim()) {
@@ -15,20 +15,21 @@ impl Segments {
         }
     }
 
-    /// The next victim; `None` when nothing would be gained.
+    /// Returns the next victim; `None` if collection would free nothing.
     pub(crate) fn pick(&mut self) -> Option<u32> {
         let list = &self.list;
         let live = |segment: u32| u32::from(list[segment as usize].level);
         let victim = self.victims.pick(self.now, live)?;
         if live(victim) == LEVELS {
-            // The oldest one, say, may stay so for ever.
+            // The choice of the policy, such as the oldest segment, may stay full for ever.
             return if self.victims.knows_least() { None } else { self.pick_emptiest() };
         }
         self.take_victim(victim);
         Some(victim)
     }
 
-    /// The next victim is the one with the least live; `None` when nothing would be gained.
+    /// Returns the segment with the least valid data as the next victim; `None` if collection would
+    /// free nothing.
     pub(crate) fn pick_emptiest(&mut self) -> Option<u32> {
         let list = self.list.iter().zip(0..);
         let gains = list.filter(|(it, _)| it.may_be_victim() && u32::from(it.level) < LEVELS);
@@ -45,7 +46,7 @@ impl Segments {
         self.at(victim).go(State::Victim);
     }
 
-    /// Makes this one the next victim, whatever would be gained, if it is full.
+    /// Makes a segment the next victim if it is full, regardless of its gain.
     pub(crate) fn pick_this(&mut self, segment: u32) -> bool {
         let fits = self.list[segment as usize].may_be_victim();
         if fits {
@@ -54,25 +55,25 @@ impl Segments {
         fits
     }
 
-    /// Whether collection may go through a segment now.
+    /// Returns whether a segment can be collected now.
     pub(crate) fn can_be_victim(&self, segment: u32) -> bool {
         self.list[segment as usize].may_be_victim()
     }
 
-    /// Whether a device may get its chunks of a segment now: nothing more is written to it, and
-    /// nothing is known to be wrong in it.
+    /// Returns whether a device can receive its chunks of a segment now: no more rows are written
+    /// to it, and no flaw is known.
     pub(crate) fn can_be_filled(&self, segment: u32) -> bool {
         let it = &self.list[segment as usize];
         it.state == State::Full && it.flaws == 0 && !it.shunned
     }
 
-    /// Bytes that collecting a segment gains.
+    /// Returns the bytes that collecting a segment frees.
     pub(crate) fn gain(&self, segment: u32) -> u64 {
         let gain = self.gathered(segment).saturating_sub(self.list[segment as usize].live);
         u64::from(gain) * u64::from(GRAIN)
     }
 
-    /// A victim was gone through.
+    /// Ends the collection of a victim.
     pub(crate) fn collected(&mut self, victim: u32) {
         let it = self.at(victim);
         it.go(State::Open);
@@ -81,7 +82,8 @@ impl Segments {
         self.settle(victim);
     }
 
-    /// A device belongs again, or another in its place: what could not be read may be now.
+    /// Allows shunned segments as victims again, because a device returned or was replaced:
+    /// unreadable data may be readable now.
     pub(crate) fn try_again(&mut self) {
         let shunned = self.list.iter_mut().zip(0..).filter(|(it, _)| it.shunned);
         for (it, segment) in shunned {
@@ -92,8 +94,8 @@ impl Segments {
         }
     }
 
-    /// Something is wrong in a segment that has anything live. False when collection has gone
-    /// through it already: what it holds nothing can bring back.
+    /// Counts a flaw in a segment with valid data. Returns false if the segment was already
+    /// collected, and its data is unrecoverable.
     pub(crate) fn flaw(&mut self, segment: u32) -> bool {
         let it = self.at(segment);
         let may = !it.shunned;
@@ -105,14 +107,14 @@ impl Segments {
         may
     }
 
-    /// What is live of it was moved, or is gone.
+    /// Clears the flaws of a segment whose valid data was moved or deleted.
     pub(super) fn mend(&mut self, segment: u32) {
         if core::mem::take(&mut self.at(segment).flaws) > 0 {
             self.flaws.segments -= 1;
         }
     }
 
-    /// Gives up the segments that are still flawed, because their data can't be moved.
+    /// Gives up the segments that are still flawed, because their data cannot be moved.
     pub(crate) fn forget_flaws(&mut self) {
         for segment in 0..self.list.len() as u32 {
             self.flaws.unrepaired += u64::from(self.list[segment as usize].flaws);
@@ -120,42 +122,42 @@ impl Segments {
         }
     }
 
-    /// Flaws in segments that were given up, since the volume was opened.
+    /// Returns the number of flaws in segments that were given up since the volume was opened.
     pub(crate) fn unrepaired(&self) -> u64 {
         self.flaws.unrepaired
     }
 
-    /// How many are flawed.
+    /// Returns the number of flawed segments.
     pub(crate) fn flawed(&self) -> u32 {
         self.flaws.segments
     }
 
-    /// Whether this one is.
+    /// Returns whether a segment is flawed.
     pub(crate) fn is_flawed(&self, segment: u32) -> bool {
         self.list[segment as usize].flaws > 0
     }
 
-    /// Makes a flawed segment the next victim, if there is one that is full.
+    /// Makes a full flawed segment the next victim, if there is one.
     pub(crate) fn pick_flawed(&mut self) -> Option<u32> {
         let fits = |it: &Segment| it.flaws > 0 && it.may_be_victim();
         let victim = self.list.iter().position(fits)? as u32;
         self.pick_this(victim).then_some(victim)
     }
 
-    /// A flawed segment that is full of images of the map, if there is one.
+    /// Returns a flawed full segment of map images, if there is one.
     pub(crate) fn flawed_map(&self) -> Option<u32> {
         let fits = |it: &Segment| it.flaws > 0 && it.of_map && it.state == State::Full;
         self.list.iter().position(fits).map(|segment| segment as u32)
     }
 
-    /// The full segment with images of the map that has the fewest valid grains, when there are
-    /// more than `most` of them.
+    /// Returns the full segment of map images with the fewest valid grains, if there are more than
+    /// `most` of them.
     pub(crate) fn surplus_map(&self, most: u32) -> Option<u32> {
         self.least_map(None, most)
     }
 
-    /// The same of those that come behind segment `last` in that order, when there are more than
-    /// `most` behind it: the images of the others are about to move.
+    /// Returns the next such segment after `last` in ascending order of valid grains, if more than
+    /// `most` follow it. The images of the earlier ones are about to be moved.
     pub(crate) fn more_surplus_map(&self, last: u32, most: u32) -> Option<u32> {
         self.least_map(Some((self.live(last), last)), most)
     }
