@@ -154,8 +154,8 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     }
     let devices = config.devices.iter().map(|name| open_fresh(name));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
-    // Open the devices before an existing volume file is refused: a user who removes that file
-    // because of the first error would otherwise lose it to a misspelt device name.
+    // Report an unusable device before an existing volume file: otherwise a user might remove that
+    // file, only to find that a device name is misspelt.
     Config::refuse_existing(&spec.path)?;
     devices.iter().try_for_each(claims::refuse_taken)?;
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);

@@ -170,6 +170,7 @@ impl Operator {
                 return self.seats.clear(device).map(|()| Outcome::of_volume(true));
             }
             Wish::Set { key, value } => {
+                // The layer comes first: a value that it refuses must not reach the volume file.
                 self.seats.ask(verb(&self.seats.config(), key, value)?)?;
                 // The lock stays on the inode that was replaced; the lock of the volume's UUID
                 // remains in effect.

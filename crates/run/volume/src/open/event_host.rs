@@ -146,6 +146,7 @@ impl Host for Quiet {
                     false => (Level::Warning, "device-failed", ""),
                 };
                 let text = format!("device {device} ({name}) failed: {error}{late}");
+                // A sparse file may fill its file system.
                 self.is_full |= error == DeviceError::NoSpace;
                 self.events.tell_of(device, level, kind, text);
             }

@@ -148,6 +148,7 @@ impl Session {
     /// # Errors
     /// When no device accepts the mark.
     pub(crate) fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+        // The mark with the highest number counts.
         let number = self.mark.number + 1;
         write(&Mark { number, serving: false, ..self.mark }, self.volume, devices, lost)
     }
@@ -343,6 +344,7 @@ fn last(volume: [u8; 16], devices: &[Device], lost: u16) -> Last {
                     newest = Some(mark);
                 }
                 Ok(Ok(_) | Err(Fault::Foreign)) => {}
+                // A damaged mark matters only if no sound one is found.
                 Ok(Err(Fault::Damaged)) | Err(_) => damaged = true,
             }
         }

@@ -57,6 +57,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     let scrub = scrub.map(|task| (task.place, task.is_paused));
     // Other threads keep the last snapshot; this driver updates another one from here on.
     driver.show_in(Arc::default());
+    // Completes the requests in flight; the host accepts no new ones.
     driver.serve(&mut Answering(jobs))?;
     // Held answers wait for the superblock writer.
     while let Some(most) = jobs.keep(driver.layer()) {

@@ -254,6 +254,7 @@ impl Keeper {
 
     /// Returns whether durability may be reported now.
     pub(crate) fn promise(&self) -> Promise {
+        // The failed device may be lost, and no superblock records that yet.
         if self.suspects {
             return Promise::Waits(self.patience);
         }
@@ -304,6 +305,7 @@ impl Clerk {
                     self.settled();
                     break;
                 };
+                // Redundancy covers the loss of this member, so flushes need not fail.
                 if tries >= TRIES && self.can_do_without(member) {
                     self.all.lost |= 1 << member;
                     self.tell(format!(
