@@ -94,6 +94,7 @@ impl Engine {
     /// Processes an abandoned command that has returned.
     pub(crate) fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
         cx.wake();
+        // The operation has not continued without this command, so the command ends it now.
         if self.array.output.hung.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Gone), cx);
         }

@@ -260,6 +260,7 @@ impl Durability {
     pub(super) fn begin_flush(&mut self, devices: u8, filling: Option<u64>) {
         assert!(self.flush.is_none(), "one flush is under way at a time");
         let sealed = self.first_beyond(self.settled, true).unwrap_or(u64::MAX);
+        // Covers the stamps below the first stripe that is unsealed, or sealed but not written.
         let host = filling.unwrap_or(u64::MAX).min(sealed).min(self.opened + 1) - 1;
         self.flush = Some(Flush { seq: self.settled, host, left: devices });
     }

@@ -203,6 +203,7 @@ impl Checkpoint {
         let (align, full) = (self.layout.align, self.layout.chunk);
         let parity = self.layout.parity > 0;
         let sectors = |chunk: u32| {
+            // Parity covers full chunks, so the last one is padded too.
             if chunk + 1 < chunks || parity && chunks > 1 {
                 full
             } else {
@@ -262,6 +263,7 @@ impl Checkpoint {
             let mut parity = bufs[at].take().expect("no image is on its way");
             for (index, page) in parity.pages_mut().iter_mut().enumerate() {
                 page.0.fill(0);
+                // Horner's rule: the second parity is the sum of the chunks times powers of two.
                 for chunk in (0..chunks).rev() {
                     if which == Chunk::Parity(1) {
                         page.0.iter_mut().for_each(|byte| *byte = double(*byte));

@@ -50,6 +50,7 @@ impl Roots {
         Roots {
             zones: alloc::vec![zone; count as usize],
             current: [0; 16],
+            // `ROOT_ZONES` stands for no zone.
             durable: [ROOT_ZONES; 16],
             column: layout.column,
             stride: layout.root_stride(),

@@ -201,6 +201,7 @@ impl Checkpoint {
         let taken = pages.map_mut().emit(page, &mut buf.pages_mut()[index]);
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
+        // The page is not in memory, so its old image is read and moved.
         if !taken {
             let may = pages.may_load(cx);
             if may {
@@ -267,6 +268,7 @@ impl Checkpoint {
             return true;
         }
         let Next::At(number) = next else {
+            // The last stripe of images may be partly filled.
             if !self.images.is_empty() {
                 return self.write_images(media, output, cx);
             }

@@ -169,6 +169,7 @@ impl Health {
             self.unrepaired = segments.unrepaired();
         }
         let reuse = segments.reuse();
+        // A repair is durable with a root that was begun after the damage was moved.
         self.moved = self.moved.filter(|(_, roots)| !reuse.is_behind_root(*roots));
         if segments.flawed() == 0 && self.moved.is_none() && !self.found.is_none() {
             self.moved = Some((core::mem::take(&mut self.found), reuse.roots()));

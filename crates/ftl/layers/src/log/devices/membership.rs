@@ -115,6 +115,7 @@ impl Membership {
         assert!(set.is_within(self.all), "members are devices of the volume");
         let new = self.sets[0] != set;
         if new {
+            // The set moves to the front. A new one replaces the least recently used.
             let last = self.sets.iter().position(|it| *it == set).unwrap_or(SETS - 1);
             self.sets[..=last].rotate_right(1);
             self.sets[0] = set;

@@ -287,6 +287,7 @@ impl Devices {
         if !self.membership.is_complete() {
             return 0;
         }
+        // An unused device holds no data, unless segments are to be opened on it.
         let out = self.told.out - self.wanted;
         let is_forgotten = planted(Bug::ExposedForgotten);
         let lacking = if is_forgotten { DeviceSet::EMPTY } else { self.lacking() };

@@ -107,6 +107,7 @@ impl Devices {
         let zoned = self.layout.zoned;
         if let (true, Command::Reset { device, .. }, Ok(_)) = (zoned, command, ended) {
             self.zones.was_reset(segment, *device);
+            // The segment is free only after the reset is durable.
             let flush = Command::Flush { device: *device };
             return self.submit(Op::Discard { segment }, flush, cx);
         }

@@ -36,7 +36,7 @@ impl Devices {
 
     /// Applies the contents of a root that became durable.
     pub(crate) fn told(&mut self, root: &Root, journal: DeviceSet) {
-        // The place of the journal may be in the root's list, but its loss does not concern stripes.
+        // The root's list may contain the place of the journal, which has no stripes.
         let set = (DeviceSet::from_bits(root.lost) - journal) | self.gone() & journal;
         assert!(set.is_within(self.inactive()), "a root says of lost devices that they are");
         let joined = self.newcomers.joined(set);

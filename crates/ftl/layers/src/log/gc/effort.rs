@@ -51,6 +51,7 @@ impl Effort {
         let gained = self.taken + free.saturating_sub(self.free);
         let futile = gained < enough / u64::from(LEVELS) && is_unreadable();
         let gave_up = futile.then_some(live);
+        // The next period starts with the present free space.
         *self = Effort { free, gave_up, ..Effort::default() };
     }
 

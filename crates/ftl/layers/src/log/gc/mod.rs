@@ -166,6 +166,7 @@ impl Collection {
         }
         let victim = match self.wants_collection(&media.segments) {
             true if self.gave_up(&media.segments) => None,
+            // The emptiest victim is finished first, before free segments run out.
             true if self.is_short(&media.segments) => media.segments.pick_emptiest(),
             true => media.segments.pick(),
             false if self.layout.zoned => self.hurt_victim(media),
@@ -175,6 +176,7 @@ impl Collection {
         if victim.is_none() && self.begin_fill(media, output, cx) {
             return true;
         }
+        // Gaining space has priority over restoring redundancy.
         let victim = victim.or_else(|| self.protect(media, output, mapping, cx));
         let victim = victim.or_else(|| self.mend_flawed(media, output, mapping, cx));
         let Some(victim) = victim else { return false };
@@ -203,6 +205,8 @@ impl Collection {
         }
         self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
         self.row_begun(media, cx);
+        // A resilvered stripe starts with the rebuild of its chunk, which usually yields the head
+        // too.
         let ahead = self.passes.now().map(|(target, _)| target.place().1);
         if ahead.is_some_and(|device| self.lanes.begin_ahead(lane, at, device, media)) {
             return true;

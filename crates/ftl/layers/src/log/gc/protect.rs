@@ -129,6 +129,7 @@ impl Collection {
         if media.devices.choose(fits) {
             let set = media.devices.membership().current().members();
             media.segments.set_widths(|segment| layout.width_on(set, segment));
+            // Other members change the space that garbage collection can gain.
             self.effort.begin_again();
             cx.wake();
         }
@@ -180,6 +181,7 @@ impl Collection {
             self.protection.rest();
         }
         let outdated = media.devices.is_lack_outdated() || media.devices.is_replay_outdated();
+        // Only a new root records a complete rebuild, or lets devices join or leave.
         let is_due = outdated && media.devices.exposed() == 0
             || media.devices.need_another_root()
             || media.devices.is_parting();
@@ -198,6 +200,7 @@ impl Collection {
         if let Some(victim) = victim.filter(|it| media.segments.pick_this(*it)) {
             return Some(victim);
         }
+        // Open segments cannot move, so the streams leave them first.
         if output.rows.leave_exposed(media, &mut output.durability, cx) {
             cx.wake();
         } else if media.devices.next_exposed(|_| true, |_| false).is_some()
@@ -244,6 +247,7 @@ impl Collection {
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
         let comes = !devices.untrusted().is_empty();
         let is_open = match devices.exposed() {
+            // No chunk is missing, but the durable root does not record that yet.
             0 => {
                 devices.is_lack_outdated()
                     || !devices.inactive().is_empty() && !devices.is_out_told()

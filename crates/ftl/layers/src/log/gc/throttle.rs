@@ -109,6 +109,7 @@ impl Collection {
             self.effort.copied(moved)
         }
         let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
+        // The share is 512/256 with the complete lead and 0 with none left.
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
     }
 

@@ -123,6 +123,7 @@ impl Agree {
             Chunk::Parity(_) => number == self.count,
         };
         if is_made {
+            // The rebuilt chunk is added once more, with factor 1.
             (factor ^ 1, Buffer::GcSum(self.lane))
         } else {
             (factor, Buffer::Gc(self.lane, number as u8))

@@ -55,6 +55,7 @@ impl Lane {
         let may_be_live = |live: &Live| {
             let stays = match pages.pair(live.block) {
                 Some((place, _)) => place == live.place,
+                // Without its map page a record may be valid, unless the page is unreadable.
                 None => pages.map().state(pages.map().page_of(live.block)) != Where::Bad,
             };
             live.state == Checked::No && stays
@@ -117,6 +118,7 @@ impl Lane {
         let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
+            // The views begin at the first record.
             part.from -= first.from;
             part.into -= first.into;
         }
@@ -188,6 +190,7 @@ impl Lane {
         let live = &mut self.live[usize::from(record)];
         self.chunks.blame(live.chunk);
         live.state = if self.chunks.distrust(live.chunk) { Checked::Bad } else { Checked::Gone };
+        // The records behind the damaged one were not moved, so they are sent again.
         self.cursor = usize::from(record) + 1;
     }
 }

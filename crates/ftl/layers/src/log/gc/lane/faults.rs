@@ -29,6 +29,7 @@ impl Lane {
         if let Some(at) = self.live.iter().position(gone) {
             let Live { block, place, .. } = self.live[at];
             self.live[at].state = Checked::Told;
+            // A block that was overwritten meanwhile is not lost.
             if mapping.pages.pair(block).is_none_or(|(now, _)| now == place) {
                 media.gauges.beyond_repair += 1;
                 tell_corrupt(block, 1, cx);
@@ -37,6 +38,7 @@ impl Lane {
         }
         let chunk = self.chunks.take_flawed().expect("something is to be told");
         let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
+        // A chunk with lost records was not repaired.
         if let Some((from, sectors)) = self.live_range(chunk)
             && !self.live.iter().any(told)
         {

@@ -91,12 +91,14 @@ impl Lane {
         let chunks = u32::from(head.chunks).min(stripe.width());
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = self.chunks.of_row(chunks);
+        // Several chunks with parity are all written in full; a single one may be shorter.
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
         let missing = media.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
         let made = match core::mem::take(&mut self.sum) {
+            // The speculative rebuild assumed a stripe of full width.
             Sum::Made(made) if chunks == stripe.width() => Some(made),
             _ => None,
         };

@@ -22,6 +22,7 @@ impl Lane {
         let head = self.head.take().expect("the head's buffer is here");
         let entries = self.entries;
         if from == 0 {
+            // Prefetches the map entries before the first of them is needed.
             for index in 0..entries {
                 mapping.pages.map().look_ahead(log::block_of(&head, index));
             }

@@ -293,6 +293,7 @@ impl Lanes {
     fn leave_order(&mut self, lane: u8) {
         let at = self.in_order().position(|it| it == lane);
         let out = Set(self.are_in(Kind::Head).0 | self.are_in(Kind::Filling).0);
+        // Lanes that only read a head or resilver were never in the order.
         assert!(at.is_none() == out.has(lane), "a row whose records move counts as its head does");
         if let Some(at) = at {
             self.order[at..self.count].rotate_left(1);

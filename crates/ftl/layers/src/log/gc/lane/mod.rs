@@ -393,6 +393,8 @@ impl Lane {
         if result.is_err() {
             self.chunks.is_not_here(chunk);
         }
+        // During a rebuild the unreadable chunk is left out of the sum, if another combination
+        // exists.
         if let Phase::Mending(mend) = self.phase {
             return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
         }

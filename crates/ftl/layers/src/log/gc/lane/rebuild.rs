@@ -307,6 +307,7 @@ impl Lane {
         let bad = |live: &&mut Live| live.chunk == chunk && live.state == Checked::Bad;
         let state = if well { Checked::No } else { Checked::Gone };
         self.live.iter_mut().filter(bad).for_each(|live| live.state = state);
+        // The records of the chunk may precede the cursor.
         self.cursor = 0;
     }
 }
