@@ -1,10 +1,10 @@
-//! Where everything lies on the devices, and how much of them the host gets.
+//! Placement of all structures on the devices, and the exported capacity.
 //!
-//! Each device begins with two slots for roots and then a copy of both, or, when it is zoned, with
-//! some zones for them; every root is on all devices. The rest is cut into segments: segment `s` is
-//! the same range on each device, a zone of a zoned one, and consists of slots of one chunk. The
-//! devices of a slot take turns: the first one after the parity holds the first chunk of a row. A
-//! row that is sealed early leaves room in its slot for more rows, each of one chunk.
+//! Each device begins with two slots for roots and then a copy of both, or, if it is zoned, with
+//! some zones for roots; every root is written to all devices. The rest is divided into segments.
+//! Segment `s` is the same range on each device, a zone of a zoned one, and consists of slots of
+//! one chunk. The devices rotate from slot to slot: the first one after parity has the first chunk
+//! of a row. A row that is sealed early leaves space in its slot for more rows, each of one chunk.
 
 mod full;
 mod grown;
@@ -29,92 +29,94 @@ pub use spare::ChosenSpare;
 use stack::{Zones, grains, reclaim_unit, zones};
 use tree::Tree;
 
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer, in sectors: 1 MiB.
 pub(super) const MAX_TRANSFER: u32 = 2048;
-/// Rows with payload that may be open or on their way to the devices.
+/// Rows with payload that may be open or being written at once.
 pub(super) const ROWS: usize = 32;
-/// Rows of the victim that collection has under way at once. Their buffers are half of those of
-/// rows.
+/// Rows of victims that garbage collection processes at once. Half of the row buffers are for
+/// these.
 pub(super) const LANES: usize = 16;
 /// Images of the map that are read at once.
 pub(super) const LOADS: usize = 32;
-/// Zones for roots at the beginning of each device: two are used, the others are for those that
-/// fail.
+/// Zones for roots at the start of each device: two in use, and replacements for failed ones.
 pub(super) const ROOT_ZONES: u32 = 4;
-/// Block operations under way at once.
+/// Block operations in progress at once.
 pub(super) const BLOCK_OPS: usize = 128;
-/// Sectors of scratch that each has: a record as read, a plain block, a packed one.
+/// Sectors of the scratch buffer of each: a record as read, a plain block, a compressed one.
 pub(super) const SCRATCH: u32 = 32;
-/// Chunks in a segment's column, at the most, when it is not known what a device erases at once.
+/// Maximum number of slots in a segment if the reclaim unit of the devices is unknown.
 const USUAL_SLOTS: u32 = 64;
-/// A segment of that kind is at most one in so many of the device.
+/// Minimum number of such segments on a device.
 const USUAL_SEGMENTS: u64 = 192;
-/// More segments than this have no number.
+/// Maximum number of segments.
 const MOST_SEGMENTS: u64 = 1 << 30;
-/// Sectors of a segment whose grains can be counted.
+/// Maximum sectors of a segment, so that its grains can be counted.
 const MOST_SEGMENT: u64 = u32::MAX as u64 / (SECTOR as u64 / GRAIN as u64);
-/// Zones that are open beside those of the classes: one of images, one of roots.
+/// Open zones besides those of the classes: one of map images, one of roots.
 const OPEN_BESIDE: u32 = 2;
 
-/// The geometry of a log volume. Lengths are in sectors.
+/// Geometry of a log volume. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Places of devices, some of which may be gone.
+    /// Number of device places, some of which may belong to removed devices.
     pub devices: u8,
-    /// The devices that are neither gone nor spare.
+    /// Devices that are neither removed nor spares.
     pub members: DeviceSet,
-    /// Those of `members` that stay.
+    /// Devices of `members` that are not being removed.
     pub stay: DeviceSet,
-    /// Chunks of parity of each row.
+    /// Number of parity chunks of each row.
     pub parity: u8,
     /// Sectors of a chunk.
     pub chunk: u32,
     /// Slots in a segment.
     pub slots: u32,
-    /// From the beginning of a segment to the next.
+    /// Distance from the start of a segment to the next.
     pub column: u32,
     /// Whether a segment is a zone of each device.
     pub zoned: bool,
-    /// How many zones of a device may be open; 0 = any number.
+    /// Maximum number of open zones of a device; 0 = unlimited.
     pub max_open: u32,
-    /// Segments of the longest devices.
+    /// Number of segments of the longest devices.
     pub segments: u32,
-    /// Which devices have which of them.
+    /// Lengths of the devices.
     pub lengths: Lengths,
-    /// Blocks that the host sees.
+    /// Number of exported blocks.
     pub blocks: u64,
-    /// How large the map is.
+    /// Size of the map.
     pub tree: Tree,
-    /// Segments that are kept from the host when the volume is opened.
+    /// Segments reserved from the host when the volume is opened.
     pub reserves: Reserves,
-    /// Programs are whole multiples of this.
+    /// Alignment: programs are whole multiples of this.
     pub align: u32,
-    /// The ring on the journal's device.
+    /// Ring on the journal device.
     pub journal: Option<Ring>,
 }
 
-/// What a volume is planned for.
+/// Devices and parameters that a volume is planned for.
 struct Room<'a> {
     devices: &'a [DeviceInfo],
     /// Sectors up to which devices are used.
     sectors: u64,
-    /// The share that is spare, in thousandths.
+    /// Spare in thousandths.
     permille: u32,
 }
 
-/// Where a row is.
+/// Position of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// The segment.
+    /// Segment.
     pub segment: u32,
-    /// The slot in it.
+    /// Slot in the segment.
     pub slot: u32,
-    /// The first sector in the slot; not 0 only behind a short row.
+    /// First sector in the slot; not 0 only after a short row.
     pub sector: u32,
 }
 
 impl Layout {
-    /// The layout over `devices`.
+    /// Returns the layout over `devices`.
+    ///
+    /// # Errors
+    /// If the devices or the parameters do not suit the layer.
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         if config.log.chooses_spare {
             return Err(PlanError(
@@ -167,27 +169,27 @@ impl Layout {
             journal,
             ..Layout::default()
         };
-        // The journal's device is one of those with which the volume was made.
+        // The journal device is one of those with which the volume was created.
         let first = base.of_first(config.members.born.saturating_sub(journal.is_some().into()));
         let permille = config.spare_permille.min(900);
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
-        // A spare may have to hold what others do.
+        // A spare must be long enough to replace any other device.
         if !fitted.lengths.are_of_use(all - gone, fitted.segments) {
             return Err(PlanError(
                 "a device is less than a 16th as long as the others: it would hold next to nothing",
             ));
         }
-        // What is replayed may be from before a device left, when rows were wider.
+        // Replayed rows may be from before a device was removed, when rows were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
     }
 
-    /// The layout of a volume as it is made, and what it is planned for: of all lengths up to which
-    /// devices may be used the one that gives the most room. What only few devices have beyond it
-    /// may cost more, as what is kept free, than it gives.
+    /// Returns the layout of a volume at its creation, and its plan. Of all lengths up to which the
+    /// devices may be used, the one with the most capacity is chosen. A rest that only few devices
+    /// have may cost more in reserves than it adds.
     fn made<'a>(
         self,
         devices: &'a [DeviceInfo],
@@ -215,7 +217,7 @@ impl Layout {
         best
     }
 
-    /// Chooses how long segments are.
+    /// Chooses the length of segments.
     fn cut(mut self, room: &Room, zones: Option<Zones>) -> Result<Self, PlanError> {
         let Some(Zones { size, max_open, .. }) = zones else {
             let most = room.sectors / u64::from(self.chunk) / USUAL_SEGMENTS;
@@ -243,9 +245,9 @@ impl Layout {
         Layout { slots, column: slots * self.chunk, ..self }
     }
 
-    /// As [`Layout::fit`], with segments as long as what a device erases at once, so many sectors,
-    /// or a half, a quarter and so on of it: the longest of which there are so many that what is
-    /// kept from the host does not exceed the spare. Else they are as long as without a unit.
+    /// Returns [`Layout::fit`] with segments as long as the reclaim unit of the devices, `unit`
+    /// sectors, or a half, a quarter and so on of it. The longest segments are chosen whose
+    /// reserves do not exceed the spare. If there are none, segments are as long as without a unit.
     fn fit_unit(self, room: &Room, unit: u64) -> Result<Self, PlanError> {
         let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
         let whole = unit.div_ceil(self.chunk.into());
@@ -260,18 +262,19 @@ impl Layout {
         self.fit(room, false)
     }
 
-    /// Chooses what is exported. There is to be room for images of the map also when devices are
-    /// lost, unless the devices are too small for that. What was exported before devices came or
-    /// left `is_fixed`: it stays so, whatever room is left. Where rows on the devices that stay
-    /// would leave nothing for data, no device can leave: so the reserve is that of all.
+    /// Chooses the exported capacity. Images of the map must fit even after the loss of devices,
+    /// unless the devices are too small for that. If `is_fixed`, the capacity that was exported
+    /// before a change of the members is kept, whatever space is left. If rows on the remaining
+    /// devices would leave no space for data, no device can be removed, so the reserve is that of
+    /// all devices.
     fn fit(self, room: &Room, is_fixed: bool) -> Result<Self, PlanError> {
         let fit = |set, is_least, is_fixed| self.fit_images(room, set, is_least, is_fixed);
         let fitted = fit(self.stay, true, false).or_else(|_| fit(self.stay, false, false));
         if is_fixed { fitted.or_else(|_| fit(self.members, false, true)) } else { fitted }
     }
 
-    /// The root depends on what is exported, and that on the root: go round until it rests. There
-    /// is room for images on the devices of `set`, or in the `least` rows to which losses may lead.
+    /// Iterates, because the length of the root depends on the capacity and vice versa. Images fit
+    /// on the devices of `set`, or in the narrowest rows after losses if `is_least`.
     fn fit_images(
         mut self,
         room: &Room,
@@ -322,62 +325,62 @@ impl Layout {
         }
     }
 
-    /// The journal's device, where others came behind it: nothing of the rows lies
-    /// in that place, as in that of one that is gone.
+    /// Returns the journal device if later devices follow it. Its place then contains no chunks,
+    /// like that of a removed device.
     pub fn hole(&self) -> DeviceSet {
         let is_between = |ring: &Ring| ring.device() < self.devices;
         self.journal.filter(is_between).map_or(DeviceSet::EMPTY, |ring| ring.device_set())
     }
 
-    /// Pages of a root: one head, then places of the pages that it points at.
+    /// Returns the pages of a root: one head, then the places of the pages that it points at.
     pub fn root_pages(&self) -> u32 {
         hostftl_format::log::root_pages(self.tree.tops())
     }
 
-    /// Sectors of a root.
+    /// Returns the sectors of a root.
     pub fn root(&self) -> u32 {
         self.root_pages() * SECTORS_PER_BLOCK
     }
 
-    /// Segments that one image of the whole map takes where rows have so many data chunks.
+    /// Returns the segments that one image of the whole map takes if rows have `width` data chunks.
     pub fn image_segments(&self, width: u32) -> u32 {
         let pages = u64::from(self.tree.pages + self.tree.tops());
         let room = width * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
     }
 
-    /// Incompressible blocks of a full row on all devices.
+    /// Returns the incompressible blocks of a full row on all devices.
     pub fn row_blocks(&self) -> u64 {
         self.row_blocks_of(self.full_width())
     }
 
-    /// The same, of one with so many data chunks.
+    /// Returns the incompressible blocks of a full row with `width` data chunks.
     pub fn row_blocks_of(&self, width: u32) -> u64 {
         let blocks = self.chunk / SECTORS_PER_BLOCK;
         u64::from(width * blocks - self.head_pages(true))
     }
 
-    /// Grains that a segment has room for whose rows have so many data chunks.
+    /// Returns the grains of a segment whose rows have `width` data chunks.
     pub fn segment_grains(&self, width: u32) -> u32 {
         self.row_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
     }
 
-    /// Data chunks of a row on all places of devices: none has more, nor ever had.
+    /// Returns the data chunks of a row on all device places, which is the maximum at any time.
     pub fn width(&self) -> u32 {
         u32::from(self.devices) - u32::from(self.parity)
     }
 
-    /// Data chunks of a full row on all devices that are neither gone nor spare.
+    /// Returns the data chunks of a full row on all devices that are neither removed nor spares.
     pub fn made_width(&self) -> u32 {
         self.members.len() - u32::from(self.parity)
     }
 
-    /// Data chunks of a full row on all devices that stay.
+    /// Returns the data chunks of a full row on all devices that are not being removed.
     pub fn full_width(&self) -> u32 {
         self.stay.len() - u32::from(self.parity)
     }
 
-    /// The number of a chunk among all that a row may have: those of parity are behind the data.
+    /// Returns the number of a chunk; parity chunks follow the data chunks of the widest row.
     pub fn number_of(&self, chunk: Chunk) -> u32 {
         match chunk {
             Chunk::Data(chunk) => chunk.into(),
@@ -385,7 +388,7 @@ impl Layout {
         }
     }
 
-    /// The chunk of a number.
+    /// Returns the chunk with a number.
     pub fn chunk_of(&self, number: u32) -> Chunk {
         match number.checked_sub(self.width()) {
             None => Chunk::Data(number as u8),
@@ -393,33 +396,33 @@ impl Layout {
         }
     }
 
-    /// The parities of a row.
+    /// Returns the parity chunks of a row.
     pub fn parities(&self) -> impl Iterator<Item = Chunk> + use<> {
         (0..self.parity).map(Chunk::Parity)
     }
 
-    /// Pages of a row's head, whatever devices it lies on.
+    /// Returns the pages of a row's head, which do not depend on its devices.
     pub fn head_pages(&self, full: bool) -> u32 {
         let chunks = if full { self.width() } else { 1 };
         (chunks * self.chunk).div_ceil(480)
     }
 
-    /// Entries of a row's head.
+    /// Returns the maximum number of entries in a row's head.
     pub fn head_entries(&self, full: bool) -> u32 {
         room(self.head_pages(full))
     }
 
-    /// The first sector of copy 0 or 1 of root `number`.
+    /// Returns the first sector of copy 0 or 1 of root `number`.
     pub fn root_at(&self, number: u64, copy: u32) -> u64 {
         (number % 2 + u64::from(2 * copy)) * u64::from(self.tree.room())
     }
 
-    /// From one root in a zone to the next.
+    /// Returns the distance between two roots in a zone.
     pub fn root_stride(&self) -> u32 {
         self.root().next_multiple_of(self.align)
     }
 
-    /// The first sector of the segments, behind such roots.
+    /// Returns the first sector after the roots, where segments start.
     fn behind_roots(&self) -> u64 {
         if self.zoned {
             return u64::from(ROOT_ZONES) * u64::from(self.column);
@@ -427,41 +430,41 @@ impl Layout {
         (4 * u64::from(self.tree.room())).next_multiple_of(self.chunk.into())
     }
 
-    /// The first sector of the segments.
+    /// Returns the first sector of the segments.
     #[inline]
     pub fn first(&self) -> u64 {
         self.lengths.places().first()
     }
 
-    /// The first sector of a row on each of its devices.
+    /// Returns the first sector of a row on each of its devices.
     #[inline]
     pub fn lba(&self, at: At) -> u64 {
         let begin = u64::from(at.segment) * u64::from(self.column);
         self.first() + begin + u64::from(at.slot * self.chunk + at.sector)
     }
 
-    /// The segment of byte `byte` of a device.
+    /// Returns the segment of byte `byte` of a device.
     #[inline]
     pub fn segment_of(&self, byte: u64) -> u32 {
         self.lengths.places().segment_of(byte / SECTOR as u64)
     }
 
-    /// The segment of sector `lba` of a zoned device, and the sector in its zone; `None` in a zone
-    /// of roots.
+    /// Returns the segment of sector `lba` of a zoned device, and the sector in its zone; `None` in
+    /// a root zone.
     pub fn zone_of(&self, lba: u64) -> Option<(u32, u32)> {
         let sector = lba.checked_sub(self.first())?;
         let column = u64::from(self.column);
         Some(((sector / column) as u32, (sector % column) as u32))
     }
 
-    /// The segment and the slot of sector `lba` of a device.
+    /// Returns the segment and the slot of sector `lba` of a device.
     pub fn slot_of(&self, lba: u64) -> (u32, u32) {
         let (sector, column) = (lba - self.first(), u64::from(self.column));
         ((sector / column) as u32, (sector % column) as u32 / self.chunk)
     }
 
-    /// Where the next row of the stream begins, in the same segment, after one at `at` that took
-    /// `sectors` on its first device. What a slot has left is used where a head fits.
+    /// Returns the position in the same segment of the row after one at `at` that took `sectors` on
+    /// its first device; `None` at the end. The rest of a slot is used if a head fits.
     pub fn after(&self, at: At, sectors: u32) -> Option<At> {
         let end = at.sector + sectors;
         let head = self.head_pages(false) * SECTORS_PER_BLOCK;
@@ -474,7 +477,7 @@ impl Layout {
 
 #[cfg(test)]
 impl Layout {
-    /// A small volume over so many block devices, for the tests of parts.
+    /// Returns a small volume over `devices` block devices, for unit tests.
     pub fn example(devices: u8) -> Self {
         let mut config = LayerConfig::new(crate::kind::LayerKind::Log);
         config.log.parity = u8::from(devices > 2);

@@ -1,5 +1,5 @@
-//! How much may be live on devices that hold less than the host sees: the volume was made so, or
-//! devices left it.
+//! Bound of the valid data on devices that hold less than the volume exports, because it was
+//! created so or devices were removed.
 
 use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::GRAIN;
@@ -7,18 +7,20 @@ use hostftl_format::log::GRAIN;
 use super::{Layout, Reserves};
 
 impl Layout {
-    /// Grains that may be live on these members; none where all that the host sees has room. Where
-    /// devices have left, nothing is spare that collection can do without. There is no bound where
-    /// nothing would be left of a volume that is very small: none is removed from such a one, and
-    /// what an earlier build made of it is refused only what collection finds no room for.
+    /// Returns the maximum valid grains on these members; `None` if all exported blocks fit. After
+    /// a removal only the space that garbage collection needs is kept free. A very small volume
+    /// without any remaining space has no bound: no device can be removed from such a volume now,
+    /// and one changed by an earlier version refuses writes only when garbage collection finds no
+    /// space.
     pub fn most_live(&self, members: DeviceSet, reserves: &Reserves) -> Option<u64> {
         let held = if members == self.members { reserves.held } else { reserves.kept() };
         let most = self.most_live_on(members, held);
         (0 < most && most < u64::MAX).then_some(most)
     }
 
-    /// Grains that may be live in rows on these devices when so many segments are kept free. What
-    /// packs leaves less than a block of each chunk unused; `u64::MAX` where nothing has to pack.
+    /// Returns the maximum valid grains in rows on these devices while `kept` segments stay free.
+    /// Compressed records waste less than a block of each chunk. Returns `u64::MAX` if all blocks
+    /// fit uncompressed.
     pub fn most_live_on(&self, members: DeviceSet, kept: u32) -> u64 {
         let fits = self.blocks_on(members, kept);
         if fits == 0 {

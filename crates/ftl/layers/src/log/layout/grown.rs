@@ -1,8 +1,8 @@
-//! Layouts of volumes to which devices came, or that devices left, after they were made.
+//! Layouts of volumes after devices were added or removed.
 //!
-//! Where segments lie never changes: a volume is cut into segments for the devices with which it
-//! was made, and each device has room for the roots of a volume of sixteen. What changes is how
-//! wide rows are, and so what is exported.
+//! The position of segments never changes: they are laid out for the devices with which the volume
+//! was created, and each device reserves space for the roots of a volume of sixteen devices. The
+//! width of rows changes, and with it the exported capacity.
 
 use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, PAIRS, root_pages};
@@ -10,21 +10,22 @@ use hostftl_format::log::{COUNTS, PAIRS, root_pages};
 use super::{Layout, MOST_SEGMENT, Room, Tree};
 use crate::config::PlanError;
 
-/// More devices than this has no volume.
+/// Maximum number of devices.
 const MOST_DEVICES: u64 = 16;
-/// More map pages than this has no volume.
+/// Maximum number of map pages.
 const MOST_PAGES: u64 = 1 << 31;
 
 impl Layout {
-    /// Of a volume that has only the first `born` of these devices, or all when that is 0.
+    /// Returns the layout of a volume with only the first `born` of these devices, or all if that
+    /// is 0.
     pub(super) fn of_first(&self, born: u8) -> Self {
         let devices = if born == 0 { self.devices } else { born.min(self.devices) };
         let all = DeviceSet::first_n(devices.into());
         Layout { devices, members: all, stay: all, ..*self }
     }
 
-    /// As this one, with the segments of a volume as it was made, and so many sectors exported, if
-    /// that is not 0.
+    /// Returns this layout with the segments of the volume at its creation, and with `exported`
+    /// sectors exported unless that is 0.
     pub(super) fn grown_from(
         &self,
         made: &Layout,
@@ -38,8 +39,8 @@ impl Layout {
         if u64::from(self.width()) * u64::from(made.column) > MOST_SEGMENT {
             return Err(PlanError("log has segments that are too long for more devices"));
         }
-        // Roots follow each other in zones, and would have to be longer for a larger map: there
-        // more devices give no more than spare.
+        // Root zones contain many roots, which would be longer for a larger map. So additional
+        // zoned devices only add spare.
         let is_fixed = exported > 0 || self.zoned;
         let fixed = exported / u64::from(SECTORS_PER_BLOCK);
         let blocks = match (is_fixed, exported) {
@@ -47,14 +48,14 @@ impl Layout {
             (true, 0) => made.blocks,
             (true, _) => fixed,
         };
-        // Roots have as many pages of the directory as they had at least.
+        // Roots have at least as many directory pages as before.
         let Layout { slots, column, tree: Tree { pages, directories, counts, .. }, .. } = *made;
         let mut tree = self.tree;
         (tree.pages, tree.directories, tree.counts) = (pages, directories, counts);
         Layout { slots, column, blocks, tree, ..*self }.fit(room, is_fixed)
     }
 
-    /// Sectors of the root of the widest volume that this one may become.
+    /// Returns the sectors of the root of the widest volume that this one may become.
     pub(super) fn widest_root(&self, sectors: u64) -> u32 {
         if self.zoned {
             return 0;

@@ -1,31 +1,32 @@
-//! How long the devices of a volume are: a segment lies on those that are long enough.
+//! Lengths of the devices of a volume: a segment is on all devices that are long enough.
 //!
-//! Each device begins with the same segments. A longer one has more of them, so the rows of the
-//! last segments lie on fewer devices and have fewer chunks of data. No segment lies on so few that
-//! nothing would be left beside parity: what the longest devices have beyond that is not used.
+//! All devices have the first segments in common, and longer devices have more of them. So the rows
+//! of the last segments are on fewer devices and have fewer data chunks. A segment has at least one
+//! data chunk; the rest of the longest devices is not used.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 
 use super::places::Places;
 
-/// More devices than this has no volume.
+/// Maximum number of devices.
 pub(super) const MOST_DEVICES: usize = 16;
-/// Each device has one in so many segments at least.
+/// Each device must have at least one segment in `LEAST_SHARE`.
 const LEAST_SHARE: u64 = 16;
 
-/// See the module text. Places of devices have numbers.
+/// Number of segments on each device. Devices are numbered by their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
-    /// Segments that each device has.
+    /// Number of segments of each device.
     counts: [u32; MOST_DEVICES],
-    /// The devices that lack some of the volume's segments.
+    /// Devices that lack some of the volume's segments.
     short: DeviceSet,
-    /// Where segments lie.
+    /// Positions of segments.
     places: Places,
 }
 
 impl Lengths {
-    /// Those of devices, in a volume that has `segments` of `column` sectors from sector `first`.
+    /// Returns the lengths of devices in a volume of `segments` segments of `column` sectors, from
+    /// sector `first` on.
     pub fn new(devices: &[DeviceInfo], first: u64, column: u32, segments: u32) -> Self {
         let mut it = Lengths { places: Places::new(first, column), ..Lengths::default() };
         for (at, device) in devices.iter().enumerate() {
@@ -36,25 +37,25 @@ impl Lengths {
         it
     }
 
-    /// Where segments lie.
+    /// Returns the positions of segments.
     #[inline]
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Whether all devices have all segments.
+    /// Returns whether all devices have all segments.
     #[inline]
     pub fn are_equal(&self) -> bool {
         self.short.is_empty()
     }
 
-    /// Whether a device has a segment.
+    /// Returns whether a device has a segment.
     #[inline]
     pub fn has(&self, device: u8, segment: u32) -> bool {
         !self.short.contains(device) || segment < self.count(device)
     }
 
-    /// The devices of a set that have a segment.
+    /// Returns the devices of a set that have a segment.
     #[inline]
     pub fn on(&self, set: DeviceSet, segment: u32) -> DeviceSet {
         let lack = (set & self.short).iter().filter(|device| segment >= self.count(*device));
@@ -66,26 +67,26 @@ impl Lengths {
         self.counts[usize::from(device)]
     }
 
-    /// The segments at which devices of a set end that lack some, in no order.
+    /// Returns the segment counts of the devices of a set that lack some, in no order.
     pub(super) fn ends(&self, set: DeviceSet) -> impl Iterator<Item = u32> {
         (set & self.short).iter().map(|device| self.count(device))
     }
 
-    /// Whether a device has all segments that lie on another one of a set, with so many chunks of
-    /// parity.
+    /// Returns whether device `new` has all segments that are on device `old` of a set, with
+    /// `parity` parity chunks.
     pub fn covers(&self, new: u8, old: u8, set: DeviceSet, parity: u8) -> bool {
         let has_more = |count: u32| set.iter().filter(|it| self.count(*it) > count).count();
-        // Segments that only as many devices have as there is parity do not exist.
+        // A segment needs more devices than there are parity chunks, so shorter ones suffice here.
         let (new, old) = (self.count(new), self.count(old));
         new >= old || has_more(new) <= usize::from(parity)
     }
 
-    /// How many of so many devices have a segment.
+    /// Returns the number of the first `devices` devices that have a segment.
     pub fn owners(&self, devices: u8, segment: u32) -> u8 {
         (0..devices).filter(|device| self.has(*device, segment)).count() as u8
     }
 
-    /// Whether no device of a set has so few of so many segments that it is of no use.
+    /// Returns whether each device of a set has a useful share of `segments` segments.
     pub fn are_of_use(&self, set: DeviceSet, segments: u32) -> bool {
         let is_of_use = |count: u32| u64::from(count) * LEAST_SHARE >= segments.into();
         (set & self.short).iter().all(|device| is_of_use(self.count(device)))

@@ -1,35 +1,35 @@
-//! Where segments lie on their devices, one behind the other. It is asked for each record that is
-//! written, moved or replaced, so nothing is divided.
+//! Positions of consecutive segments on their devices. They are computed for each record that is
+//! written, moved or replaced, so divisions are avoided.
 
-/// See the module text. Lengths are in sectors.
+/// Positions of segments. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Where the first segment begins.
+    /// First sector of the first segment.
     first: u64,
-    /// From one to the next.
+    /// Distance from one segment to the next.
     column: u64,
-    /// 2^64 over `column`, or 1 less.
+    /// 2^64 divided by `column`, or 1 less.
     inverse: u64,
 }
 
 impl Places {
-    /// Segments from `first` on, so long each.
+    /// Returns the positions of segments of `column` sectors from `first` on.
     pub fn new(first: u64, column: u32) -> Self {
         let column = u64::from(column);
         Places { first, column, inverse: u64::MAX / column }
     }
 
-    /// Where the first segment begins.
+    /// Returns the first sector of the first segment.
     #[inline]
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// The segment that a sector is in.
+    /// Returns the segment of a sector.
     #[inline]
     pub fn segment_of(&self, sector: u64) -> u32 {
         let sector = sector - self.first;
-        // The product is less than 2^64 short of the quotient: so that is this, or 1 more.
+        // The product falls short by less than 2^64, so the quotient is this value or 1 more.
         let product = u128::from(sector) * u128::from(self.inverse);
         let least = (product >> 64) as u64;
         let rest = sector - least * self.column;

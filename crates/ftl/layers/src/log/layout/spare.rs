@@ -1,4 +1,4 @@
-//! The spare of a volume whose user leaves the choice to the devices.
+//! Automatic choice of the spare.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -8,21 +8,21 @@ use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
 use crate::config::LayerConfig;
 use crate::log::layout::Layout;
 
-/// The most that is chosen when nobody says what is to be exported, in thousandths.
+/// Maximum spare if no exported capacity is requested, in thousandths.
 const MOST: u32 = 300;
-/// The most that a volume can have.
+/// Maximum spare of a volume.
 const WHOLE: u32 = 900;
-/// Shares are tried in such steps.
+/// Step between two candidates.
 const STEP: usize = 5;
 
-/// A spare that was chosen, and what it is good for; as text, a sentence for the user.
+/// Chosen spare and its effect; `Display` gives a sentence for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenSpare {
-    /// The share in thousandths.
+    /// Spare in thousandths.
     permille: u32,
     /// Sectors of a segment on each device.
     segment: u32,
-    /// Sectors of a segment with the usual spare.
+    /// Sectors of a segment with the default spare.
     usual_segment: u32,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for ChosenSpare {
     }
 }
 
-/// Sectors, told in whole MiB or in KiB.
+/// Sectors, displayed in whole MiB or in KiB.
 struct Size(u32);
 
 impl fmt::Display for Size {
@@ -56,12 +56,13 @@ impl fmt::Display for Size {
 }
 
 impl LayerConfig {
-    /// Chooses the spare where that is left to the devices, with `log`'s `spare=auto`, before a
-    /// volume is planned. What was chosen, if it was.
+    /// Chooses the spare for `log`'s `spare=auto`, before a volume is planned. Returns the choice,
+    /// or `None` if the spare is fixed or no volume fits.
     ///
-    /// It is the least spare, from the usual one on, with which segments are longest: at best as
-    /// long as what a device erases at once, so that the device copies next to nothing. At least
-    /// `exported` sectors stay for the host if they are given; else the spare is 30 % at most.
+    /// The smallest spare, from the default on, with the longest segments is chosen: at best as
+    /// long as the reclaim unit of the devices, so that the device copies almost no data. If
+    /// `exported` is given, at least this number of sectors is exported; otherwise the spare is at
+    /// most 30 %.
     pub fn choose_spare(
         &mut self,
         devices: &[DeviceInfo],
@@ -81,7 +82,7 @@ impl LayerConfig {
         let tried = (usual..=most.max(usual)).step_by(STEP);
         let fits = tried.filter_map(|permille| Some((permille, column(permille)?)));
         let longest = fits.max_by_key(|&(permille, column)| (column, Reverse(permille)));
-        // Where no volume can be, its plan says why.
+        // If no volume is possible, planning it reports the reason.
         let (permille, segment) = longest?;
         let usual_segment = column(usual).unwrap_or(segment);
         self.spare_permille = permille;
@@ -94,8 +95,8 @@ mod tests {
     use super::*;
     use crate::kind::LayerKind;
 
-    /// What is chosen on a device of so many GiB that erases 64 MiB at once: the share in
-    /// thousandths and MiB of a segment.
+    /// Returns the choice on a device of `gib` GiB with a reclaim unit of 64 MiB: the spare in
+    /// thousandths, and MiB of a segment.
     fn chosen(gib: u64, exported: Option<u64>) -> Option<(u32, u32)> {
         let mut config = LayerConfig::new(LayerKind::Log);
         config.set("spare", "auto").unwrap();

@@ -1,18 +1,18 @@
-//! What the devices of a volume have in common.
+//! Common properties of the devices of a volume.
 
 use hostftl_core::{DeviceInfo, DeviceKind, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::config::{LayerConfig, PlanError};
 
-/// What the devices erase at once, in sectors, as it is given or as they say.
+/// Returns the reclaim unit in sectors: the configured one, or the longest that a device reports.
 pub(super) fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
     let said = || devices.iter().map(|device| device.reclaim_unit).max();
     let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
     unit.filter(|unit| *unit > 0)
 }
 
-/// Sectors of a chunk, if a superpage can be one on these devices, and of what programs are whole
-/// multiples of.
+/// Returns the sectors of a chunk, if the superpage is possible on these devices, and the alignment
+/// of programs.
 pub(super) fn grains(
     superpage: u32,
     devices: &[DeviceInfo],
@@ -34,7 +34,7 @@ pub(super) fn grains(
     Ok((superpage, if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { superpage }))
 }
 
-/// What all zoned devices of a volume have in common.
+/// Common properties of the zones of all devices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Zones {
     pub size: u32,
@@ -42,7 +42,7 @@ pub(super) struct Zones {
     pub max_open: u32,
 }
 
-/// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
+/// Returns the zones of all devices that are not `missing`; `None` for block devices.
 pub(super) fn zones(
     missing: DeviceSet,
     devices: &[DeviceInfo],

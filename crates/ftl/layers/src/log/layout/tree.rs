@@ -1,53 +1,55 @@
-//! How large the map is: a tree of pages, and the counts of what is live beside it.
+//! Size of the map: a tree of pages, and the counts of valid grains.
 
 use hostftl_format::log::{COUNTS, PAIRS};
 
 use crate::log::map::size::FEW_PAIRS;
 
-/// See the module text. It only grows while a layout is made.
+/// Size of the map. It only grows while a layout is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// Map pages.
+    /// Number of map pages.
     pub pages: u32,
-    /// Sectors that a root may grow to.
+    /// Maximum sectors of a root.
     room: u32,
-    /// Pages of the directory.
+    /// Number of directory pages.
     pub directories: u32,
-    /// Pages of the counts of live grains.
+    /// Number of pages with counts of valid grains.
     pub counts: u32,
-    /// Map pages that memory has room for.
+    /// Map pages that fit in memory.
     pub frames: u32,
-    /// Whether map pages have few pairs, so that a small volume has many.
+    /// Whether map pages have few pairs, so that a small volume has many pages.
     pub few_pairs: bool,
 }
 
 impl Tree {
-    /// One of no pages, which have few pairs each or not.
+    /// Returns a tree without pages.
     pub(super) fn new(few_pairs: bool) -> Self {
         Tree { few_pairs, ..Tree::default() }
     }
 
-    /// Blocks that a map page maps.
+    /// Returns the number of blocks that a map page maps.
     pub fn pairs(&self) -> u64 {
         if self.few_pairs { FEW_PAIRS as u64 } else { PAIRS as u64 }
     }
 
-    /// Pages to which a root points: those of the directory, then those of the counts.
+    /// Returns the number of pages to which a root points: those of the directory, then those of
+    /// the counts.
     pub fn tops(&self) -> u32 {
         self.directories + self.counts
     }
 
-    /// Sectors that a root may grow to.
+    /// Returns the maximum sectors of a root.
     pub fn room(&self) -> u32 {
         self.room
     }
 
-    /// The same tree, with roots that may grow to so many sectors.
+    /// Returns the same tree with roots of at most `room` sectors.
     pub(super) fn with_room(self, room: u32) -> Self {
         Tree { room, ..self }
     }
 
-    /// Has at least so many pages, and counts of so many segments. Whether it had.
+    /// Grows the tree to at least `pages` pages and counts of `segments` segments. Returns whether
+    /// it was large enough.
     pub(super) fn make_room(&mut self, pages: u32, segments: u32) -> bool {
         let counts = segments.div_ceil(COUNTS as u32);
         let had = pages <= self.pages && counts <= self.counts;

@@ -1,4 +1,4 @@
-//! How wide the rows of segments are on a set of devices, and how much fits there.
+//! Width of the rows of segments on a set of devices, and the resulting capacity.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 
@@ -6,8 +6,9 @@ use super::Layout;
 use super::lengths::MOST_DEVICES;
 
 impl Layout {
-    /// The lengths up to which the devices may be used, the greatest first: up to each of them
-    /// there are enough for data beside parity. Zoned devices all have as many zones.
+    /// Returns the lengths up to which the devices may be used, in descending order. At each length
+    /// there are enough devices for data besides parity. Zoned devices all have the same number of
+    /// zones.
     pub(super) fn usable_lengths(
         &self,
         devices: &[DeviceInfo],
@@ -22,14 +23,15 @@ impl Layout {
         (first..count).filter(differs).map(move |at| lengths[at])
     }
 
-    /// Data chunks of the rows of a segment on a set of devices; 0 where no data can lie.
+    /// Returns the data chunks of the rows of a segment on a set of devices; 0 if it cannot contain
+    /// data.
     #[inline]
     pub fn width_on(&self, set: DeviceSet, segment: u32) -> u32 {
         self.lengths.on(set, segment).len().saturating_sub(self.parity.into())
     }
 
-    /// How many segments there are whose rows have the same number of data chunks on a set of
-    /// devices, and that number: the widest first, none without data.
+    /// Returns pairs of a number of segments and their data chunks per row on a set of devices. The
+    /// widest come first; those without data are omitted.
     fn widths(&self, set: DeviceSet) -> impl Iterator<Item = (u32, u32)> {
         let mut first = 0;
         core::iter::from_fn(move || {
@@ -41,18 +43,18 @@ impl Layout {
         })
     }
 
-    /// Segments on which data can lie where rows lie on a set of devices.
+    /// Returns the number of segments that can contain data on a set of devices.
     pub fn usable(&self, set: DeviceSet) -> u32 {
         self.widths(set).map(|(count, _)| count).sum()
     }
 
-    /// Data chunks of the narrowest rows on a set of devices; 0 where no data can lie.
+    /// Returns the data chunks of the narrowest rows on a set of devices; 0 if no data fits.
     pub fn narrowest(&self, set: DeviceSet) -> u32 {
         self.widths(set).last().map_or(0, |(_, width)| width)
     }
 
-    /// Incompressible blocks that fit on a set of devices when `kept` segments are left free,
-    /// whichever they are.
+    /// Returns the incompressible blocks that fit on a set of devices while any `kept` segments
+    /// stay free.
     pub fn blocks_on(&self, set: DeviceSet, kept: u32) -> u64 {
         if self.lengths.are_equal() {
             let width = set.len().saturating_sub(self.parity.into());
@@ -60,6 +62,7 @@ impl Layout {
         }
         let mut kept = kept;
         let rest = self.widths(set).map(|(count, width)| {
+            // In the worst case the widest segments are the free ones.
             let left = count.saturating_sub(kept);
             kept = kept.saturating_sub(count);
             self.blocks_in(left, width)
@@ -67,7 +70,7 @@ impl Layout {
         rest.sum()
     }
 
-    /// How many of the widest segments on a set of devices hold so many blocks at the most.
+    /// Returns how many of the widest segments on a set of devices hold at most `blocks` blocks.
     pub(super) fn segments_within(&self, set: DeviceSet, blocks: u64) -> u32 {
         let mut left = blocks;
         let within = self.widths(set).map_while(|(count, width)| {
@@ -79,7 +82,8 @@ impl Layout {
         within.sum()
     }
 
-    /// Incompressible blocks in so many segments whose rows have so many data chunks.
+    /// Returns the incompressible blocks in `segments` segments whose rows have `width` data
+    /// chunks.
     fn blocks_in(&self, segments: u32, width: u32) -> u64 {
         match width {
             0 => 0,
@@ -95,7 +99,7 @@ mod tests {
     use crate::kind::LayerKind;
     use crate::log::stripe::set;
 
-    /// A volume on devices of so many MiB each.
+    /// Returns a volume on devices of the given MiB.
     fn volume(mib: &[u64], parity: u8) -> Layout {
         let mut config = LayerConfig::new(LayerKind::Log);
         config.log.parity = parity;

@@ -1,17 +1,17 @@
-//! A set of page numbers, gone through in order.
+//! Set of page numbers, iterated in order.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Words that are looked at in one go: a large volume has many times as many.
+/// Words that are examined in one step; a large volume has many times more.
 const LOOK: usize = 4096;
 
-/// What there is from a number on.
+/// Result of a search from a number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The first one.
+    /// First number found.
     At(u32),
-    /// None before this number.
+    /// None before this number; the search continues there.
     Later(u32),
     /// None.
     Over,
@@ -24,17 +24,17 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// An empty set of numbers below `len`.
+    /// Returns an empty set of numbers below `len`.
     pub(crate) fn new(len: u32) -> Self {
         Bits { words: vec![0; len.div_ceil(64) as usize], count: 0 }
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether `at` is one of them.
+    /// Returns whether `at` is an element.
     pub(crate) fn has(&self, at: u32) -> bool {
         self.words[at as usize / 64] >> (at % 64) & 1 == 1
     }
@@ -46,13 +46,14 @@ impl Bits {
         *word |= bit;
     }
 
-    /// Takes `at` away.
+    /// Removes `at`.
     pub(crate) fn clear(&mut self, at: u32) {
         self.count -= u32::from(self.has(at));
         self.words[at as usize / 64] &= !(1 << (at % 64));
     }
 
-    /// The first from `at` on, as far as one go looks, and how many words that were.
+    /// Searches the first number from `at` on, within one step. Returns it, and the number of words
+    /// examined.
     pub(crate) fn next(&self, at: u32) -> (Next, usize) {
         if self.count == 0 {
             return (Next::Over, 0);

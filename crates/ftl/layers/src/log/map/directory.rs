@@ -1,7 +1,8 @@
-//! Where the images of the map's pages are: a table of its own, all of it in memory, with images of
-//! its pages.
+//! Directory: the places of the images of the map's pages. The whole table is in memory, and its
+//! pages have images as well.
 //!
-//! Invariant: a page of it is dirty when an image moved since its own image was taken.
+//! Invariant: a directory page is dirty if an image moved since the image of the directory page was
+//! taken.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,24 +20,24 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Of so many map pages, none of which has an image.
+    /// Returns the directory of `pages` map pages without images.
     pub(crate) fn new(pages: u32) -> Self {
         let len = pages as usize;
         let dirty = Bits::new(pages.div_ceil(PAIRS as u32));
         Directory { places: vec![0; len], crcs: vec![0; len], dirty }
     }
 
-    /// Where the image of map page `page` is, and its CRC.
+    /// Returns the place of the image of a map page, and its CRC.
     pub(crate) fn get(&self, page: u32) -> (Place, u32) {
         (self.place(page), self.crcs[page as usize])
     }
 
-    /// Where the image of map page `page` is.
+    /// Returns the place of the image of a map page.
     pub(crate) fn place(&self, page: u32) -> Place {
         Place::from_bits(self.places[page as usize])
     }
 
-    /// Notes where an image is now; returns where it was.
+    /// Records the new place of an image; returns the old one.
     pub(crate) fn set(&mut self, page: u32, place: Place, crc: u32) -> Place {
         let old = core::mem::replace(&mut self.places[page as usize], place.bits());
         self.crcs[page as usize] = crc;
@@ -44,30 +45,30 @@ impl Directory {
         Place::from_bits(old)
     }
 
-    /// Marks page `number` of the directory itself dirty.
+    /// Marks page `number` of the directory itself as dirty.
     pub(crate) fn mark(&mut self, number: u32) {
         self.dirty.set(number);
     }
 
-    /// The first dirty page from `number` on, and how many words of marks were looked at.
+    /// Returns the first dirty page from `number` on, and the number of words examined.
     pub(crate) fn next_dirty(&self, number: u32) -> (Next, usize) {
         self.dirty.next(number)
     }
 
-    /// The map pages that page `number` tells of.
+    /// Returns the map pages that directory page `number` covers.
     fn range(&self, number: u32) -> core::ops::Range<u32> {
         let first = number * PAIRS as u32;
         first..(first + PAIRS as u32).min(self.places.len() as u32)
     }
 
-    /// Takes an image of page `number`, which is clean then.
+    /// Writes an image of page `number`, which is clean afterwards.
     pub(crate) fn emit(&mut self, number: u32, into: &mut Page) {
         self.dirty.clear(number);
         let pairs = self.range(number).map(|page| self.get(page));
         emit_page(into, Kind::Directory, number, pairs);
     }
 
-    /// Fills page `number` from its image; returns the map pages that it tells of.
+    /// Loads page `number` from its image; returns the map pages that it covers.
     pub(crate) fn load(&mut self, number: u32, from: &Page) -> core::ops::Range<u32> {
         let range = self.range(number);
         for page in range.clone() {

@@ -1,16 +1,16 @@
 //! The map of blocks: pages, of which a pool of frames holds those in use.
 //!
-//! A checkpoint shows the map as it was at one moment, the snapshot, and takes its images bit by
-//! bit. Whoever changes a page of the snapshot before its image is taken leaves the frame as it is
-//! to the checkpoint, and goes on in a copy.
+//! A checkpoint writes the map as it was at one moment, the snapshot, and takes its images
+//! gradually. When a page of the snapshot changes before its image is taken, the old frame is left
+//! to the checkpoint, and the page continues in a copy.
 //!
 //! Invariants
-//! - A block is nowhere, or at one place, whose record has the CRC that is kept beside it.
-//! - A page that differs from its image is dirty or of the snapshot, and stays in its frame.
-//! - For each pinned page a frame is kept free, unless it was copied since the snapshot: who has
-//!   pinned a page can change it at any time.
-//! - The pages that replay would change are those of the snapshot, until its root is durable, and
-//!   the dirty ones: no more than `limit`, so that they fit when they are needed.
+//! - A block is unmapped, or at one place, whose record has the CRC that is stored with it.
+//! - A page that differs from its image is dirty or belongs to the snapshot, and keeps its frame.
+//! - For each pinned page a frame is kept free, unless it was copied since the snapshot. So a
+//!   pinned page can be changed at any time.
+//! - Replay would change the pages of the snapshot, until its root is durable, and the dirty pages.
+//!   These are at most `limit`, so that they fit in memory during recovery.
 
 pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
@@ -31,12 +31,12 @@ use crate::log::map::bits::{Bits, Next};
 use crate::log::map::size::{FEW_PAIRS, FRAME, for_collection, spare};
 use crate::planted::{Bug, planted};
 
-/// Of a block: no frame. Of a frame: no older one.
+/// No frame of a page, or no older frame of a frame.
 const NONE: u32 = u32::MAX;
 
-/// The place of a block (low half, high half) and its CRC, together as a look-up finds them.
+/// Place of a block (low half, high half) and its CRC, together for a fast lookup.
 type Pair = [u32; 3];
-/// Of a block that is nowhere.
+/// Pair of an unmapped block.
 const NO_PAIR: Pair = [0; 3];
 
 fn pair_of(place: Place, crc: u32) -> Pair {
@@ -47,18 +47,18 @@ fn read([low, high, crc]: Pair) -> (Place, u32) {
     (Place::from_bits(u64::from(low) | u64::from(high) << 32), crc)
 }
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing.
+    /// Empty.
     Free,
     /// A page whose image is being read.
     Coming,
     /// A page.
     Here,
-    /// Nothing: the image of its page can't be read.
+    /// None: the image of the page is unreadable.
     Bad,
-    /// A page as it was at the snapshot, which has gone on in another frame.
+    /// A page as it was at the snapshot, which has continued in another frame.
     Old,
 }
 
@@ -67,15 +67,15 @@ const _: () = assert!(size_of::<Frame>() == FRAME, "the plan reckons with anothe
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     page: u32,
-    /// The frame that has the page as it was at the snapshot, if that is another.
+    /// Frame with the page as it was at the snapshot, if that is another one.
     old: u32,
     pins: u16,
     state: State,
-    /// Whether it was used since eviction last looked at it.
+    /// Whether it was used since the last pass of eviction.
     used: bool,
 }
 
-/// What is known of a page.
+/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
     /// It has no frame.
@@ -84,16 +84,16 @@ pub(super) enum Where {
     Coming,
     /// It is in its frame.
     Here,
-    /// Its image can't be read.
+    /// Its image is unreadable.
     Bad,
 }
 
 #[derive(Debug)]
 pub(super) struct Map {
     blocks: u64,
-    /// Whether pages have [`FEW_PAIRS`] pairs, else all that there is room for.
+    /// Whether pages have [`FEW_PAIRS`] pairs instead of the maximum.
     few_pairs: bool,
-    /// For each page 1 more than its frame, or 0.
+    /// 1 more than the frame of each page, or 0.
     frame_of: Vec<u32>,
     frames: Vec<Frame>,
     pairs: Vec<Pair>,
@@ -102,20 +102,20 @@ pub(super) struct Map {
     /// Whether there are frames for all pages.
     is_whole: bool,
     limit: u32,
-    /// Pages that collection must be able to change while segments are few.
+    /// Pages that garbage collection must be able to change while few segments are free.
     for_collection: u32,
     dirty: Bits,
-    /// Pages of the snapshot whose images are to be taken.
+    /// Pages of the snapshot whose images are not taken yet.
     due: Bits,
-    /// Pages of the snapshot, until its root is durable.
+    /// Number of pages of the snapshot, until its root is durable.
     snapshot: u32,
-    /// Pages that are pinned.
+    /// Number of pinned pages.
     pinned: u32,
     mapped: u64,
 }
 
 impl Map {
-    /// A map of blocks that are nowhere.
+    /// Returns a map of unmapped blocks.
     pub(super) fn new(layout: &Layout) -> Self {
         let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
@@ -141,32 +141,32 @@ impl Map {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> u64 {
         self.blocks
     }
 
-    /// How many blocks are somewhere, those of all pages counted.
+    /// Returns the number of mapped blocks, including pages that are not in memory.
     pub(super) fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// Sets how many blocks are somewhere, as a root says.
+    /// Sets the number of mapped blocks from a root.
     pub(super) fn set_mapped(&mut self, blocks: u64) {
         self.mapped = blocks;
     }
 
-    /// Pages that changed since the snapshot.
+    /// Returns the number of pages that changed since the snapshot.
     pub(super) fn dirty(&self) -> u32 {
         self.dirty.count()
     }
 
-    /// Whether a checkpoint should let pages go.
+    /// Returns whether a checkpoint should make dirty pages clean.
     pub(super) fn is_crowded(&self) -> bool {
         !self.is_whole && self.dirty.count() >= self.limit / 2
     }
 
-    /// Frames that are used for pages now, and all of them.
+    /// Returns the number of frames in use, and of all frames.
     pub(super) fn use_of_frames(&self) -> (u32, u32) {
         let all = self.frames.len() as u32;
         (all - self.free.len() as u32, all)
@@ -178,7 +178,7 @@ impl Map {
         (found > 0).then(|| found as usize - 1)
     }
 
-    /// What is known of a page.
+    /// Returns the state of a page.
     #[inline]
     pub(super) fn state(&self, page: u32) -> Where {
         match self.frame(page).map(|at| self.frames[at].state) {
@@ -189,7 +189,7 @@ impl Map {
         }
     }
 
-    /// The page of a block, and its pair in that.
+    /// Returns the page of a block, and the index of its pair there.
     #[inline]
     fn split(&self, block: u64) -> (u32, usize) {
         let (few, all) = (FEW_PAIRS as u64, PAIRS as u64);
@@ -200,19 +200,19 @@ impl Map {
         }
     }
 
-    /// The page of a block.
+    /// Returns the page of a block.
     #[inline]
     pub(super) fn page_of(&self, block: u64) -> u32 {
         self.split(block).0
     }
 
-    /// The first block behind a page.
+    /// Returns the first block after a page.
     pub(super) fn end_of(&self, page: u32) -> u64 {
         let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
         (u64::from(page) + 1) * pairs as u64
     }
 
-    /// Where the pair of a block is, if its page is here.
+    /// Returns the index of a block's pair, if its page is in memory.
     #[inline]
     fn pair(&self, block: u64) -> Option<usize> {
         let (page, index) = self.split(block);
@@ -220,7 +220,7 @@ impl Map {
         (self.frames[at].state == State::Here).then_some(at * PAIRS + index)
     }
 
-    /// The place and CRC of a block, if its page is here.
+    /// Returns the place and CRC of a block, if its page is in memory.
     #[inline]
     pub(super) fn get(&mut self, block: u64) -> Option<(Place, u32)> {
         let at = self.pair(block)?;
@@ -228,32 +228,31 @@ impl Map {
         Some(read(self.pairs[at]))
     }
 
-    /// Where a block is, if its page is here.
+    /// Returns the place of a block, if its page is in memory.
     #[inline]
     pub(super) fn look(&self, block: u64) -> Option<Place> {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
 
-    /// Has the processor fetch the pair of a block that is looked up soon. Memory is far away;
-    /// the caller does not wait for the pair.
+    /// Prefetches the pair of a block into the processor's cache, without waiting for it.
     #[inline]
     pub(super) fn look_ahead(&self, block: u64) {
         if block < self.blocks {
             let (page, index) = self.split(block);
-            // A page that is away has no pair; the one that is fetched instead is as good as none.
+            // A page without a frame has no pair; fetching another one instead does no harm.
             let frame = (self.frame_of[page as usize] as usize).saturating_sub(1);
             prefetch_index(&self.pairs, frame * PAIRS + index);
         }
     }
 
-    /// Where a block is whose page is here.
+    /// Returns the place of a block whose page is in memory.
     #[inline]
     pub(super) fn place(&self, block: u64) -> Place {
         self.look(block).expect("the page is here")
     }
 
-    /// Changes the pair of a block whose page is pinned, or before there is a snapshot; returns the
-    /// old place.
+    /// Sets the pair of a block; returns the old place. The page must be pinned, unless there is no
+    /// snapshot yet.
     pub(super) fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
         let (page, index) = self.split(block);
         if self.due.has(page) && !planted(Bug::SnapshotChanged) {
@@ -267,12 +266,12 @@ impl Map {
         let pair = &mut self.pairs[at * PAIRS + index];
         let (old, _) = read(core::mem::replace(pair, pair_of(place, crc)));
         let mapped = self.mapped + u64::from(!place.is_nowhere());
-        // A root that somebody made up may say too little; `check` counts again.
+        // A forged root may record too few; `check` counts again.
         self.mapped = mapped.saturating_sub(u64::from(!old.is_nowhere()));
         old
     }
 
-    /// Leaves a page as it is to the checkpoint; it goes on in a copy, unless it did so before.
+    /// Leaves a page unchanged to the checkpoint. It continues in a copy, unless it already does.
     fn leave_old(&mut self, page: u32) {
         let from = self.frame(page).expect("the page is here");
         if self.frames[from].old != NONE {
@@ -291,7 +290,7 @@ impl Map {
         self.free.push(at as u32);
     }
 
-    /// Gives a page that is away a frame. False when there is none now.
+    /// Assigns a frame to a page. Returns false if none is available now.
     pub(super) fn invite(&mut self, page: u32) -> bool {
         while self.free.len() as u32 <= self.pinned {
             if !self.evict() {
@@ -306,7 +305,7 @@ impl Map {
         true
     }
 
-    /// A page that was invited came; without an image all of it is nowhere.
+    /// Fills the frame of a page from its image; without one, all of its blocks are unmapped.
     pub(super) fn came(&mut self, page: u32, image: Option<&Page>) {
         let at = self.frame(page).expect("the page was invited");
         assert_eq!(self.frames[at].state, State::Coming);
@@ -323,15 +322,14 @@ impl Map {
         }
     }
 
-    /// The image of a page that was invited can't be read.
+    /// Marks the image of a page as unreadable.
     pub(super) fn failed(&mut self, page: u32) {
         let at = self.frame(page).expect("the page was invited");
         assert_eq!(self.frames[at].state, State::Coming, "an image that fails was being read");
         self.frames[at].state = State::Bad;
     }
 
-    /// Forgets that a page's image couldn't be read, unless somebody keeps the page: it is read
-    /// once more for whoever wants it next.
+    /// Drops the mark of an unreadable page unless it is pinned, so that its image is read again.
     #[inline]
     pub(super) fn try_again(&mut self, page: u32) {
         let Some(at) = self.frame(page) else { return };
@@ -341,7 +339,7 @@ impl Map {
         }
     }
 
-    /// Frees the frame of a page that is not in use and does not differ from its image.
+    /// Frees the frame of a page that is not in use and equals its image.
     fn evict(&mut self) -> bool {
         if self.is_whole {
             return false;
@@ -365,8 +363,8 @@ impl Map {
         false
     }
 
-    /// Keeps a page that has a frame until it is let off, so that it can be changed; `spare` more
-    /// can be pinned then. False when that is not possible now.
+    /// Pins a page that has a frame, so that it can be changed; `spare` more can be pinned
+    /// afterwards. Returns false if that is not possible now.
     pub(super) fn pin(&mut self, page: u32, spare: u32) -> bool {
         let at = self.frame(page).expect("the page was invited");
         let first = self.frames[at].pins == 0;
@@ -386,21 +384,21 @@ impl Map {
         true
     }
 
-    /// Pins the page of a block, if that is here and can be pinned now.
+    /// Pins the page of a block, if it is in memory and can be pinned now.
     #[inline]
     pub(super) fn pin_here(&mut self, block: u64) -> bool {
         let page = self.page_of(block);
         self.state(page) == Where::Here && self.pin(page, 0)
     }
 
-    /// Pins a page that is pinned once more.
+    /// Pins a pinned page again.
     pub(super) fn pin_again(&mut self, page: u32) {
         let at = self.frame(page).expect("a pinned page stays");
         assert!(self.frames[at].pins > 0, "the page is pinned");
         self.frames[at].pins += 1;
     }
 
-    /// Ends one [`Map::pin`].
+    /// Reverts one [`Map::pin`].
     #[inline]
     pub(super) fn unpin(&mut self, page: u32) {
         let at = self.frame(page).expect("a pinned page stays");
@@ -408,20 +406,19 @@ impl Map {
         self.pinned -= u32::from(self.frames[at].pins == 0);
     }
 
-    /// How many more pages than one's own must be left to be pinned by those that free others.
+    /// Returns the number of pins that must stay available to operations that free space.
     pub(super) fn reserve(&self) -> u32 {
         (self.frames.len() as u32 / 16).clamp(1, 64)
     }
 
-    /// The same while segments are few, where not all pages have frames: so many pages can
-    /// collection change between two checkpoints, which seal its rows early, that it gains room all
-    /// the same. It is no more than that, however many frames there are: writes of the host wait
-    /// for it.
+    /// Returns the same while few segments are free and not all pages have frames. Between two
+    /// checkpoints, which seal its rows early, garbage collection can change this number of pages
+    /// and thus still frees space. More frames do not raise it, because host writes wait for these.
     pub(super) fn reserve_of_collection(&self) -> u32 {
         if self.is_whole { self.reserve() } else { self.reserve().max(self.for_collection) }
     }
 
-    /// Whether a page can come without another that has to go.
+    /// Returns whether a page can be loaded without evicting another.
     pub(super) fn has_unused(&self) -> bool {
         self.free.len() as u32 > self.pinned + 2 * self.reserve()
     }
@@ -444,31 +441,32 @@ impl Map {
         Ok(())
     }
 
-    /// A new image of a page is wanted, although it may not have changed.
+    /// Requests a new image of a page, even if it has not changed.
     pub(super) fn mark(&mut self, page: u32) {
         self.dirty.set(page);
     }
 
-    /// The snapshot is made: images of what is dirty are to be taken as it is now.
+    /// Takes the snapshot: images of the dirty pages are to be taken as they are now.
     pub(super) fn freeze(&mut self) {
         assert!(self.due.count() == 0, "one snapshot at a time");
         core::mem::swap(&mut self.dirty, &mut self.due);
         self.snapshot = self.due.count();
     }
 
-    /// The root of the snapshot is durable.
+    /// Notes that the root of the snapshot is durable.
     pub(super) fn root_durable(&mut self) {
         assert_eq!(self.due.count(), 0, "the root shows the whole snapshot");
         self.snapshot = 0;
     }
 
-    /// The first page from `page` on whose image is to be taken, and how many words of marks were
-    /// looked at.
+    /// Returns the first page from `page` on whose image is to be taken, and the number of words
+    /// examined.
     pub(super) fn next_due(&self, page: u32) -> (Next, usize) {
         self.due.next(page)
     }
 
-    /// Takes an image of a page of the snapshot. False when only its old image shows it.
+    /// Writes an image of a page of the snapshot. Returns false if only its old image has the
+    /// contents.
     pub(super) fn emit(&mut self, page: u32, into: &mut Page) -> bool {
         let Some(at) = self.frame(page) else { return false };
         let old = self.frames[at].old;
@@ -482,7 +480,7 @@ impl Map {
         true
     }
 
-    /// The image of a page of the snapshot was taken, or its old one stays.
+    /// Notes that the image of a page of the snapshot was taken, or its old one is kept.
     pub(super) fn has_image(&mut self, page: u32) {
         self.due.clear(page);
         let Some(at) = self.frame(page) else { return };

@@ -1,8 +1,8 @@
-//! Reads images into memory: map pages when they are needed, and what the root points at.
+//! Reads images into memory: map pages on demand, and the images that the root points at.
 //!
 //! Invariants
-//! - A page that is coming has one load, which ends with it here or bad.
-//! - The segment of an image that is being read stays as it is.
+//! - A page in state Coming has one load, after which it is Here or Bad.
+//! - The segment of an image that is being read is not reused.
 
 use alloc::vec::Vec;
 
@@ -18,12 +18,12 @@ use crate::log::ops::{Cx, Op};
 use crate::log::segments::Segments;
 use crate::log::volume::Generation;
 
-/// What an image is wanted for.
+/// Purpose of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be used.
+    /// The page is used.
     Use,
-    /// To be written elsewhere as it is.
+    /// The image is written elsewhere unchanged.
     Carry,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
 struct Asked {
     kind: Kind,
     page: u32,
-    /// Where it is read, and its CRC.
+    /// Place of the image, and its CRC.
     place: Place,
     crc: u32,
     purpose: Purpose,
@@ -44,9 +44,9 @@ pub(crate) struct Loads {
     bufs: Vec<Option<MetaBuf>>,
     asked: [Asked; LOADS],
     free: Vec<u8>,
-    /// Loads that are over: what waits for a page may go on.
+    /// Completed loads: operations that wait for a page may continue.
     arrivals: u64,
-    /// The next page that warming looks at.
+    /// Next page for warming.
     warm: u32,
 }
 
@@ -70,38 +70,40 @@ impl Loads {
         }
     }
 
-    /// Returns how many map pages warming has passed, which is the number of the next one.
+    /// Returns the number of map pages that warming has passed, which is the number of the next
+    /// one.
     pub(crate) fn warmed(&self) -> u32 {
         self.warm
     }
 
-    /// Returns how many images are being read.
+    /// Returns the number of images being read.
     pub(crate) fn busy(&self) -> usize {
         LOADS - self.free.len()
     }
 
-    /// Loads that are over: what waits for a page may go on.
+    /// Returns the number of completed loads. Operations that wait for a page may continue when it
+    /// changes.
     pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// Where the image is read that was asked for as number `index`.
+    /// Returns the place of the image of load `index`.
     pub(crate) fn place(&self, index: u8) -> Place {
         self.asked[index as usize].place
     }
 
-    /// The image that was read last as number `index`.
+    /// Returns the last image read by load `index`.
     pub(crate) fn image(&self, index: u8) -> &Page {
         let buf = self.bufs[usize::from(index)].as_ref().expect("a load that is over");
         &buf.pages()[0]
     }
 
-    /// Whether nothing is being read.
+    /// Returns whether no image is being read.
     pub(crate) fn is_idle(&self) -> bool {
         self.free.len() == LOADS
     }
 
-    /// Whether `buf` has the image that was asked for as number `index`.
+    /// Returns whether `buf` contains the image that load `index` requested.
     pub(crate) fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
         let (Asked { kind, page, crc, .. }, image) = (self.asked[index as usize], &buf.pages()[0]);
         let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
@@ -111,23 +113,23 @@ impl Loads {
     }
 }
 
-/// What became of an image that was read.
+/// Result of a load.
 #[derive(Debug)]
 pub(crate) enum Image {
-    /// It is where it was wanted.
+    /// The image was applied.
     Here,
-    /// A map page is nowhere to be had; its image was on this device.
+    /// A map page is unrecoverable; its image was on this device.
     Gone(u32, u8),
-    /// A map page is to be written elsewhere as it is; [`Loads::image`] has it.
+    /// A map page is to be written elsewhere unchanged; [`Loads::image`] has it.
     Carry(u32),
-    /// It was to be, and is nowhere to be had either.
+    /// A map page that was to be written elsewhere is unrecoverable; its image was on this device.
     NotCarried(u32, u8),
-    /// The volume can't be opened, and why.
+    /// The volume cannot be opened for this reason.
     Damaged(&'static str),
 }
 
-/// The L2P map as a whole: its pages in frames, where the images of all pages are, those that are
-/// being read, and the version that a block was given last.
+/// The whole L2P map: its pages in frames, the places of all images, the loads in progress, and the
+/// last version number of a block.
 #[derive(Debug)]
 pub(crate) struct Pages {
     layout: Layout,
@@ -138,7 +140,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// A map of blocks that are nowhere.
+    /// Returns a map of unmapped blocks.
     pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Pages {
             layout: *layout,
@@ -149,40 +151,39 @@ impl Pages {
         }
     }
 
-    /// The map of blocks.
+    /// Returns the map of blocks.
     #[inline]
     pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The map of blocks, to be changed.
+    /// Returns the map of blocks for modification.
     #[inline]
     pub(crate) fn map_mut(&mut self) -> &mut Map {
         &mut self.map
     }
 
-    /// Where the images of the map's pages are.
+    /// Returns the directory of the images.
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The same, to be changed.
+    /// Returns the directory of the images for modification.
     pub(crate) fn directory_mut(&mut self) -> &mut Directory {
         &mut self.directory
     }
 
-    /// The images that are being read.
+    /// Returns the loads in progress.
     pub(crate) fn loads(&self) -> &Loads {
         &self.loads
     }
 
-    /// Whether the image of a page can be asked for now.
+    /// Returns whether a load can be started now.
     pub(crate) fn may_load(&self, cx: &Cx) -> bool {
         !self.loads.free.is_empty() && cx.command_room() > 0 && cx.room() > 8
     }
 
-    /// Reads the image of a page, which lies at `place` and has this CRC, when [`Pages::may_load`]
-    /// says so.
+    /// Starts a load of the image at `place` with this CRC. [`Pages::may_load`] must hold.
     pub(crate) fn load(
         &mut self,
         (kind, page): (Kind, u32),
@@ -204,7 +205,7 @@ impl Pages {
         media.devices.submit(Op::Load { index }, command, cx);
     }
 
-    /// An image was read from its device, or made from the others, or can't be.
+    /// Handles an image that was read from its device, rebuilt from the others, or is unreadable.
     pub(crate) fn image_read(
         &mut self,
         index: u8,
@@ -240,7 +241,7 @@ impl Pages {
         came
     }
 
-    /// A page of the directory is here: the segments with images are in use.
+    /// Loads a page of the directory, and marks the segments of its images as in use.
     fn directory_read(&mut self, number: u32, image: &Page, segments: &mut Segments) -> Image {
         for page in self.directory.load(number, image) {
             let place = self.directory.place(page);
@@ -251,7 +252,7 @@ impl Pages {
         Image::Here
     }
 
-    /// Notes that an image lies at `place`. False when nothing can.
+    /// Counts an image at `place`. Returns false if that place is impossible.
     pub(crate) fn claim_image(&self, place: Place, segments: &mut Segments) -> bool {
         let sound = self.layout.admits_image(place);
         if sound {
@@ -285,25 +286,25 @@ impl Pages {
         Image::Here
     }
 
-    /// Whether all of a page is nowhere, and it has no frame.
+    /// Returns whether a page has no frame and no image, so that all of its blocks are unmapped.
     #[inline]
     pub(crate) fn is_blank(&self, page: u32) -> bool {
         self.map.state(page) == Where::Away && self.directory.place(page).is_nowhere()
     }
 
-    /// The place and CRC of a block, if they can be known without reading.
+    /// Returns the place and CRC of a block, if they are known without a read.
     #[inline]
     pub(crate) fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
     }
 
-    /// Whether warming has passed all pages.
+    /// Returns whether warming has passed all pages.
     pub(crate) fn is_warm(&self) -> bool {
         self.loads.warm == self.layout.tree.pages
     }
 
-    /// Passes the next page in warming.
+    /// Advances warming to the next page.
     pub(crate) fn warm_next(&mut self) {
         self.loads.warm += 1;
     }
@@ -313,12 +314,12 @@ impl Pages {
         self.loads.warm = self.layout.tree.pages;
     }
 
-    /// Returns the version that a block was given last.
+    /// Returns the last version number given to a block.
     pub(crate) fn generation(&self) -> u8 {
         self.generation.last()
     }
 
-    /// Returns the versions of blocks, to be changed.
+    /// Returns the version numbers for modification.
     #[inline]
     pub(crate) fn generation_mut(&mut self) -> &mut Generation {
         &mut self.generation

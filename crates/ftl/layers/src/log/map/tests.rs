@@ -1,4 +1,4 @@
-//! Pages of the map in frames, without a volume.
+//! Tests of map pages in frames without a volume.
 
 use hostftl_core::Page;
 use hostftl_format::log::Place;
@@ -8,7 +8,7 @@ use crate::kind::LayerKind;
 use crate::log::layout::Layout;
 use crate::log::map::{Map, Where};
 
-/// A map of many pages, with memory for few of them.
+/// Returns a map of many pages, with memory for few of them.
 fn small() -> (Layout, Map) {
     let mut config = LayerConfig::new(LayerKind::Log);
     (config.log.few_pairs, config.log.map_memory) = (true, Some(1));
@@ -22,7 +22,7 @@ fn place(byte: u64) -> Place {
     Place::new(0, byte, 4096, 1)
 }
 
-/// Brings a page of nothing.
+/// Loads a page without an image.
 fn bring(map: &mut Map, page: u32) -> bool {
     let came = map.invite(page);
     if came {
