@@ -13,8 +13,8 @@
 
 use alloc::collections::VecDeque;
 
-/// Stripes between device flushes that no request asked for. It bounds the number of stripes that
-/// recovery must verify.
+/// Number of stripes between device flushes that no request asked for. It bounds the number of
+/// stripes that recovery must verify.
 pub(super) const WINDOW: u64 = 64;
 
 /// A sealed stripe that is not durable yet.

@@ -249,14 +249,14 @@ impl Roots {
 mod tests {
     use super::*;
 
-    /// One device whose zones have room for four roots.
+    /// Returns a layout of one device whose zones have space for four roots.
     fn layout() -> Layout {
         let mut layout = Layout::example(1);
         (layout.zoned, layout.column) = (true, 8 * layout.root_stride());
         layout
     }
 
-    /// Writes a root, as long as there is room; the place of its first copy.
+    /// Writes a root if there is space. Returns the place of its first copy.
     fn write(roots: &mut Roots) -> Option<u64> {
         let first = roots.has_room(0).then(|| roots.enter(0, 0))?;
         let second = roots.enter(0, 1);

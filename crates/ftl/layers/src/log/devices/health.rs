@@ -26,7 +26,7 @@ use crate::planted::{Bug, planted};
 const WINDOW: Nanos = 600_000_000_000;
 /// With this many faults a device is failing.
 const FAILING: u32 = 5;
-/// With less room for outputs, no event is sent.
+/// Output slots without which no event is sent.
 const ROOM: usize = 20;
 /// With more damaged segments at the start, their device is failing.
 const AT_START: usize = 64;
@@ -44,7 +44,7 @@ struct Faults {
 #[derive(Clone, Copy, Debug, Default)]
 struct Damage {
     devices: DeviceSet,
-    /// Whether there is some of which the device is not known: data and parity do not fit.
+    /// Whether there is damage on an unknown device: data and parity are inconsistent.
     is_somewhere: bool,
 }
 
