@@ -1,8 +1,8 @@
-//! The third floor of the array: where each block is, and the snapshots of that.
+//! Third level of the array: the places of all blocks, and their snapshots.
 //!
-//! [`Pages`] holds the map and reads the images of its pages; [`Checkpoint`] writes them. A page
-//! may have an image that is still on its way to the devices, and frames for pages become free by
-//! a checkpoint, so pages are fetched here, where both are at hand.
+//! [`Pages`] contains the map and reads the images of its pages; [`Checkpoint`] writes them. The
+//! image of a page may still be in flight to the devices, and a checkpoint makes frames available.
+//! So pages are fetched here, where both parts are accessible.
 
 use hostftl_format::log::{Kind, PAIRS};
 
@@ -12,21 +12,21 @@ use crate::log::map::pages::{Pages, Purpose};
 use crate::log::media::Media;
 use crate::log::ops::{Cx, works};
 
-/// Images that may be read at once before a request needs them.
+/// Maximum number of images in flight for warming.
 const WARMING: usize = 4;
 /// Map pages that warming passes in one step.
 const WARM_STEP: u32 = 256;
 
 #[derive(Debug)]
 pub(super) struct Mapping {
-    /// The map of blocks, its pages and their images.
+    /// Map of blocks, its pages and their images.
     pub pages: Pages,
-    /// The images and the root that are written.
+    /// Images and roots that are written.
     pub checkpoint: Checkpoint,
 }
 
 impl Mapping {
-    /// Brings a page into a frame. Returns its state; a page that is still away has to be fetched
+    /// Loads a page into a frame. Returns its state; a page that is still Away has to be fetched
     /// again later.
     #[inline]
     pub(super) fn fetch(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
@@ -36,7 +36,7 @@ impl Mapping {
         }
     }
 
-    /// The same, for a page that has no frame.
+    /// Loads a page that has no frame.
     fn fetch_away(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
         if self.checkpoint.images().has(page) {
             return self.fetch_unwritten(page, cx);
@@ -59,8 +59,8 @@ impl Mapping {
         Where::Coming
     }
 
-    /// The same, for a page whose image is not on the devices. After a failure the image may never
-    /// get there, so it is taken from the buffer of the checkpoint.
+    /// Loads a page whose image is not on the devices yet. After a failure the image may never be
+    /// written, so it is taken from the buffer of the checkpoint.
     fn fetch_unwritten(&mut self, page: u32, cx: &mut Cx) -> Where {
         let image = self.checkpoint.images().image(page).filter(|_| !works(cx));
         let Some(image) = image else { return Where::Away };
@@ -72,9 +72,9 @@ impl Mapping {
         Where::Here
     }
 
-    /// Brings a page into a frame and pins it, so that it can be changed once it is here. At least
-    /// `spare` more pages can still be pinned then. Returns the state of the page; one that is away
-    /// is not pinned.
+    /// Loads a page into a frame and pins it, so that it can be changed once it is in memory. At
+    /// least `spare` more pages can still be pinned afterwards. Returns the state of the page; one
+    /// that is Away is not pinned.
     #[inline]
     pub(super) fn hold(&mut self, page: u32, spare: u32, media: &mut Media, cx: &mut Cx) -> Where {
         let state = self.fetch(page, media, cx);
@@ -85,7 +85,7 @@ impl Mapping {
         state
     }
 
-    /// Asks for a checkpoint, which makes dirty pages clean, because a page found no frame.
+    /// Requests a checkpoint, which makes dirty pages clean, because a page found no frame.
     fn want_frames(&mut self, cx: &mut Cx) {
         cx.disturb();
         if self.pages.map().dirty() > 0 {
@@ -93,7 +93,7 @@ impl Mapping {
         }
     }
 
-    /// Reads pages that no request needs yet into frames that are not in use.
+    /// Reads pages ahead into unused frames.
     pub(super) fn warm(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         if self.pages.is_warm() {
             return false;

@@ -1,10 +1,9 @@
-//! The lowest floor of the array: the devices, the segments on them, and the buffers of the data
-//! that goes there.
+//! Lowest level of the array: the devices, their segments, and the data buffers.
 //!
-//! It also holds whatever needs nothing above the devices, so that collection and scrub take one
-//! `&mut Media` instead of four parts: [`Salvage`], which rebuilds metadata from parity for the
-//! map, replay, collection and scrub alike; [`Share`], which limits the rate at which background
-//! work uses the devices; and the counters of repaired and lost data.
+//! It also contains the parts that need nothing above the devices, so that garbage collection and
+//! scrub take one `&mut Media` instead of four parts. [`Salvage`] rebuilds metadata from parity for
+//! the map, replay, garbage collection and scrub. [`Share`] limits the rate of background work. The
+//! gauges count compressed, repaired and lost data.
 
 use hostftl_core::Gauges;
 

@@ -1,5 +1,4 @@
-//! What an operator wants of a volume that is served: a device is to leave, or to stay, or another
-//! comes in its place.
+//! Administrative commands on a volume that is served: remove, keep, replace or return a device.
 
 use hostftl_core::{Answer, DeviceSet, Refusal, Setting, Verb};
 
@@ -10,7 +9,7 @@ use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
 impl Array {
-    /// As [`hostftl_core::Layer::operate`].
+    /// Executes a command, see [`hostftl_core::Layer::operate`].
     pub(in crate::log) fn do_verb(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         match verb {
             Verb::Remove(device) => self.remove(device, true),
@@ -39,7 +38,7 @@ impl Array {
                 Ok(Answer::Begun)
             }
             Verb::Doubt { device, is_failing } if device < 16 => {
-                // Another device may have come in its place.
+                // The device may have been replaced meanwhile.
                 if self.media.devices.is_inactive(device) {
                     return Ok(Answer::WasSo);
                 }
@@ -56,7 +55,7 @@ impl Array {
         }
     }
 
-    /// A device is to leave, if it may; with `begin` that begins.
+    /// Starts the removal of a device if that is possible; without `begin` only checks it.
     fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
         let it = DeviceSet::of(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
@@ -93,7 +92,7 @@ impl Array {
         Ok(Answer::Begun)
     }
 
-    /// A device is not used any more, as if it had failed.
+    /// Stops using a device as if it had failed.
     fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
         let it = DeviceSet::of(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
@@ -113,7 +112,7 @@ impl Array {
         Err(Refusal::Because(refused))
     }
 
-    /// Whether another device may come in the place of this one, which is lost, or may be.
+    /// Checks whether a device, which is or may be marked as lost, can be replaced.
     fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
         let it = DeviceSet::of(device);
         let devices = &self.media.devices;
@@ -138,7 +137,7 @@ impl Array {
         Err(Refusal::Because(refused))
     }
 
-    /// A device comes in the place of one that is lost.
+    /// Replaces a lost device.
     fn comes(
         &mut self,
         device: u8,
@@ -155,7 +154,7 @@ impl Array {
         Ok(Answer::Begun)
     }
 
-    /// A device stays after all.
+    /// Cancels the removal of a device.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
         if is_one && self.media.devices.gone().contains(device) {
@@ -173,8 +172,7 @@ impl Array {
     }
 }
 
-/// What is kept from the host where rows lie on the devices `left` only, if that leaves room for
-/// all that there is.
+/// Returns the reserves for rows on the devices `left` only, if all valid data fits.
 fn room_on(left: DeviceSet, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
     let kept = layout.reserves_on(left);
     let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);

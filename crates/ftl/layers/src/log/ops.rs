@@ -1,130 +1,131 @@
-//! What the commands of the engine are for, and how its parts fail.
+//! Operations behind the commands of the engine, and the handling of failures.
 
 use hostftl_core::{Cause, DeviceError, Event, MAX_TOUCH, SECTORS_PER_BLOCK, Tally};
 
 use crate::kit::{self, Life};
 
-/// Commands in flight at once.
+/// Maximum number of commands in flight.
 pub(super) const OPS: u16 = 1024;
-/// Of these, kept for everything that is not a block operation.
+/// Of these, reserved for everything except block operations.
 pub(super) const OWN_OPS: usize = 512;
 
-/// The most outputs that one round of the pump makes.
+/// Maximum number of outputs of one round.
 pub(super) const ROUND_OUTPUTS: usize = 24;
 
-/// What a command was for.
+/// Operation behind a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// The step of a block operation.
+    /// Step of a block operation.
     Block { index: u8 },
-    /// A step of sealing a row in memory.
+    /// Step of sealing a row in memory.
     Seal { row: u8 },
-    /// The program of a chunk of a row; `copy` numbers the head that goes along.
+    /// Program of a chunk of a row; `copy` is the number of the chunk, and of its copy of the head.
     Chunk { row: u8, copy: u8 },
-    /// A flush of one device.
+    /// Flush of one device.
     Flush,
-    /// The program of a chunk of images.
+    /// Program of a chunk of images.
     Images { chunk: u8 },
-    /// The head of the row in a lane.
+    /// Read of the head of the row in a lane.
     GcHead { lane: u8 },
-    /// A chunk of the row in a lane.
+    /// Read of a chunk of the row in a lane.
     GcRead { lane: u8, chunk: u8 },
-    /// The sum from which a chunk of a lane's row is made.
+    /// Sum from which a chunk of a lane's row is rebuilt.
     GcSum { lane: u8 },
-    /// The second parity of a lane's row is read, beside the first, or must agree with a chunk.
+    /// Read of the second parity of a lane's row, or its comparison with a rebuilt chunk.
     GcSecond { lane: u8 },
-    /// A record of a lane's row is checked.
+    /// Verification of a record of a lane's row.
     GcCheck { lane: u8, entry: u16 },
-    /// The program of a chunk that a device lacks of a lane's row.
+    /// Program of a missing chunk of a lane's row.
     GcFill { lane: u8 },
-    /// Records of a lane on their way to a row.
+    /// Copy of records of a lane to a row.
     GcMove { lane: u8 },
-    /// The program of a root on one device.
+    /// Program of a root on one device.
     Root { device: u8 },
-    /// One device forgets a segment that is about to be free.
+    /// Discard of a segment on one device, before it becomes free.
     Discard { segment: u32 },
-    /// Zeros in a zone, before what lies behind them or up to its end.
+    /// Program of zeros in a zone, in a gap or up to its end.
     Fill { segment: u32, device: u8 },
-    /// A flush of one device that makes durable that a segment is closed.
+    /// Flush of one device that makes the closing of a segment durable.
     Settle { segment: u32 },
-    /// A zone of roots is closed, or the next one is erased.
+    /// Close of a root zone, or erase of the next one.
     Turn,
-    /// A step of recovery.
+    /// Step of recovery.
     Recover { index: u16 },
-    /// An image on its way into memory.
+    /// Read of an image.
     Load { index: u8 },
-    /// Metadata of another chunk, from which lost metadata is made: which it is of those.
+    /// Read of a chunk from which metadata is rebuilt; `part` is its place in the sum.
     Salvage { part: u8 },
-    /// A command of the journal.
+    /// Command of the journal.
     Journal(Part),
-    /// A command of a scrub.
+    /// Command of a scrub.
     Scrub(Checking),
 }
 
-/// What a command of a scrub was for.
+/// Step of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checking {
-    /// The head of a row comes.
+    /// Read of the head of a row.
     Head,
-    /// A chunk of it comes.
+    /// Read of a chunk.
     Chunk(u8),
-    /// A record is checked.
+    /// Verification of a record.
     Record(u16),
-    /// Its chunks are folded together.
+    /// Fold of chunks.
     Fold,
-    /// What parity should be is checked, and what it is.
+    /// Checksum of the computed or the stored parity.
     Sum(u8),
 }
 
-/// What a command of the journal was for.
+/// Step of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// An item of a row is copied into the record.
+    /// Copy of an item of a row into the record.
     Copy(u8),
-    /// The record is written.
+    /// Program of the record.
     Write,
-    /// The record becomes durable.
+    /// Flush that makes the record durable.
     Flush,
-    /// The head of a record comes.
+    /// Read of the head of a record.
     Head,
-    /// What a record holds comes.
+    /// Read of the blocks of a record.
     Data,
-    /// A block's record is checked.
+    /// Verification of a block.
     Check,
-    /// A block's record goes into a new row, as this item.
+    /// Copy of a block to a new row, as this item.
     Restore(u8, u16),
 }
 
-// One word, because each command has one on its way out and back.
+// One word, because each command carries one on its way out and back.
 const _: () = assert!(size_of::<Op>() == 8, "an operation is one word");
 
 impl Op {
-    /// Whether nothing can be promised any more when it fails.
+    /// Returns whether its failure makes further acknowledgements impossible.
     pub(crate) fn changes_media(&self) -> bool {
         matches!(self, Op::Chunk { .. } | Op::Flush | Op::Images { .. } | Op::Root { .. })
     }
 }
 
-/// What a request waits for that must be durable: the host's rows up to this stamp, or the journal
-/// up to this moment.
+/// Durability that a request waits for: the host rows up to this stamp, or the journal up to this
+/// moment.
 pub(super) type Mark = (u64, u64);
 
-/// What the parts take.
+/// Context of a step.
 pub(super) type Cx<'a> = kit::Cx<'a, Op, Mark>;
 
-/// Whether the step has room for what a round makes.
+/// Returns whether the step has room for the outputs of a round.
 #[inline]
 pub(super) fn has_room(cx: &Cx) -> bool {
     cx.room() >= ROUND_OUTPUTS && cx.touched() <= MAX_TOUCH / 2
 }
 
-/// Whether no device failed for which parity can't make up, and the volume could be opened.
+/// Returns whether the volume is open or opening, and has lost no more devices than parity makes up
+/// for.
 #[inline]
 pub(super) fn works(cx: &Cx) -> bool {
     cx.is_good() && cx.life() != Life::Over
 }
 
-/// A device can no longer be trusted with what is written.
+/// Fails the volume because of a device that can no longer be trusted with writes.
 pub(super) fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
     cx.counters().device_errors += 1;
     if works(cx) {
@@ -132,7 +133,7 @@ pub(super) fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
     }
 }
 
-/// Counts why the sectors of a program are written.
+/// Counts the sectors of a program by cause.
 pub(super) fn count_sent(tally: &Tally, cx: &mut Cx) {
     let counters = cx.counters();
     counters.gc_copied += u64::from(tally.get(Cause::Gc));
@@ -142,14 +143,14 @@ pub(super) fn count_sent(tally: &Tally, cx: &mut Cx) {
     counters.journal_written += u64::from(tally.get(Cause::Journal));
 }
 
-/// The volume can't be opened; what several reads find is told once.
+/// Refuses to open the volume. Only the first reason is reported.
 pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
         cx.give_up(why);
     }
 }
 
-/// Tells that nothing gives blocks back.
+/// Reports unrecoverable blocks.
 pub(super) fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
     let lba = first * u64::from(SECTORS_PER_BLOCK);
     let sectors = blocks * SECTORS_PER_BLOCK;

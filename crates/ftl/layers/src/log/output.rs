@@ -1,8 +1,8 @@
-//! The second floor of the array: from an open row to a durable one.
+//! Second level of the array: from an open row to a durable one.
 //!
-//! [`Rows`] gathers what is written, [`Journal`] takes over flushes where there is one, and
-//! [`Durability`] decides when the devices are flushed. [`Hung`] lies here and not beside the
-//! buffers, because it replaces the buffers of rows by those of other rows.
+//! [`Rows`] gathers data that is written, [`Journal`] takes over flushes if there is one, and
+//! [`Durability`] decides when the devices are flushed. [`Hung`] is here and not next to the
+//! buffers, because it exchanges the buffers of rows for those of other rows.
 
 use hostftl_core::Command;
 
@@ -16,25 +16,25 @@ use crate::log::row::rows::Rows;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
-/// As [`WINDOW`], where rows that aren't durable keep their buffers.
+/// Variant of [`WINDOW`] for rows that keep their buffers until they are durable.
 const HELD_WINDOW: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Output {
-    /// The volume and its life, which are in every head.
+    /// Volume and life, which are stored in every head.
     pub volume: Volume,
     /// All rows in memory.
     pub rows: Rows,
-    /// The journal, which may be unused.
+    /// Journal, which may be unused.
     pub journal: Journal,
-    /// The rows that are durable.
+    /// Durability of rows.
     pub durability: Durability,
     /// Commands that timed out.
     pub hung: Hung,
 }
 
 impl Output {
-    /// Moves everything between an open row and a durable one.
+    /// Advances all rows from open to durable.
     pub(super) fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = self.rows.commit(media, &mut self.durability, cx);
         moved |= self.pump_rows(media, cx);
@@ -74,7 +74,7 @@ impl Output {
         self.durability.has_all(stamp, self.rows.unsealed())
     }
 
-    /// Flushes the devices when a flush is waited for and everything is written that it must cover.
+    /// Flushes the devices if a flush is requested and all data that it must cover is written.
     fn pump_flush(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
@@ -94,7 +94,7 @@ impl Output {
         true
     }
 
-    /// Answers the requests that wait for rows that are durable.
+    /// Acknowledges the requests whose rows or journal records are durable.
     pub(super) fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() > 4

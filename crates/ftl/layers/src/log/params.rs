@@ -1,4 +1,4 @@
-//! The parameters of a log volume; `register.rs` has their words.
+//! Parameters of a log volume; `register.rs` defines their names.
 
 use alloc::collections::VecDeque;
 
@@ -6,42 +6,42 @@ use hostftl_core::Codec;
 
 use crate::policy::{GcPolicy, Separation};
 
-/// The usual number of faults after which a device is given up.
+/// Default number of faults after which a device is failed.
 pub(crate) const FAULT_AFTER: u16 = 50;
-/// The usual share of the best rate at which background work goes on beside a host, in percent.
+/// Default rate of background work beside host I/O, in percent of the unthrottled rate.
 pub(crate) const USUAL_SHARE: u8 = 30;
 
-/// What only `log` can be told.
+/// Parameters that only `log` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// How blocks are compressed.
+    /// Compression of blocks.
     pub compress: Codec,
-    /// Chunks of parity of each row: with one on two devices, or two on three, those are mirrors.
+    /// Parity chunks of each row. One on two devices, or two on three, are mirrors.
     pub parity: u8,
-    /// Which segment is collected next.
+    /// Policy that chooses victims.
     pub gc: GcPolicy,
-    /// What is kept apart in segments of its own.
+    /// Separation of data into segments of its own.
     pub separation: Separation,
     /// Whether the last device of the stack is a journal, to which flushes go.
     pub journal: bool,
-    /// Bytes of memory for map pages; unless it is set, enough for all of a small volume, and a
-    /// share of what a large one exports.
+    /// Bytes of memory for map pages. The default is enough for the whole map of a small volume,
+    /// and a fraction of the exported capacity of a large one.
     pub map_memory: Option<u64>,
-    /// Bytes that a device erases at once; unless it is set, what the devices say.
+    /// Bytes of a reclaim unit. The default is the value reported by the devices.
     pub reclaim_unit: Option<u64>,
-    /// How much of their best rate work in the background has beside a host, in percent.
+    /// Rate of background work beside host I/O, in percent of the unthrottled rate.
     pub rebuild_share: u8,
-    /// Failed reads and mismatches of a device after which it is given up; 0 for never.
+    /// Failed reads and mismatches after which a device is failed; 0 for never.
     pub fault_after: u16,
-    /// Whether the devices decide how much is kept spare: see `LayerConfig::choose_spare`.
+    /// Whether the spare is chosen to suit the devices, see `LayerConfig::choose_spare`.
     pub chooses_spare: bool,
-    /// Bytes that the host sees, when that is more than fits without compression.
+    /// Exported bytes, if more than fit without compression.
     pub logical_size: Option<u64>,
-    /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
-    /// it.
+    /// Whether map pages have few pairs, so that tests get many pages of a small volume. Not
+    /// available to users.
     pub few_pairs: bool,
-    /// Whether a new volume begins with its last segments: tests get to the end of a large device.
-    /// No user may choose it.
+    /// Whether a new volume starts with its last segments, so that tests reach the end of a large
+    /// device. Not available to users.
     pub backwards: bool,
 }
 
@@ -66,7 +66,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// So many segments in the order in which a new volume takes them.
+    /// Returns `count` segments in the order in which a new volume opens them.
     pub(in crate::log) fn order(&self, count: u32) -> VecDeque<u32> {
         if self.backwards { (0..count).rev().collect() } else { (0..count).collect() }
     }

@@ -1,4 +1,4 @@
-//! What a log volume needs, and what it gives.
+//! Resources and capacity of a log volume.
 
 use hostftl_core::{Ack, Limits, SECTORS_PER_BLOCK};
 
@@ -13,7 +13,7 @@ use crate::log::zoned::write_pointers::Pointers;
 use crate::policy::Separator;
 
 impl Layout {
-    /// What the layer needs and gives, with so many buffers of so many sectors.
+    /// Returns the resources and the capacity, given the number of buffers and their sectors.
     pub fn plan(&self, params: &Params, (buffers, buffer_sectors): (u32, u32)) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
@@ -21,7 +21,7 @@ impl Layout {
             align: SECTORS_PER_BLOCK,
             ack: Ack::Buffer,
         };
-        // The pool; for each page its frame, its image and two marks; perhaps a byte a block.
+        // For each map page: its frame number, its image, and two marks.
         let tables = u64::from(self.tree.pages) * (4 + 12) + u64::from(self.tree.pages).div_ceil(4);
         let rates = Separator::memory(params.separation, self.reserves.classes, self.blocks);
         let map_bytes = u64::from(self.tree.frames) * FRAME_BYTES + tables + rates;
@@ -40,7 +40,8 @@ mod tests {
     use crate::config::LayerConfig;
     use crate::kind::LayerKind;
 
-    /// Sectors of a segment on one device, of `gib` GiB, that says to erase `mib` MiB at once.
+    /// Returns the sectors of a segment on one device of `gib` GiB with a reclaim unit of `mib`
+    /// MiB.
     fn column(gib: u64, spare_permille: u32, mib: u64) -> u32 {
         let config = LayerConfig { spare_permille, ..LayerConfig::new(LayerKind::Log) };
         let device = DeviceInfo { reclaim_unit: mib << 11, ..DeviceInfo::block(gib << 21, 128) };

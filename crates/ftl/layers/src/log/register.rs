@@ -1,4 +1,4 @@
-//! What `log` tells of itself.
+//! Registration of `log`: its parameters, properties and tests.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -194,7 +194,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.log.logical_size = dice.pick(&[None, None, None, None, Some(6 << 20), Some(20 << 20)]);
 }
 
-/// See [`crate::registry`].
+/// Registration, see [`crate::registry`].
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
@@ -226,7 +226,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         megabytes: &[1, 2, 4, 8, 8, 16, 16],
         superpages: &[32, 32, 64, 64],
         has_small_units: true,
-        // With much spare writes are told apart.
+        // Much spare allows several classes of data.
         spares: &[20, 70, 200, 500, 600, 600],
         stacks_flushes: true,
         large: Some(Large { superpages: &[], ..Large::USUAL }),

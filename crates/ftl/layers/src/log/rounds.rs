@@ -1,4 +1,4 @@
-//! The rounds of a step, in the order in which things move on.
+//! Rounds of a step, in the order in which work advances.
 
 use hostftl_core::DeviceError;
 
@@ -7,12 +7,12 @@ use crate::log::Engine;
 use crate::log::array::Array;
 use crate::log::ops::{Cx, Op, has_room};
 
-/// With room for so many, nothing is left undone for want of room: what is sent to all devices at
-/// once waits until there is more than for a round.
+/// Outputs with which a round leaves nothing undone. Commands to all devices are deferred until
+/// more room than for one round is available.
 pub(super) const FULL_ROUND: usize = 40;
 
 impl Engine {
-    /// A round while nothing but blocks moves.
+    /// Performs a round of the fast path, in which only block operations advance.
     #[inline]
     pub(crate) fn pump_calm(&mut self, cx: &mut Cx) -> bool {
         let moved = self.blocks.pump_requests(&mut self.array, cx)
@@ -24,19 +24,19 @@ impl Engine {
         waits || !self.is_calm(cx)
     }
 
-    // Not where it is called: that has to be short.
+    // Not inlined, so that its caller stays short.
     #[inline(never)]
     pub(crate) fn pump_all(&mut self, cx: &mut Cx) -> bool {
         self.go_on_without_devices(cx) | self.pump_running(cx)
     }
 
-    /// Goes on with what waits for a command that was not sent, or was given up.
+    /// Continues operations whose commands were not sent, or were abandoned.
     pub(crate) fn go_on_without_devices(&mut self, cx: &mut Cx) -> bool {
         self.pump_unsent(cx) || self.pump_hung(cx)
     }
 
-    /// A round, in the order in which things move on. What moved at its beginning, or on its way
-    /// to the devices, is no reason for another round when nothing waits there any more.
+    /// Performs a full round. Progress at its beginning, or in writing rows, requires another round
+    /// only if operations still wait there.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
         self.begin_to_calm(cx);
         let mut moved = self.array.pump_health(cx) | self.array.pump_told(cx);
@@ -55,8 +55,8 @@ impl Engine {
         moved
     }
 
-    /// Refuses what waits for room when nothing is under way that could make any: what can't be
-    /// read can't be collected.
+    /// Refuses requests that wait for space if no operation in progress can free any: unreadable
+    /// data cannot be collected.
     fn refuse_when_full(&mut self, cx: &mut Cx) -> bool {
         let still = self.array.all_back(cx)
             && self.array.media.devices.is_quiet()
@@ -66,6 +66,7 @@ impl Engine {
         }
         if cx.room() < FULL_ROUND {
             cx.wake(); // Not before a round that lacks nothing.
+            // The refusal needs a complete round, so it waits for room.
             return false;
         }
         let Array { media, mapping, background, .. } = &mut self.array;
@@ -77,7 +78,8 @@ impl Engine {
             || self.blocks.refuse_trim(&mut self.array, cx)
     }
 
-    /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
+    /// Stops the layer when all data is durable and replay would find nothing; all other work has
+    /// ended.
     pub(crate) fn pump_stop(&mut self, cx: &mut Cx) -> bool {
         if !cx.requests().is_empty() || !self.blocks.is_idle() {
             return false;
@@ -108,7 +110,7 @@ impl Engine {
         over
     }
 
-    /// After a failure only answering is left.
+    /// Completes requests after a failure.
     pub(crate) fn pump_failed(&mut self, cx: &mut Cx) -> bool {
         let moved =
             self.blocks.pump_mapping(&mut self.array, cx) | self.array.pump_salvage(None, cx);
@@ -117,18 +119,18 @@ impl Engine {
             | self.blocks.pump_blocks(&mut self.array, cx)
     }
 
-    /// Whether a write waits for room: it is refused only when nothing is under way.
+    /// Returns whether a write waits for space.
     pub(crate) fn waits_for_room(&self, cx: &mut Cx) -> bool {
         self.blocks.any_waits_for_row() || cx.requests().first_write().is_some()
     }
 
-    /// Reads pages that nobody has asked for yet, while nobody waits for room.
+    /// Reads map pages ahead while no write waits for space.
     fn pump_warming(&mut self, cx: &mut Cx) -> bool {
         let may = cx.life() == Life::Running && !self.waits_for_room(cx);
         may && self.array.pump_warming(cx)
     }
 
-    /// Lets one command fail that was not sent.
+    /// Fails one command that was not sent.
     fn pump_unsent(&mut self, cx: &mut Cx) -> bool {
         let Some((op, command, error)) = self.array.media.devices.next_unsent() else {
             return false;
@@ -137,7 +139,7 @@ impl Engine {
         true
     }
 
-    /// Goes on with something for which a command was given up.
+    /// Continues one operation whose command was abandoned.
     fn pump_hung(&mut self, cx: &mut Cx) -> bool {
         for _ in 0..self.array.output.hung.count() {
             let given_up = self.array.output.hung.pop();
@@ -150,7 +152,7 @@ impl Engine {
         false
     }
 
-    /// Lets `op` fail without its command. False when that has to wait.
+    /// Fails `op` without its command. Returns false if that has to wait.
     fn go_on_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
         match op {
             Op::Block { index } => return self.blocks.move_block(index, &mut self.array, cx),

@@ -1,9 +1,9 @@
-//! Which chunk of a row lies on which device: a segment has a set of devices, its members, which
-//! take turns from slot to slot.
+//! Assignment of a row's chunks to devices: a segment has a set of devices, its members, which
+//! rotate from slot to slot.
 
 use hostftl_core::DeviceSet;
 
-/// The members of a segment, and how many chunks of parity its rows have.
+/// Members of a segment, and the number of parity chunks of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stripe {
     members: DeviceSet,
@@ -11,13 +11,16 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// On these devices, of which there are some.
+    /// Returns the stripe on `members`.
+    ///
+    /// # Panics
+    /// If there are not more members than parity chunks.
     pub fn new(members: DeviceSet, parity: u8) -> Self {
         assert!(members.len() > u32::from(parity), "rows have a chunk of data: {members:?}");
         Stripe { members, parity }
     }
 
-    /// The devices.
+    /// Returns the members.
     pub fn members(self) -> DeviceSet {
         self.members
     }
@@ -26,19 +29,19 @@ impl Stripe {
         self.members.len()
     }
 
-    /// Data chunks of a full row.
+    /// Returns the data chunks of a full row.
     #[inline]
     pub fn width(self) -> u32 {
         self.count() - u32::from(self.parity)
     }
 
-    /// Whether the members are the first devices, with none left out.
+    /// Returns whether the members are the first devices without gaps.
     #[inline]
     fn is_dense(self) -> bool {
         self.members.are_first()
     }
 
-    /// Member number `index`, counted from the lowest.
+    /// Returns member number `index` in ascending order.
     #[inline]
     fn member(self, index: u32) -> u8 {
         if self.is_dense() {
@@ -47,36 +50,36 @@ impl Stripe {
         self.members.iter().nth(index as usize).expect("a stripe has so many members")
     }
 
-    /// Which member is the first of rows in a slot: rows with the same turn lie on the devices in
-    /// the same way.
+    /// Returns the rotation of rows in a slot. Rows with the same rotation have the same
+    /// assignment.
     pub fn turn(self, segment: u32, slot: u32) -> u8 {
         ((u64::from(segment) + u64::from(slot)) % u64::from(self.count())) as u8
     }
 
-    /// The chunks of rows in a slot.
+    /// Returns the assignment of chunks for rows in a slot.
     pub fn turned(self, segment: u32, slot: u32) -> Turned {
         let turn = u64::from(segment) + u64::from(slot) + u64::from(self.parity);
         let first = (turn % u64::from(self.count())) as u8;
         Turned { stripe: self, first, count: self.count() as u8 }
     }
 
-    /// As [`Turned::device`].
+    /// Returns the device of a data chunk of rows in a slot.
     #[inline]
     pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {
         self.turned(segment, slot).device(chunk)
     }
 
-    /// As [`Turned::chunk_on`].
+    /// Returns the data chunk of rows in a slot on `device`.
     pub fn chunk_on(self, segment: u32, slot: u32, device: u8) -> Option<u8> {
         self.turned(segment, slot).chunk_on(device)
     }
 
-    /// Chunks of parity of each row.
+    /// Returns the number of parity chunks of each row.
     pub fn parity(self) -> u8 {
         self.parity
     }
 
-    /// The device of parity `which` of rows in a slot.
+    /// Returns the device of parity `which` of rows in a slot.
     pub fn parity_device(self, segment: u32, slot: u32, which: u8) -> u8 {
         assert!(which < self.parity, "rows have no parity {which}");
         let turn = u64::from(segment) + u64::from(slot) + u64::from(which);
@@ -84,40 +87,41 @@ impl Stripe {
     }
 }
 
-/// Which chunk of rows in one slot lies on which device.
+/// Assignment of chunks to devices for the rows of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turned {
     stripe: Stripe,
-    /// The member that has the first data chunk.
+    /// Index of the member with the first data chunk.
     first: u8,
-    /// How many members there are.
+    /// Number of members.
     count: u8,
 }
 
 impl Turned {
-    /// The devices.
+    /// Returns the members with their parity.
     pub fn stripe(self) -> Stripe {
         self.stripe
     }
 
-    /// Members are counted in a circle.
+    /// Wraps an index of a member around at the end.
     #[inline]
     fn wrap(self, index: u32) -> u32 {
         let count = u32::from(self.count);
         if index < count { index } else { index - count }
     }
 
-    /// The device of data chunk `chunk`.
+    /// Returns the device of data chunk `chunk`.
     ///
     /// # Panics
-    /// When there are not so many members.
+    /// If there are not that many members.
     #[inline]
     pub fn device(self, chunk: u32) -> u8 {
         assert!(chunk < self.count.into(), "each chunk has a member of its own");
         self.stripe.member(self.wrap(u32::from(self.first) + chunk))
     }
 
-    /// The data chunk on `device`; `None` for the parity, and for a device that is no member.
+    /// Returns the data chunk on `device`; `None` for a parity chunk, and for a device that is not
+    /// a member.
     #[inline]
     pub fn chunk_on(self, device: u8) -> Option<u8> {
         let Stripe { members, parity } = self.stripe;
@@ -134,7 +138,7 @@ impl Turned {
     }
 }
 
-/// The set that these bits stand for.
+/// Returns the set of devices with these bits.
 #[cfg(test)]
 pub(super) const fn set(bits: u16) -> DeviceSet {
     DeviceSet::from_bits(bits)

@@ -1,33 +1,33 @@
-//! Which volume it is, which of its lives, and how blocks are told from their older versions.
+//! Identity of a volume and of its lives, and version numbers of blocks.
 
 use hostftl_format::log::GENERATIONS;
 
-/// What heads, roots and records carry, so that nobody takes them for another volume's, or for an
-/// earlier life's.
+/// Identity in heads, roots and records, so that those of another volume or an earlier life are not
+/// accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Volume {
-    /// The volume.
+    /// UUID of the volume.
     pub uuid: [u8; 16],
-    /// The number of this life; each start begins one.
+    /// Number of this life; each start begins a new one.
     pub life: u32,
 }
 
-/// The version that a block was given last; it goes into checksums and the map.
+/// Last version number given to a block, which is part of checksums and of the map.
 #[derive(Debug, Default)]
 pub(super) struct Generation(u8);
 
 impl Generation {
-    /// The version that was given last.
+    /// Returns the last version number.
     pub(super) fn last(&self) -> u8 {
         self.0
     }
 
-    /// Recovery found this to be the last version.
+    /// Continues after the last version number found by recovery.
     pub(super) fn go_on_behind(&mut self, generation: u8) {
         self.0 = generation;
     }
 
-    /// The version of the next block.
+    /// Returns the version number of the next block.
     pub(super) fn next(&mut self) -> u8 {
         self.0 = self.0.wrapping_add(1) % GENERATIONS;
         self.0

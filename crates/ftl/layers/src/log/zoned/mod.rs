@@ -1,4 +1,4 @@
-//! Zoned devices: where each zone is written next.
+//! Zoned devices: write pointers and commands to zones.
 
 pub(in crate::log) mod write_pointers;
 pub(in crate::log) mod zone_io;

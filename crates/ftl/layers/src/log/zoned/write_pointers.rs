@@ -1,16 +1,16 @@
-//! The zones of zoned devices: how far each is written, and what must come before more is.
+//! Write pointers of the zones of zoned devices, and the conditions for writing to a zone.
 //!
-//! A segment is a zone of each device. What rows leave out, because they are short or did not need
-//! a device, is filled with zeros just before something behind it is written. Segments that were
-//! left before their zones were full are filled up when too many would be open.
+//! A segment is a zone of each device. Rows leave gaps when they are short or do not use all
+//! devices. A gap is filled with zeros just before data after it is written. Segments whose streams
+//! left before their zones were full are filled up when too many zones would be open.
 //!
 //! Invariants
-//! - A program begins at the pointer of its zone. `sent` is where that will be when all that was
-//!   sent is written.
-//! - Of no device are more zones open than it allows; one of them is left to roots.
-//! - A zone that failed gets no program and no reset ever again.
-//! - No command is in flight to a zone that is reset, and that it is erased is durable before the
-//!   segment is opened: what lies before a pointer was written since the segment was opened.
+//! - A program begins at the write pointer of its zone. `sent` is the position of the pointer after
+//!   all programs in flight.
+//! - No device has more open zones than it allows; one of them is reserved for roots.
+//! - A failed zone receives no further program or reset.
+//! - No command is in flight to a zone that is reset, and its erasure is durable before the segment
+//!   is opened. So data before a write pointer was always written since the segment was opened.
 
 use alloc::vec::Vec;
 
@@ -19,45 +19,45 @@ use hostftl_format::report::{SegmentReport, SegmentState};
 
 use crate::log::layout::Layout;
 
-/// One zone.
+/// State of one zone, in sectors.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     sent: u32,
     len: u32,
 }
 
-/// A segment some of whose zones are open.
+/// Segment with open zones.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     segment: u32,
-    /// Programs under way to it.
+    /// Programs in flight.
     flight: u32,
     /// Whether it is being filled up.
     filling: bool,
-    /// Devices that have yet to flush since it was closed: a cut could open it again.
+    /// Devices that have not been flushed since it was closed. A power loss could reopen its zones.
     settling: u8,
-    /// Whether it was erased meanwhile, and may be opened when they have.
+    /// Whether it was erased meanwhile, and may be opened after these flushes.
     erased: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Pointers {
     devices: u32,
-    /// Zones of the devices of segment 0, then of segment 1.
+    /// Zones of all devices of segment 0, then of segment 1, and so on.
     zones: Vec<Zone>,
-    /// The devices whose zones failed, for each segment.
+    /// Devices with a failed zone, by segment.
     failed: Vec<DeviceSet>,
-    /// Those that may be open; nothing is kept of them when any number may be.
+    /// Segments that may have open zones; not used if their number is unlimited.
     open: Vec<Open>,
     most: u32,
-    /// Programs of zeros under way to each segment.
+    /// Programs of zeros in flight, by segment.
     fills: Vec<u16>,
-    /// Segments with a zone that failed, from which data may have to be moved.
+    /// Segments with a failed zone, from which data may have to be moved.
     hurt: Vec<u32>,
 }
 
 impl Pointers {
-    /// Zones that are empty; the devices' reports tell more.
+    /// Returns zones that are empty until the devices report their state.
     pub(crate) fn new(layout: &Layout) -> Self {
         let (segments, devices) = if layout.zoned {
             (layout.segments as usize, u32::from(layout.devices))
@@ -76,7 +76,7 @@ impl Pointers {
         }
     }
 
-    /// Bytes of what is known of zones.
+    /// Returns the memory for the state of zones, in bytes.
     pub(crate) fn memory(layout: &Layout) -> u64 {
         if !layout.zoned {
             return 0;
@@ -91,27 +91,27 @@ impl Pointers {
         &mut self.zones[(segment * self.devices + u32::from(device)) as usize]
     }
 
-    /// How much of a zone is written or on its way, in sectors.
+    /// Returns the sectors of a zone that are written or being written.
     pub(crate) fn sent(&self, segment: u32, device: u8) -> u32 {
         self.zones[(segment * self.devices + u32::from(device)) as usize].sent
     }
 
-    /// The devices whose zones of a segment failed.
+    /// Returns the devices with a failed zone in a segment.
     pub(crate) fn failed(&self, segment: u32) -> DeviceSet {
         self.failed[segment as usize]
     }
 
-    /// Whether a zone failed.
+    /// Returns whether a zone failed.
     pub(crate) fn has_failed(&self, segment: u32, device: u8) -> bool {
         self.failed(segment).contains(device)
     }
 
-    /// Whether anything is in one of a segment's zones.
+    /// Returns whether any zone of a segment is written.
     pub(crate) fn is_dirty(&self, segment: u32) -> bool {
         (0..self.devices as u8).any(|device| self.sent(segment, device) > 0)
     }
 
-    /// What the device tells of a zone, of which `least` sectors are needed.
+    /// Sets the state of a zone from a device's report. At least `least` sectors must be usable.
     pub(crate) fn found(&mut self, segment: u32, device: u8, told: &SegmentReport, least: u32) {
         let it = self.at(segment, device);
         it.len = it.len.min(told.length as u32);
@@ -121,7 +121,7 @@ impl Pointers {
         }
     }
 
-    /// A zone failed.
+    /// Marks a zone as failed.
     pub(crate) fn fail(&mut self, segment: u32, device: u8) {
         if !self.hurt.contains(&segment) {
             self.hurt.push(segment);
@@ -129,12 +129,12 @@ impl Pointers {
         self.failed[segment as usize].insert(device);
     }
 
-    /// A zone was reset.
+    /// Notes that a zone was reset.
     pub(crate) fn was_reset(&mut self, segment: u32, device: u8) {
         self.at(segment, device).sent = 0;
     }
 
-    /// Another device is in this place: its zones are empty.
+    /// Clears the zones of a place whose device was replaced.
     pub(crate) fn is_another(&mut self, device: u8) {
         for segment in 0..self.failed.len() as u32 {
             self.at(segment, device).sent = 0;
@@ -142,7 +142,7 @@ impl Pointers {
         }
     }
 
-    /// Whether no zone of a segment is open, but for those of the devices of `lost`.
+    /// Returns whether no zone of a segment is open, except on the devices of `lost`.
     fn is_closed(&self, segment: u32, lost: DeviceSet) -> bool {
         let out = self.failed(segment) | lost;
         let closed = |device: u8| {
@@ -152,7 +152,7 @@ impl Pointers {
         (0..self.devices as u8).all(closed)
     }
 
-    /// Notes that a segment is open.
+    /// Adds a segment to the open ones.
     fn note_open(&mut self, segment: u32) {
         let known = self.open.iter().any(|it| it.segment == segment);
         if self.most < u32::MAX && !known {
@@ -161,7 +161,7 @@ impl Pointers {
         }
     }
 
-    /// Forgets that a segment is open.
+    /// Removes a segment from the open ones.
     fn forget_open(&mut self, segment: u32) {
         self.open.retain(|it| it.segment != segment);
     }
@@ -170,7 +170,7 @@ impl Pointers {
         self.open.iter_mut().find(|it| it.segment == segment)
     }
 
-    /// A program to a zone goes up to here.
+    /// Notes a program to a zone up to sector `end`.
     pub(crate) fn enter(&mut self, segment: u32, device: u8, end: u32) {
         self.at(segment, device).sent = end;
         self.note_open(segment);
@@ -179,39 +179,40 @@ impl Pointers {
         }
     }
 
-    /// A program to a zone is over. Whether the segment is one of those that are known to be open.
+    /// Notes the completion of a program. Returns whether the segment is one of the open ones.
     pub(crate) fn left(&mut self, segment: u32) -> bool {
         let open = self.open_one(segment);
         open.map(|open| open.flight -= 1).is_some()
     }
 
-    /// Zeros are sent to a segment.
+    /// Notes a program of zeros to a segment.
     pub(crate) fn fill_begins(&mut self, segment: u32) {
         self.fills[segment as usize] += 1;
     }
 
-    /// They are there, or could not be sent. Whether the segment is to be filled up.
+    /// Notes that zeros were written or could not be. Returns whether the segment is being filled
+    /// up.
     pub(crate) fn fill_over(&mut self, segment: u32) -> bool {
         assert!(self.is_filled(segment), "zeros that are over were sent");
         self.fills[segment as usize] -= 1;
         self.open_one(segment).is_some_and(|open| open.filling)
     }
 
-    /// Whether zeros are on their way to a segment.
+    /// Returns whether zeros are being written to a segment.
     pub(crate) fn is_filled(&self, segment: u32) -> bool {
         self.fills.get(segment as usize).is_some_and(|fills| *fills > 0)
     }
 
-    /// How many sectors of zeros, up to `most`, a zone takes that is filled up; none when it is
-    /// empty, full or out of use.
+    /// Returns the number of sectors of zeros, up to `most`, that fill a zone up next: 0 if it is
+    /// empty, full or failed.
     pub(crate) fn rest(&self, segment: u32, device: u8, most: u32) -> u32 {
         let Zone { sent, len } = self.zones[(segment * self.devices + u32::from(device)) as usize];
         let takes = sent > 0 && !self.has_failed(segment, device);
         if takes { most.min(len - sent) } else { 0 }
     }
 
-    /// A segment is closed, and all devices must flush before that counts. False when it is not
-    /// closed, or they do already.
+    /// Starts settling a closed segment, which requires a flush of all devices. Returns false if it
+    /// is not closed, or is already settling.
     pub(crate) fn begin_to_settle(&mut self, segment: u32, lost: DeviceSet) -> bool {
         let (closed, devices) = (self.is_closed(segment, lost), self.devices);
         let Some(open) = self.open_one(segment) else { return false };
@@ -222,8 +223,8 @@ impl Pointers {
         begins
     }
 
-    /// A device has flushed since a segment was closed. Whether that was the last, and the segment
-    /// was erased meanwhile.
+    /// Notes a flush of a device after a segment was closed. After the last one, returns whether
+    /// the segment was erased meanwhile.
     pub(crate) fn settled(&mut self, segment: u32) -> Option<bool> {
         let open = self.open_one(segment)?;
         open.settling -= 1;
@@ -237,7 +238,7 @@ impl Pointers {
         Some(erased)
     }
 
-    /// Whether a segment may be written: it is open, or may be opened.
+    /// Returns whether a segment may be written, because it is open or can be opened.
     pub(crate) fn may_open(&mut self, segment: u32) -> bool {
         let has_room = self.most == u32::MAX || self.open.len() < self.most as usize;
         let may = has_room || self.open_one(segment).is_some();
@@ -247,7 +248,7 @@ impl Pointers {
         may
     }
 
-    /// Whether one more zone of a device may be open.
+    /// Returns whether one more zone of a device may be open.
     pub(crate) fn has_room(&self, device: u8) -> bool {
         let zones = self.zones.iter().skip(device.into()).step_by(self.devices as usize);
         let is_open = |(zone, failed): &(&Zone, &DeviceSet)| {
@@ -256,7 +257,7 @@ impl Pointers {
         zones.zip(&self.failed).filter(is_open).count() < self.most as usize
     }
 
-    /// An open segment that nobody writes to, and that `rests`, is to be filled up.
+    /// Selects an open segment that `rests` and has no programs in flight, to be filled up.
     pub(crate) fn begin_to_fill(&mut self, rests: impl Fn(u32) -> bool) -> Option<u32> {
         let fits =
             |it: &&mut Open| it.flight == 0 && !it.filling && it.settling == 0 && rests(it.segment);
@@ -265,8 +266,8 @@ impl Pointers {
         Some(open.segment)
     }
 
-    /// A segment is erased. False when a flush is still to come: it must not count for what is in
-    /// the segment by then.
+    /// Notes that a segment is erased. Returns false if flushes are still in flight: they must not
+    /// count for later contents of the segment.
     pub(crate) fn erased(&mut self, segment: u32) -> bool {
         if let Some(open) = self.open_one(segment).filter(|open| open.settling > 0) {
             open.erased = true;
@@ -276,13 +277,13 @@ impl Pointers {
         true
     }
 
-    /// Segments with a zone that failed, but for those of which `is_over`.
+    /// Returns the segments with a failed zone, except those of which `is_over` holds.
     pub(crate) fn hurt(&mut self, is_over: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
         self.hurt.retain(|it| !is_over(*it));
         self.hurt.iter().copied()
     }
 
-    /// After all devices told of their zones: which segments are open.
+    /// Finds the open segments after all devices have reported their zones.
     pub(crate) fn find_open(&mut self, lost: DeviceSet) {
         for segment in 0..self.failed.len() as u32 {
             if !self.is_closed(segment, lost) {
@@ -291,7 +292,7 @@ impl Pointers {
         }
     }
 
-    /// How many segments have a zone that failed.
+    /// Returns the number of segments with a failed zone.
     pub(crate) fn spoiled(&self) -> u32 {
         self.failed.iter().filter(|failed| !failed.is_empty()).count() as u32
     }
@@ -302,7 +303,7 @@ mod tests {
     use super::*;
     use crate::log::stripe::set;
 
-    /// Three segments of two zones, of which two may be open, and one more for roots.
+    /// Returns three segments of two zones, of which two may be open, and one more for roots.
     fn zones() -> Pointers {
         let mut layout = Layout::example(2);
         (layout.zoned, layout.max_open, layout.segments, layout.column) = (true, 3, 3, 64);

@@ -1,5 +1,5 @@
-//! Commands to zones: zeros before what is written behind a gap, and segments that are filled up
-//! and closed because too many would be open.
+//! Commands to zones: zeros in gaps before new data, and segments that are filled up and closed
+//! because too many zones would be open.
 
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 
@@ -9,15 +9,15 @@ use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::streams::MAP;
 use crate::log::segments::Segments;
 
-/// The most sectors of zeros in one program that fills a zone up.
+/// Maximum sectors of zeros in one program.
 const FILL: u32 = 2048;
 /// Outputs that filling up a segment may take.
 const FILL_OUTPUTS: usize = 36;
 
 impl Devices {
-    /// A command is about to be sent to a zoned device. Of a program, what lies between the
-    /// pointer of its zone and its first sector is filled with zeros. False when it would fail: a
-    /// program to a zone that failed, or a read of what is not written.
+    /// Prepares a command to a zoned device. The gap between the write pointer and a program is
+    /// filled with zeros. Returns false if the command would fail: a program to a failed zone, or a
+    /// read of unwritten sectors.
     pub(in crate::log) fn enter_zone(&mut self, command: &Command, cx: &mut Cx) -> bool {
         let (device, lba, tally) = match command {
             Command::Program { device, lba, tally, .. } => (*device, *lba, tally),
@@ -39,7 +39,7 @@ impl Devices {
         true
     }
 
-    /// Writes zeros at the pointer of a zone.
+    /// Writes zeros at the write pointer of a zone.
     fn send_zeros(&mut self, (segment, device): (u32, u8), sectors: u32, cx: &mut Cx) {
         let begin = self.layout().lba(At { segment, slot: 0, sector: 0 });
         let lba = begin + u64::from(self.zones().sent(segment, device));
@@ -51,7 +51,7 @@ impl Devices {
         self.submit(Op::Fill { segment, device }, command, cx);
     }
 
-    /// A program to a zone is over.
+    /// Notes the completion of a program to a zone.
     pub(in crate::log) fn left_zone(&mut self, command: &Command, cx: &mut Cx) {
         let Command::Program { lba, .. } = command else { return };
         let Some((segment, _)) = self.layout().zone_of(*lba) else { return };
@@ -60,7 +60,7 @@ impl Devices {
         }
     }
 
-    /// Makes durable that a segment is closed, if it is.
+    /// Flushes all devices if a segment is closed, so that its closing is durable.
     fn settle_closed(&mut self, segment: u32, cx: &mut Cx) {
         let lost = self.inactive();
         if self.zones_mut().begin_to_settle(segment, lost) {
@@ -70,14 +70,14 @@ impl Devices {
         }
     }
 
-    /// Zeros were written to a zone, or could not be.
+    /// Continues after zeros were written to a zone, or could not be.
     pub(in crate::log) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         if self.zones_mut().fill_over(segment) && works(cx) {
             self.fill_up(segment, device, cx);
         }
     }
 
-    /// Writes the next zeros to a zone that is filled up.
+    /// Writes the next zeros to a zone that is being filled up.
     fn fill_up(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         let rest = self.zones().rest(segment, device, FILL);
         if rest > 0 && !self.is_inactive(device) {
@@ -85,8 +85,8 @@ impl Devices {
         }
     }
 
-    /// Whether a row may be written to a segment now: it is open, or may be opened. If not, one
-    /// that nobody writes to, and that is not erased, is filled up.
+    /// Returns whether a row may be written to a segment now, because it is open or can be opened.
+    /// Otherwise another segment without programs in flight is filled up.
     pub(in crate::log) fn may_enter(
         &mut self,
         segment: u32,
@@ -108,12 +108,12 @@ impl Devices {
         false
     }
 
-    /// Whether a zone of a segment failed, but for those of lost devices.
+    /// Returns whether a zone of a segment failed, except on lost devices.
     pub(in crate::log) fn is_hurt(&self, segment: u32) -> bool {
         self.layout().zoned && !self.zones().failed(segment).is_within(self.inactive())
     }
 
-    /// Whether a part of a range of a zone is not written.
+    /// Returns whether part of a range of a zone is unwritten.
     pub(in crate::log) fn is_unwritten(&self, device: u8, lba: u64, sectors: u32) -> bool {
         let beyond = |(segment, at): (u32, u32)| at + sectors > self.zones().sent(segment, device);
         self.layout().zoned && self.layout().zone_of(lba).is_some_and(beyond)
