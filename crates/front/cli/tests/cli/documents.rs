@@ -120,8 +120,9 @@ fn keys(drives: &[Value]) -> String {
 #[test]
 fn the_catalogue_is_what_the_program_tells() {
     let page = [
-        "# Catalogue\n\nThe drive models and their keys, as `hostftl drives` and `hostftl drives NAME` print ",
-        "them. A test compares\nthis page with the program. [DRIVES.md](DRIVES.md) describes the models; ",
+        "# Catalogue\n\nThe drive models and their keys, as `hostftl drives` and ",
+        "`hostftl drives NAME` print them. A test compares\nthis page with the program. ",
+        "[DRIVES.md](DRIVES.md) describes the models; ",
         "`hostftl layers` and [layers](layers/)\nhave the layers and their parameters.\n\n",
         "## Drives\n\n",
         &printed(&["drives"]),
