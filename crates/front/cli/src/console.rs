@@ -104,10 +104,7 @@ impl Console {
             Color::Yellow => 33,
             Color::Red => 31,
         };
-        match self.is_coloured {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
-        }
+        if self.is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// Limits a table to `$COLUMNS`, or else to the width of the terminal, and sets its colours.
@@ -117,68 +114,48 @@ impl Console {
         if let Some(width) = columns.filter(|it| *it > 0).or_else(|| table.width()) {
             table.set_width(width);
         }
-        match self.is_coloured {
-            true => table.enforce_styling(),
-            false => table.force_no_tty(),
+        if self.is_coloured {
+            table.enforce_styling()
+        } else {
+            table.force_no_tty()
         };
         table
     }
 
     /// Prints one line.
-    ///
-    /// # Errors
-    /// When standard output is closed or full.
     pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{}", Plain(&text.to_string()))?;
         Ok(())
     }
 
     /// Prints several lines, such as a table.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn lines(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{}", PlainLines(&text.to_string()))?;
         Ok(())
     }
 
     /// Prints text without escaping it: for text with colours and nothing from outside.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{text}")?;
         Ok(())
     }
 
     /// Prints one indented line: label and value.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn field(&mut self, name: &str, text: impl fmt::Display) -> Result<(), Failure> {
         self.line(format_args!("  {name:<10} {text}"))
     }
 
     /// Prints `text`, wrapped at 96 columns.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
         self.indented("", text)
     }
 
     /// As [`Console::paragraph`], with `indent` before each line.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(indent.into(), indent, text)
     }
 
     /// As [`Console::paragraph`], behind `head` and, in the lines that follow, below the text.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn hanging(&mut self, head: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(head.into(), &" ".repeat(head.chars().count()), text)
     }
@@ -197,9 +174,6 @@ impl Console {
     }
 
     /// Prints `value` as JSON.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         self.told = true;
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
@@ -207,18 +181,12 @@ impl Console {
     }
 
     /// Clears the terminal and moves the cursor to its top.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn clear(&mut self) -> Result<(), Failure> {
         write!(self.out, "\x1b[H\x1b[2J")?;
         Ok(())
     }
 
     /// Flushes the buffered output.
-    ///
-    /// # Errors
-    /// As [`Console::line`].
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }

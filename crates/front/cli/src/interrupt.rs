@@ -59,9 +59,6 @@ const UNDOING: u8 = 1;
 const ORDERLY: u8 = 2;
 
 /// Handles signals from now on.
-///
-/// # Errors
-/// When the system refuses.
 pub(crate) fn install() -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("cannot listen for signals: {error}"));
     let ignores_hangups = ignores_hangups();
@@ -162,9 +159,10 @@ pub(crate) fn asked_before() -> bool {
 
 /// The exit code of a failed command: after a signal the failure is the requested end.
 pub(crate) fn explain(failure: Failure) -> Failure {
-    match asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
-        true => Failure { code: code::INTERRUPTED, ..failure },
-        false => failure,
+    if asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
+        Failure { code: code::INTERRUPTED, ..failure }
+    } else {
+        failure
     }
 }
 

@@ -47,9 +47,6 @@ pub(crate) struct Service<'a> {
 impl Service<'_> {
     /// Serves one client and returns its number of requests. Stores the index of the export in
     /// `chosen` once the client has selected it.
-    ///
-    /// # Errors
-    /// When the client breaks the protocol or the connection.
     pub(crate) fn serve(
         &self,
         socket: &Arc<Socket>,

@@ -50,9 +50,6 @@ impl<R: Read> Inlet<R> {
     }
 
     /// Returns the next `N` bytes, or `None` when the peer has closed the connection before them.
-    ///
-    /// # Errors
-    /// When the connection ends within the bytes or breaks.
     pub(crate) fn head<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         while self.to - self.from < N {
             match self.more() {
@@ -83,9 +80,6 @@ impl<R: Read> Inlet<R> {
 
     /// Receives more bytes into the look-ahead and returns their number; 0 at the end of the
     /// connection.
-    ///
-    /// # Errors
-    /// When the connection breaks, or the look-ahead is full.
     pub(crate) fn more(&mut self) -> io::Result<usize> {
         self.ahead.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -115,9 +109,6 @@ impl<R: Read> Inlet<R> {
     /// Fills `into[*done..]` with the next bytes and adds their number to `done`. Returns false
     /// when the peer pauses; the caller then repeats the call, possibly with other memory that
     /// holds the same bytes.
-    ///
-    /// # Errors
-    /// When the connection ends before that or breaks, or the peer pauses for too long.
     pub(crate) fn fill(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
         let known = (into.len() - *done).min(self.to - self.from);
         into[*done..*done + known].copy_from_slice(&self.ahead[self.from..self.from + known]);
@@ -144,9 +135,6 @@ impl<R: Read> Inlet<R> {
     }
 
     /// Discards the next `bytes` bytes.
-    ///
-    /// # Errors
-    /// When the connection ends before that or breaks.
     pub(crate) fn skip(&mut self, bytes: u32) -> io::Result<()> {
         let mut left = bytes as usize;
         loop {

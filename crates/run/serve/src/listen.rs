@@ -44,9 +44,6 @@ const LOOK: Duration = Duration::from_millis(200);
 
 impl Listening {
     /// Listens at `address`. A unix socket that is created gets the mode and group of `owner`.
-    ///
-    /// # Errors
-    /// When the address is in use or cannot be used.
     pub(crate) fn new(address: &Address, owner: &Owner) -> Result<Self, ServeError> {
         let failed = |doing| {
             let path = PathBuf::from(address.to_string());
@@ -74,9 +71,6 @@ impl Listening {
     }
 
     /// Accepts the next client.
-    ///
-    /// # Errors
-    /// The error of the kernel; [`io::ErrorKind::WouldBlock`] when no client came for a while.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
             Listening::Inherited(listener) => wait_readable(listener.as_fd(), LOOK),
@@ -97,9 +91,6 @@ impl Listening {
     }
 
     /// Returns the handle that wakes `accept`.
-    ///
-    /// # Errors
-    /// When the process is out of file descriptors.
     pub(crate) fn alarm(&self) -> io::Result<Alarm> {
         let shut = |fd: OwnedFd| Alarm::Shut(UnixStream::from(fd));
         Ok(match self {

@@ -124,9 +124,6 @@ impl Outlet {
     }
 
     /// Sends the batch to `out`, which reports when it takes nothing at the moment.
-    ///
-    /// # Errors
-    /// When the client is slow, see [`is_slow`], or has disconnected.
     pub(crate) fn send(&self, sending: &mut Sending, mut out: impl Write) -> io::Result<()> {
         loop {
             let mut slices = [IoSlice::new(&[]); 2 * BATCH];

@@ -45,9 +45,6 @@ impl Drop for Reader<'_> {
 
 impl Reader<'_> {
     /// Receives requests until the client disconnects; returns their number.
-    ///
-    /// # Errors
-    /// When the client breaks the protocol or the connection.
     pub(crate) fn run(mut self) -> Result<u64, ConnectionError> {
         let mut taken = 0;
         while let Some(head) = self.inlet.head()? {
@@ -92,9 +89,6 @@ impl Reader<'_> {
 
     /// Waits until the export's limit has room for the request, or the server stops. Meanwhile the
     /// client's payload stays in its socket, and other threads drive the volume.
-    ///
-    /// # Errors
-    /// When the client disconnects while it waits; its request then uses no more of the limit.
     fn keep_to_the_limit(&mut self, request: &Request) -> io::Result<()> {
         if self.throttle.is_free() {
             return Ok(());
@@ -172,16 +166,17 @@ impl Reader<'_> {
         });
         for (offset, bytes) in list() {
             let cookie = part_cookie(slot, offset - request.offset);
-            let op = match read {
-                true => JobOp::Read(self.buffer(bytes)),
-                false => match self.receive(bytes) {
+            let op = if read {
+                JobOp::Read(self.buffer(bytes))
+            } else {
+                match self.receive(bytes) {
                     Ok(data) => JobOp::Write { data, fua },
                     Err(error) => {
                         let rest = list().skip_while(|(other, _)| *other < offset).count();
                         self.break_off(cookie, rest);
                         return Err(error);
                     }
-                },
+                }
             };
             self.push(op, offset, bytes.into(), cookie);
         }

@@ -339,9 +339,10 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn offer(export: &Export, secure: bool) -> Offer {
-    let writes = match export.read_only {
-        true => READ_ONLY,
-        false => SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO,
+    let writes = if export.read_only {
+        READ_ONLY
+    } else {
+        SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO
     };
     let flags = HAS_FLAGS | writes | SEND_FLUSH | SEND_CACHE | CAN_MULTI_CONN;
     Offer {

@@ -64,9 +64,6 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Listens at `path` with the mode and group of `owner`.
-    ///
-    /// # Errors
-    /// When the name belongs to a live server or another file, or the kernel refuses.
     pub(crate) fn new(path: &Path, owner: &Owner) -> Result<Self, ServeError> {
         let nursery = Nursery::beside(path)?;
         let born = nursery.0.join("s");

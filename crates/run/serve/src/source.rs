@@ -51,9 +51,10 @@ impl Read for Source<'_> {
             if self.dry && !alone && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            let read = match alone {
-                true => wait_for(socket, self.seat.polls(), into),
-                false => AtOnce(socket).read_vectored(into),
+            let read = if alone {
+                wait_for(socket, self.seat.polls(), into)
+            } else {
+                AtOnce(socket).read_vectored(into)
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::WouldBlock && alone => return Err(error),

@@ -134,10 +134,8 @@ impl Table {
 
     /// Enters a request like [`Table::enter`], but returns `None` instead of waiting.
     pub(crate) fn try_enter(&self, entry: Entry) -> Option<u32> {
-        let grant = match joins(self.agreed, &entry) {
-            true => Some(self.budget.ask_for(entry.bytes)?),
-            false => None,
-        };
+        let grant =
+            if joins(self.agreed, &entry) { Some(self.budget.ask_for(entry.bytes)?) } else { None };
         let mut state = self.lock();
         state.has_room(&entry).then(|| state.admit(entry, grant))
     }

@@ -36,9 +36,6 @@ pub struct Certificates {
 
 impl Certificates {
     /// Reads the certificates.
-    ///
-    /// # Errors
-    /// When a file is missing or invalid.
     pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, ServeError> {
         let (cert, key) = (self.folder.join("server-cert.pem"), self.folder.join("server-key.pem"));
         let chain = certificates(&cert)?;
@@ -72,9 +69,6 @@ struct Shared {
 
 impl Secure {
     /// Reads the certificates.
-    ///
-    /// # Errors
-    /// When a file is missing or invalid.
     pub(crate) fn new(certificates: Certificates) -> Result<Self, ServeError> {
         let now = Mutex::new(certificates.load()?);
         Ok(Secure(Arc::new(Shared { certificates, now })))
@@ -152,9 +146,6 @@ struct Received {
 
 impl<'a> Tls<'a> {
     /// Performs the handshake.
-    ///
-    /// # Errors
-    /// When client and server find no common parameters, or the connection breaks.
     pub(crate) fn begin(socket: &'a Socket, config: &Arc<ServerConfig>) -> io::Result<Self> {
         let mut session = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         let mut both = socket;
@@ -175,9 +166,6 @@ impl<'a> Tls<'a> {
     }
 
     /// Checks that the client's certificate has one of the names in `allow`, if there are any.
-    ///
-    /// # Errors
-    /// When it has none of them.
     pub(crate) fn check_names(&self, allow: &[String]) -> io::Result<()> {
         if allow.is_empty() {
             return Ok(());

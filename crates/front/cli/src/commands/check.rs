@@ -32,9 +32,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volume can't be opened, or something is wrong with it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut meter = Meter::new(console.is_watched());
     let mut show = |at, of| meter.show(at, of);
@@ -43,9 +40,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let checked = hostftl_volume::check_with(&args.volume, options);
     meter.clear();
     let checked = checked?;
-    match console.is_json() {
-        true => console.value(&checked)?,
-        false => print(&checked, console)?,
+    if console.is_json() {
+        console.value(&checked)?
+    } else {
+        print(&checked, console)?
     }
     let all = match checked.verdict {
         Verdict::Sound => return Ok(()),
@@ -104,9 +102,10 @@ impl Meter {
             return;
         }
         self.told = Instant::now();
-        match self.watched {
-            true => self.bar.get_or_insert_with(|| ProgressBar::new(of)).set_position(at),
-            false => eprintln!("{} of {} checked", bytes(at), bytes(of)),
+        if self.watched {
+            self.bar.get_or_insert_with(|| ProgressBar::new(of)).set_position(at)
+        } else {
+            eprintln!("{} of {} checked", bytes(at), bytes(of))
         }
     }
 

@@ -19,17 +19,13 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When there is no such volume or device, or the acknowledgement can't be made durable.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     hostftl_volume::clear(&args.volume, args.device.as_deref())?;
     let (volume, device) = (args.volume.display(), args.device.as_deref());
-    match console.is_json() {
-        true => console.value(&serde_json::json!({"volume": args.volume, "device": device})),
-        false => {
-            let of = device.map_or(String::new(), |device| format!(" of {device}"));
-            console.line(format!("{volume}: events{of} acknowledged"))
-        }
+    if console.is_json() {
+        console.value(&serde_json::json!({"volume": args.volume, "device": device}))
+    } else {
+        let of = device.map_or(String::new(), |device| format!(" of {device}"));
+        console.line(format!("{volume}: events{of} acknowledged"))
     }
 }

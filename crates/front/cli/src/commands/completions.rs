@@ -16,9 +16,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the output can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "hostftl", &mut text);

@@ -10,7 +10,6 @@ use crate::units::bytes;
 const LINE: Duration = Duration::from_secs(30);
 const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Copying {
     watched: bool,

@@ -236,9 +236,6 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When a device or the volume's file stands in the way.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // Files that were made are removed again.
     interrupt::undo();
@@ -284,10 +281,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
         created.notes.push(format!("superpage {size} ({came})"));
     }
-    match console.is_json() {
-        true => json(&spec, &created, console),
-        false => text(&spec, &created, console),
-    }
+    if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
 }
 
 /// Chooses by the first writes of a trace what the layer leaves to them; says what it was.

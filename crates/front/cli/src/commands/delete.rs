@@ -21,9 +21,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volume is in use, or a device is missing or holds another one, or without `--force`.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut clearing = Copying::new(console.is_watched(), "cleared");
     let mut tell = |done, all| clearing.tell(done, all);

@@ -128,9 +128,6 @@ struct Replace {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the change can't be made; nothing was changed then.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.verb {
         Verb::Add(args) => run_add(args, false, console),
@@ -155,9 +152,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Verb::Online(Online { which }) => {
             let (Back { device, is_new, served, notes }, name) =
                 (online(&which.volume, &which.device)?, which.volume.display());
-            let next = match served {
-                true => format!("hostftl wait {name}"),
-                false => format!("hostftl serve {name}"),
+            let next = if served {
+                format!("hostftl wait {name}")
+            } else {
+                format!("hostftl serve {name}")
             };
             let outcome = Outcome { is_new, device: Some(device), notes };
             tell_change(which, &outcome, "is online", &next, console)
@@ -203,15 +201,14 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
         }
         _ => (Wish::Remove(device), "is being removed", "is already being removed, or was removed"),
     };
-    let say = |Outcome { is_new, device, notes }, console: &mut Console| match console.is_json() {
-        true => {
+    let say = |Outcome { is_new, device, notes }, console: &mut Console| {
+        if console.is_json() {
             let rest = serde_json::json!({
                 "volume": args.volume, "changed": is_new && !args.dry_run,
                 "dry_run": args.dry_run, "notes": notes,
             });
             console.value(&with_device(device.as_ref(), rest))
-        }
-        false => {
+        } else {
             let what = if is_new { done } else { was_so };
             let device = device.map_or_else(|| args.device.clone(), |it| it.to_string());
             console.line(format!("{volume}: {device} {what}"))?;
@@ -236,9 +233,10 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     if !(begins && console.is_json()) {
         say(outcome, console)?;
     }
-    match begins {
-        true => wait::here(&args.volume, running, "evacuate", console),
-        false => Ok(running.stop().map(|_| ())?),
+    if begins {
+        wait::here(&args.volume, running, "evacuate", console)
+    } else {
+        Ok(running.stop().map(|_| ())?)
     }
 }
 
@@ -246,9 +244,10 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
     let (path, new) = (args.volume.clone(), args.new.clone());
     let spec = AddSpec { path, new, force: args.force, spare, rehearse: args.dry_run };
     let Added { devices, exported: (before, after), served, notes } = add(&spec)?;
-    let next = match served {
-        true => format!("hostftl status {}", args.volume.display()),
-        false => format!("hostftl serve {}", args.volume.display()),
+    let next = if served {
+        format!("hostftl status {}", args.volume.display())
+    } else {
+        format!("hostftl serve {}", args.volume.display())
     };
     if console.is_json() {
         return console.value(&serde_json::json!({
@@ -325,9 +324,10 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         console.field("rebuild", "not needed: a journal holds no data after a flush")?;
         return console.field("next", format!("`{next}`"));
     }
-    let next = match served {
-        true => format!("`{next}` waits for the rebuild"),
-        false => format!("`{next}` runs the rebuild while serving"),
+    let next = if served {
+        format!("`{next}` waits for the rebuild")
+    } else {
+        format!("`{next}` runs the rebuild while serving")
     };
     console.field("next", next)?;
     console.field("then", format!("`hostftl status {volume}` shows the redundancy"))

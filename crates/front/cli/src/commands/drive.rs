@@ -33,9 +33,6 @@ struct Info {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When it is no NVMe drive, or it can't be asked.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Verb::Info(Info { device }) = &args.verb;
     let said = |why: String| Failure::failed(format!("{}: {why}", device.display()));
@@ -100,10 +97,7 @@ pub(super) fn statement(namespace: &Namespace) -> String {
         .iter()
         .filter_map(|(what, value, name)| Some(format!("{what} {} ({name})", bytes((**value)?))));
     let each: Vec<_> = each.collect();
-    match each.is_empty() {
-        true => "no preferred sizes".into(),
-        false => each.join(", "),
-    }
+    if each.is_empty() { "no preferred sizes".into() } else { each.join(", ") }
 }
 
 fn health(smart: &Smart, facts: &Facts, console: &mut Console) -> Result<(), Failure> {

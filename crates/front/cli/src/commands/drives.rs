@@ -21,13 +21,11 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// A drive that is not known or not possible, or when the output can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let names: Vec<&str> = match args.drives.is_empty() {
-        true => DeviceSpec::names().collect(),
-        false => args.drives.iter().map(String::as_str).collect(),
+    let names: Vec<&str> = if args.drives.is_empty() {
+        DeviceSpec::names().collect()
+    } else {
+        args.drives.iter().map(String::as_str).collect()
     };
     let mut specs: Vec<DeviceSpec> = Vec::new();
     for name in names {
@@ -70,13 +68,15 @@ fn text(spec: &DeviceSpec, console: &mut Console) -> Result<(), Failure> {
 /// What the device is, in figures.
 fn figures(spec: &DeviceSpec) -> Vec<String> {
     let size = |sectors: u64| bytes(sectors * SECTOR as u64);
-    let mut all = vec![match spec.exported() == spec.sectors() {
-        true => size(spec.exported()),
-        false => format!("{} of {}", size(spec.exported()), size(spec.sectors())),
+    let mut all = vec![if spec.exported() == spec.sectors() {
+        size(spec.exported())
+    } else {
+        format!("{} of {}", size(spec.exported()), size(spec.sectors()))
     }];
-    match spec.is_raw() {
-        true => all.push("the layer translates".into()),
-        false => all.push(format!("maps in {}", size(spec.map_unit().into()))),
+    if spec.is_raw() {
+        all.push("the layer translates".into())
+    } else {
+        all.push(format!("maps in {}", size(spec.map_unit().into())))
     }
     if let Some(memory) = spec.map_of_a_terabyte() {
         all.push(format!("its map takes {} of its RAM a TB", bytes(memory)));

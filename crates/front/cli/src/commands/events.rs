@@ -33,9 +33,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the events can't be read.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut seen = args.since;
     loop {

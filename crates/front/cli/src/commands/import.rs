@@ -20,9 +20,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the devices are not exactly one whole volume, or the file exists.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Imported { config, needs_consent } = import(&args.devices, &args.output)?;
     if console.is_json() {

@@ -26,16 +26,14 @@ enum Which {
 }
 
 fn which(name: &str) -> Result<Which, String> {
-    match name == ARRAY.name {
-        true => Ok(Which::Array),
-        false => hostftl_frontend::layer_kind(name).map(Which::Layer),
+    if name == ARRAY.name {
+        Ok(Which::Array)
+    } else {
+        hostftl_frontend::layer_kind(name).map(Which::Layer)
     }
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the output can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let every = LayerKind::ALL.iter().copied().map(Which::Layer).chain([Which::Array]);
     let list = if args.layers.is_empty() { every.collect() } else { args.layers.clone() };

@@ -17,9 +17,6 @@ use crate::units::{bytes, counted};
 pub(crate) struct Args {}
 
 /// Runs the command.
-///
-/// # Errors
-/// When the runtime directory cannot be read, or a process does not answer.
 pub(super) fn run(_: &Args, console: &mut Console) -> Result<(), Failure> {
     let found = hostftl_volume::list()?;
     let served: Vec<&Status> = found.iter().filter_map(|it| it.status.as_ref().ok()).collect();

@@ -19,9 +19,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When a page can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

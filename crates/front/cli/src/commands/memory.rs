@@ -38,9 +38,6 @@ struct Row {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the output can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let all = || LayerKind::ALL.iter().map(|kind| LayerConfig::new(*kind)).collect();
     let layers = if args.layers.is_empty() { all() } else { args.layers.clone() };

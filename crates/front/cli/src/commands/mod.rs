@@ -53,9 +53,6 @@ macro_rules! commands {
 
         impl Command {
             /// Runs the command.
-            ///
-            /// # Errors
-            /// As the command.
             pub(crate) fn run(&self, console: &mut Console) -> Result<(), Failure> {
                 match self {
                     $(Command::$name(args) => $module::run(args, console),)*

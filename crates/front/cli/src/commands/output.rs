@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// See the module text.
 pub(super) struct Output {
     path: PathBuf,
     /// Written first, then renamed; nothing where the path is no file, such as /dev/stdout.
@@ -17,9 +16,6 @@ pub(super) struct Output {
 
 impl Output {
     /// Will write to `path`.
-    ///
-    /// # Errors
-    /// When it can't be written.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: std::io::Error| wrong(path, &why);
         let is_special = fs::metadata(path).is_ok_and(|it| !it.is_file());
@@ -37,9 +33,6 @@ impl Output {
     }
 
     /// Writes the file.
-    ///
-    /// # Errors
-    /// When it can't be written.
     pub(super) fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.file.write_all(bytes);
         let part = self.part.take();

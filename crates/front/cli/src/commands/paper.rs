@@ -82,10 +82,6 @@ impl Args {
 }
 
 /// Makes the experiments and prints what they found.
-///
-/// # Errors
-/// When one can't be made, its figures break a law of conservation, a claim that held does not, or
-/// one that is listed as a miss holds.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(Papers(papers)) = &args.name else { return list(console) };
     let options = args.options();
@@ -139,9 +135,10 @@ fn verdict(all: &[Findings]) -> Result<(), Failure> {
         return Err(Failure::violation(broken.join("; ")));
     }
     let failed: Vec<String> = all.iter().flat_map(Findings::failed).map(Check::complaint).collect();
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::failed(format!("claims: {}", failed.join("; ")))),
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("claims: {}", failed.join("; "))))
     }
 }
 
@@ -195,10 +192,7 @@ fn table(
             Kind::Ours => Cell::new(text).fg(Color::Green),
             Kind::Input | Kind::Difference | Kind::Plain => Cell::new(text),
         };
-        match at < words {
-            true => cell,
-            false => cell.set_alignment(CellAlignment::Right),
-        }
+        if at < words { cell } else { cell.set_alignment(CellAlignment::Right) }
     };
     let cells = |texts: Vec<String>| texts.into_iter().enumerate().map(cell).collect::<Vec<_>>();
     table.set_header(cells(heads.to_vec()));

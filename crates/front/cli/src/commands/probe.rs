@@ -34,9 +34,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When nobody agrees, or the target can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if Path::new(&args.target).exists() && !args.yes {
         agree(&args.target)?;
@@ -48,16 +45,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         console.flush()?;
     }
     let probed = of(&args.target, args.seed)?;
-    match console.is_json() {
-        true => json((&args.target, stated.as_ref()), &probed, console),
-        false => text(&args.target, &probed, console),
+    if console.is_json() {
+        json((&args.target, stated.as_ref()), &probed, console)
+    } else {
+        text(&args.target, &probed, console)
     }
 }
 
 /// Probes a device, a file or a drive model, and overwrites what it holds.
-///
-/// # Errors
-/// When it is in use, too small, or can't be written.
 pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{target}: {why}"));
     if Path::new(target).exists() {
@@ -78,9 +73,6 @@ pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
 }
 
 /// Probes a device that this process holds, and overwrites what is on it.
-///
-/// # Errors
-/// When it is too small, or can't be written.
 pub(super) fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{}: {why}", held.name()));
     probe(&mut Real::over(held)?, seed).map_err(said)
@@ -96,9 +88,10 @@ fn agree(target: &str) -> Result<(), Failure> {
     eprint!("probing overwrites {target}. Type yes to continue: ");
     let mut answer = String::new();
     let read = input.lock().read_line(&mut answer);
-    match read.is_ok() && answer.trim() == "yes" {
-        true => Ok(()),
-        false => Err(Failure::failed(format!("{target}: not probed"))),
+    if read.is_ok() && answer.trim() == "yes" {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("{target}: not probed")))
     }
 }
 

@@ -17,33 +17,30 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the recording is damaged or not whole, or the layer did something else this time.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let replayed = hostftl_volume::replay(&args.file)?;
     let (ours, theirs) =
         (format!("{:016x}", replayed.digest), format!("{:016x}", replayed.recorded));
-    match console.is_json() {
-        true => console.value(&serde_json::json!({
+    if console.is_json() {
+        console.value(&serde_json::json!({
             "layer": replayed.layer,
             "steps": replayed.steps,
             "digest": ours,
             "recorded_digest": theirs,
             "same": replayed.is_same(),
-        }))?,
-        false => {
-            let (layer, steps) = (&replayed.layer, counted(replayed.steps, "step"));
-            console.line(format!("{}: layer {layer}, {steps}", args.file.display()))?;
-            console.field("digest", &ours)?;
-        }
+        }))?
+    } else {
+        let (layer, steps) = (&replayed.layer, counted(replayed.steps, "step"));
+        console.line(format!("{}: layer {layer}, {steps}", args.file.display()))?;
+        console.field("digest", &ours)?;
     }
-    match replayed.is_same() {
-        true => Ok(()),
-        false => Err(Failure::violation(format!(
+    if replayed.is_same() {
+        Ok(())
+    } else {
+        Err(Failure::violation(format!(
             "{}: the recording has digest {theirs}, the replay {ours}; the versions differ, or the \
              layer is not deterministic",
             args.file.display()
-        ))),
+        )))
     }
 }

@@ -32,9 +32,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volume's layer can't scrub, or damage was found that can't be repaired.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (wish, done, was_so) = match args {
         Args { pause: true, .. } => (Wish::PauseScrub, "scrub paused", "scrub already paused"),

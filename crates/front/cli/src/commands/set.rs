@@ -21,20 +21,16 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When there is no such parameter, or it can't be changed.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (key, value) in &args.pairs {
         let changed = set(&args.volume, key, value)?.is_new;
-        match console.is_json() {
-            true => console.value(&serde_json::json!({
+        if console.is_json() {
+            console.value(&serde_json::json!({
                 "volume": args.volume, "key": key, "value": value, "changed": changed,
-            }))?,
-            false => {
-                let was = if changed { "" } else { " (unchanged)" };
-                console.line(format!("{}: {key} is {value}{was}", args.volume.display()))?;
-            }
+            }))?
+        } else {
+            let was = if changed { "" } else { " (unchanged)" };
+            console.line(format!("{}: {key} is {value}{was}", args.volume.display()))?;
         }
     }
     Ok(())

@@ -25,9 +25,6 @@ pub(crate) struct Args {
 }
 
 /// Runs them and prints a row for each.
-///
-/// # Errors
-/// When the file can't be read, or says what can't be.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.file.display();
     let wrong = |why: String| Failure::failed(format!("{name}: {why}"));

@@ -33,9 +33,6 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the kernel has no ublk, or refuses.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.command {
         Command::List => list(console),
@@ -48,9 +45,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 return Err(Failure::failed(text));
             }
             hostftl_serve::delete(device).map_err(Failure::failed)?;
-            match console.is_json() {
-                true => console.value(&json!({ "deleted": format!("/dev/ublkb{device}") })),
-                false => console.line(format!("/dev/ublkb{device} deleted")),
+            if console.is_json() {
+                console.value(&json!({ "deleted": format!("/dev/ublkb{device}") }))
+            } else {
+                console.line(format!("/dev/ublkb{device} deleted"))
             }
         }
     }

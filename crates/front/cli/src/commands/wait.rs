@@ -35,10 +35,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volume is not served or cannot have such a task, or when the task ended undone or found
-/// damage that cannot be repaired.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     served(&args.volume, args.verb.as_deref(), args.timeout, console)
 }
@@ -176,10 +172,8 @@ impl First {
                 let lost = status.devices.iter().filter(|it| it.health != "online");
                 let lost: Vec<_> =
                     lost.map(|it| format!("device {} is {}", it.number, it.health)).collect();
-                let because = match lost.is_empty() {
-                    true => String::new(),
-                    false => format!(" ({})", lost.join(", ")),
-                };
+                let because =
+                    if lost.is_empty() { String::new() } else { format!(" ({})", lost.join(", ")) };
                 let room = match space.trim_required_bytes {
                     0 => String::new(),
                     excess => format!("trim {}, or ", bytes(excess)),

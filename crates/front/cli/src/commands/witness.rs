@@ -49,9 +49,6 @@ struct Eye {
 
 impl Tracing {
     /// Begins the trace `path`, which must not exist; `events` are told when it can't be written.
-    ///
-    /// # Errors
-    /// When the file can't be made, or its name tells no format.
     pub(super) fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
         let mut writer = Writer::create(path, false).map_err(Failure::failed)?;
         // The trace tells what clients do, so it is for the owner alone.
@@ -80,9 +77,6 @@ impl Tracing {
     }
 
     /// Ends the trace; afterwards it is on disk.
-    ///
-    /// # Errors
-    /// When it could not be written.
     pub(super) fn finish(self) -> Result<Traced, Failure> {
         self.eye.close();
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -249,9 +249,8 @@ fn sets(text: &str) -> Vec<(&str, Vec<&str>)> {
 /// All calls of a set, those of the sets in it too.
 fn members<'a>(sets: &[(&'a str, Vec<&'a str>)], name: &str) -> BTreeSet<&'a str> {
     let list = sets.iter().find(|set| set.0 == name).map_or(&[][..], |set| &set.1);
-    let of = |member: &&'a str| match member.starts_with('@') {
-        true => members(sets, member),
-        false => BTreeSet::from([*member]),
+    let of = |member: &&'a str| {
+        if member.starts_with('@') { members(sets, member) } else { BTreeSet::from([*member]) }
     };
     list.iter().flat_map(of).collect()
 }

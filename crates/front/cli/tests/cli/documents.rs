@@ -122,8 +122,8 @@ fn the_catalogue_is_what_the_program_tells() {
     let page = [
         "# Catalogue\n\nThe drive models and their keys, as `hostftl drives` and ",
         "`hostftl drives NAME` print them. A test compares\nthis page with the program. ",
-        "[DRIVES.md](DRIVES.md) describes the models; ",
-        "`hostftl layers` and [layers](layers/)\nhave the layers and their parameters.\n\n",
+        "[DRIVES.md](DRIVES.md) describes the models; `hostftl layers` and [layers](layers/)\n",
+        "have the layers and their parameters.\n\n",
         "## Drives\n\n",
         &printed(&["drives"]),
         "## Keys of a drive\n\n",

@@ -54,9 +54,6 @@ impl<'a> Load<'a> {
     }
 
     /// Runs until the connection breaks.
-    ///
-    /// # Errors
-    /// The error that broke the connection, or (see [`wrong`]) a fault of the server before that.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         loop {
             while self.flying.len() < DEPTH {

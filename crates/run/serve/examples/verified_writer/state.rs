@@ -74,9 +74,6 @@ impl State {
     }
 
     /// Accepts the content of a sector after a crash.
-    ///
-    /// # Errors
-    /// When no guarantee permits that content.
     pub(crate) fn survived(&mut self, sector: usize, found: Found) -> Result<(), String> {
         let epoch = self.epoch;
         let known = &mut self.sectors[sector];

@@ -111,9 +111,6 @@ pub fn delete(id: u32) -> Result<(), UblkError> {
 }
 
 /// Returns the device of the volume that waits for a server, if any, and its length in sectors.
-///
-/// # Errors
-/// When this server cannot take it over.
 pub(super) fn waiting(
     control: &Control,
     wanted: &Wanted,

@@ -43,9 +43,6 @@ pub(super) struct Lane {
 impl Lane {
     /// Creates queue `number` with `depth` tags for the calling thread. The thread ends without
     /// answering when `quit` is set and `waker` wakes it.
-    ///
-    /// # Errors
-    /// When [`Queue::new`] fails.
     pub(super) fn new(
         node: Arc<File>,
         number: u16,

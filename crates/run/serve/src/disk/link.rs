@@ -22,9 +22,6 @@ pub(super) struct Link {
 impl Link {
     /// Creates `name` as a link to the block device `to`. Returns `None` if it refers to another
     /// device in use.
-    ///
-    /// # Errors
-    /// When it is not a valid file name, or the directory cannot be written.
     pub(super) fn make(name: &str, to: &str) -> io::Result<Option<Self>> {
         Link::make_in(Path::new(FOLDER), name, Path::new(to))
     }
@@ -61,16 +58,10 @@ impl Link {
     }
 
     /// Removes the link, unless it refers to another device by now.
-    ///
-    /// # Errors
-    /// When it cannot be removed.
     pub(super) fn remove(self) -> io::Result<()> {
         let lock = File::open(self.path.parent().expect("the link has a folder"))?;
         lock.lock()?;
-        match fs::read_link(&self.path)? == self.to {
-            true => fs::remove_file(&self.path),
-            false => Ok(()),
-        }
+        if fs::read_link(&self.path)? == self.to { fs::remove_file(&self.path) } else { Ok(()) }
     }
 }
 

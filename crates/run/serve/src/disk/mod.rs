@@ -205,9 +205,10 @@ impl Disk {
         for number in 0..self.info.queues {
             self.start_lane(&node, number, exported).map_err(system(&path, "serve it"))?;
         }
-        match self.taken_over {
-            true => self.control.end_recovery(id)?,
-            false => self.control.start(id)?,
+        if self.taken_over {
+            self.control.end_recovery(id)?
+        } else {
+            self.control.start(id)?
         }
         let path = self.path();
         open_soon(&path, OpenOptions::new().read(true)).map_err(system(&path, "open it"))?;

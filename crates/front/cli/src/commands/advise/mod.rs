@@ -98,23 +98,22 @@ fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
     let result = hostftl_sim::compare(study, &progress);
     progress.clear();
     let outcome = result?;
-    match interrupt::asked() {
-        true => Err(Wrong::interrupted("interrupted before there was a result")),
-        false => Ok(outcome),
+    if interrupt::asked() {
+        Err(Wrong::interrupted("interrupted before there was a result"))
+    } else {
+        Ok(outcome)
     }
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the trace or the drive can't be used, nothing keeps the limits, or the user ended it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let watched = console.is_watched();
     let mut run = |study: &Study, is_first| one(study, is_first, watched);
     let answer = advise::all(&args.request(), &mut run)?;
-    match console.is_json() {
-        true => console.value(&Envelope::new("advise", &answer))?,
-        false => page::print(&answer, console)?,
+    if console.is_json() {
+        console.value(&Envelope::new("advise", &answer))?
+    } else {
+        page::print(&answer, console)?
     }
     match (answer.wrong, answer.verdict) {
         (Some(wrong), _) => {

@@ -17,9 +17,6 @@ fn called(layer: &str) -> String {
 }
 
 /// Prints everything.
-///
-/// # Errors
-/// When nobody reads.
 pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
     let Answer { workload, drive, state, .. } = answer;
     console.paragraph(&format!(

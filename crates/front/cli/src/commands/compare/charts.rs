@@ -133,12 +133,13 @@ fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> F
     }
     let at_once = rows.iter().filter(|row| find(row).is_some_and(|it| it.p9999 == 0));
     let at_once: Vec<&str> = at_once.map(|row| row.layer.as_str()).collect();
-    match at_once.is_empty() {
-        true => lines.figure(),
-        false => lines.figure().note(&format!(
+    if at_once.is_empty() {
+        lines.figure()
+    } else {
+        lines.figure().note(&format!(
             "Not drawn, because answered in no time by a write buffer: {}.",
             at_once.join(", ")
-        )),
+        ))
     }
 }
 

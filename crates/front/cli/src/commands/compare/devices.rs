@@ -70,9 +70,10 @@ pub(super) fn table(rows: &[Row]) -> Option<Table> {
     let mut last = String::new();
     for mut line in lines {
         // The row is named once; a page, whose rows can be sorted, has its name in each line.
-        match line[0] == last {
-            true => line[0].clear(),
-            false => last.clone_from(&line[0]),
+        if line[0] == last {
+            line[0].clear()
+        } else {
+            last.clone_from(&line[0])
         }
         table.add_row(line.into_iter().enumerate().map(|(at, text)| aligned(at < WORDS, text)));
     }

@@ -104,9 +104,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When a trace or a drive can't be used, a law does not hold, or the user ended it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let study = study(args)?;
     let outputs = Outputs::open(args)?;

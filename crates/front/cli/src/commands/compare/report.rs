@@ -18,9 +18,6 @@ pub(super) type Column = (&'static str, fn(&Row) -> String);
 
 /// Prints everything: the rows of one drive, state and workload in full; of several one table for
 /// each workload, unless all is wanted. Several states stand side by side first.
-///
-/// # Errors
-/// When nobody reads.
 pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
     let rows = &outcome.rows;
     let groups = verdict::groups(rows);
@@ -413,9 +410,10 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
     }
     let exported = rows.iter().map(|row| row.exported_bytes);
     if let (Some(least), Some(most)) = (exported.clone().min(), exported.max()) {
-        let size = match least == most {
-            true => bytes(least),
-            false => format!("from {} to {}, as its drive is large,", bytes(least), bytes(most)),
+        let size = if least == most {
+            bytes(least)
+        } else {
+            format!("from {} to {}, as its drive is large,", bytes(least), bytes(most))
         };
         texts.push(format!(
             "The host can address {size} in every row (--export), whatever the layer: what a \

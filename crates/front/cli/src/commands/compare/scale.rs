@@ -27,9 +27,6 @@ pub(super) fn all(
 }
 
 /// The rows as JSON, each with what it means as `scaled`.
-///
-/// # Errors
-/// When a figure is not a number.
 pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failure> {
     let mut scaled = scaled.iter();
     let one = |one: Result<&Row, _>| match one {
@@ -45,9 +42,6 @@ pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failur
 }
 
 /// Prints a table, and what carries over and what does not.
-///
-/// # Errors
-/// When nobody reads.
 pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = scaled.first() else { return Ok(()) };
     let tb = first.capacity_bytes as f64 / 1e12;

@@ -13,9 +13,6 @@ use crate::failure::Failure;
 use crate::units::{nanos, three_digits};
 
 /// Prints what the seeds come to, and which layers do not differ.
-///
-/// # Errors
-/// When nobody reads.
 pub(super) fn print(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     table::print(&Summary::of_rows(rows), console)?;
     differences(rows).iter().try_for_each(|text| console.paragraph(text))

@@ -42,9 +42,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When nothing of a volume is there, or what is wanted can't be done.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match (&args.backup, &args.restore) {
         (Some(path), _) => saved(&back_up(&args.targets, path)?, console),
@@ -66,9 +63,10 @@ fn show(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let dump = dump(&args.targets)?;
     match output {
         Some(output) => {
-            let text = match console.is_json() {
-                true => serde_json::to_string_pretty(&dump).map_err(Failure::failed)? + "\n",
-                false => text::lines(&dump).join("\n") + "\n",
+            let text = if console.is_json() {
+                serde_json::to_string_pretty(&dump).map_err(Failure::failed)? + "\n"
+            } else {
+                text::lines(&dump).join("\n") + "\n"
             };
             output.write(text.as_bytes())?;
         }

@@ -19,9 +19,6 @@ use super::volumes::Live;
 use super::{Args, LOOK, OnFailure};
 
 /// Makes a block device for each volume, if that is wanted; if not, no volume has one that waits.
-///
-/// # Errors
-/// When one can't be had; then there is none. When one waits that nobody wants here.
 pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
     let mut disks = Vec::new();
     if !args.ublk {
@@ -83,9 +80,6 @@ impl Stop {
 
 /// Serves until a signal comes, a volume's driver ends, a block device is deleted, or a layer has
 /// failed for good.
-///
-/// # Errors
-/// When a socket or a block device fails; what can be ended is ended all the same.
 pub(super) fn serve(
     server: Option<Server>,
     disks: Vec<Disk>,

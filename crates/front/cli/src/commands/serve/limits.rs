@@ -47,9 +47,6 @@ pub(super) fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
 }
 
 /// Whether each limit is for one of `names`.
-///
-/// # Errors
-/// When there is no such export.
 pub(super) fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
     let unknown = |limit: &&Limit| limit.export.as_ref().is_some_and(|it| !names.contains(it));
     match limits.iter().find(unknown).and_then(|limit| limit.export.as_ref()) {

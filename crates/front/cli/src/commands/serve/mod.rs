@@ -130,9 +130,6 @@ enum OnFailure {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volumes or the socket can't be used, or a device fails beyond repair.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let files = volumes::files(&args.volumes)?;
     let owner = args.owner()?;
@@ -212,11 +209,10 @@ fn tell_end(
             traced.try_for_each(|traced| console.line(traced.text()))?;
             let clients = counted(connections, "client");
             let traffic = format!("{} by {clients}", counted(requests, "request"));
-            match read_only {
-                true => console.line(format!("stopped: {traffic}, no device was written")),
-                false => {
-                    console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
-                }
+            if read_only {
+                console.line(format!("stopped: {traffic}, no device was written"))
+            } else {
+                console.line(format!("stopped clean: {traffic}, {} written", bytes(written)))
             }
         }
     }

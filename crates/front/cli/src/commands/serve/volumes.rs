@@ -29,9 +29,6 @@ pub(super) struct Live {
 }
 
 /// The volume files that are meant: those that are named, and those in folders that are named.
-///
-/// # Errors
-/// When a folder has none or can't be read, or the same is named twice.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in named {
@@ -64,9 +61,6 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Opens and recovers all at once; the time that it takes is that of the slowest.
-///
-/// # Errors
-/// The first thing that is wrong with one of them: then the others are closed clean again.
 pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure> {
     // Threads that are started later are protected with this one.
     let protection = hostftl_volume::protect();
@@ -160,9 +154,6 @@ impl Live {
     }
 
     /// Closes the volume clean.
-    ///
-    /// # Errors
-    /// As [`Running::stop`], or when the trace could not be written.
     pub(super) fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
         let status = self.running.stop().map_err(Failure::from);
         let traced = self.tracing.map(Tracing::finish).transpose();
@@ -171,9 +162,6 @@ impl Live {
 }
 
 /// Answers scrapers from now on, if that is wanted.
-///
-/// # Errors
-/// When the address can't be had.
 pub(super) fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
     let Some(address) = args.metrics else { return Ok(None) };
     let figures = live.iter().map(|one| one.running.figures()).collect();

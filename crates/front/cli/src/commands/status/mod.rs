@@ -35,9 +35,6 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the volume cannot be examined, or has a problem.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.watch {
         None => {

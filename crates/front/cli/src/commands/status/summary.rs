@@ -36,11 +36,10 @@ pub(super) fn print(status: &Status, is_long: bool, console: &mut Console) -> Re
         let raw = bytes(status.device_bytes);
         console.field("space", format!("{} usable of {raw}", bytes(status.exported_bytes)))?;
     }
-    match status.tasks.is_empty() {
-        true => console.field("tasks", "none")?,
-        false => {
-            status.tasks.iter().try_for_each(|task| console.field("task", wait::line(task)))?;
-        }
+    if status.tasks.is_empty() {
+        console.field("tasks", "none")?
+    } else {
+        status.tasks.iter().try_for_each(|task| console.field("task", wait::line(task)))?;
     }
     for line in console.fit(devices(&status.devices)).trim_fmt().lines() {
         console.coloured(format_args!(" {line}"))?;

@@ -70,10 +70,6 @@ struct Told<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the plan, a workload or the folder can't be used, when cells are missing, when a law does
-/// not hold, or the user ended it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let collected = args.collect.as_deref().map(Output::open).transpose()?;
     if collected.is_some() && args.shard.is_part() {
@@ -86,10 +82,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let reading = Progress::new(0, console.is_watched());
     let cells = Cells::open(&args.out)?;
     let sweeping = Sweeping::open(plan, &means, &reading).map_err(of_plan)?;
-    let wanted = match args.resume {
-        true => sweeping.missing(args.shard, &cells),
-        false => sweeping.of(args.shard),
-    };
+    let wanted =
+        if args.resume { sweeping.missing(args.shard, &cells) } else { sweeping.of(args.shard) };
     let progress = Progress::new(wanted.len(), console.is_watched()).again();
     let mut done = sweeping.make(&wanted, &progress, &|name, bytes| cells.keep(name, &bytes));
     progress.clear();
@@ -145,9 +139,10 @@ fn tell(
         return console.value(&Envelope::new("sweep", told));
     }
     let folder = args.out.display();
-    let of = match args.shard.is_part() {
-        true => format!(", shard {} of them", args.shard),
-        false => String::new(),
+    let of = if args.shard.is_part() {
+        format!(", shard {} of them", args.shard)
+    } else {
+        String::new()
     };
     console.line(format!(
         "{} in {folder}{of}: {made} made, {kept} present before, {failed} impossible",

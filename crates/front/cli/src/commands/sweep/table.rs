@@ -38,9 +38,6 @@ fn figure(spread: Option<Spread>, show: fn(f64) -> String) -> String {
 }
 
 /// Prints a table for each workload, and why combinations have no row.
-///
-/// # Errors
-/// When nobody reads.
 pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failure> {
     let differs = |get: fn(&Summary) -> String| all.iter().any(|it| get(it) != get(&all[0]));
     let words: Vec<Column> =

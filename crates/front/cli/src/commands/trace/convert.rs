@@ -35,9 +35,6 @@ pub(super) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the trace can't be read or the new file can't be written; then there is no new file.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut source = source(&args.input, args.skip_bad)?;
     source.read_once();
@@ -59,20 +56,17 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let requests = writer.finish().map_err(Failure::failed)?;
     let output = args.output.display().to_string();
-    match console.is_json() {
-        true => console.value(&serde_json::json!({
+    if console.is_json() {
+        console.value(&serde_json::json!({
             "output": output,
             "requests": requests,
             "notes": stream.notes(),
             "warnings": stream.notes().warnings(),
-        })),
-        false => {
-            let left = stream.notes().left_out();
-            let left = match left.is_empty() {
-                true => String::new(),
-                false => format!("; skipped: {}", left.join(", ")),
-            };
-            console.line(format!("{output}: {}{left}", counted(requests, "request")))
-        }
+        }))
+    } else {
+        let left = stream.notes().left_out();
+        let left =
+            if left.is_empty() { String::new() } else { format!("; skipped: {}", left.join(", ")) };
+        console.line(format!("{output}: {}{left}", counted(requests, "request")))
     }
 }

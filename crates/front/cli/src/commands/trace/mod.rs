@@ -30,9 +30,6 @@ enum Command {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When a trace can't be read or written, or the user ended it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Info(args) => info::run(args, console),

@@ -34,9 +34,6 @@ pub(super) struct Args {
 }
 
 /// Runs the command. Ctrl-C ends the recording well.
-///
-/// # Errors
-/// When the device can't be recorded, sent nothing, or the file can't be written.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let output = args.output.clone().unwrap_or_else(|| {
         let name = args.device.file_name().unwrap_or(args.device.as_os_str());
@@ -102,13 +99,14 @@ fn report(
         eprintln!("hostftl: warning: unknown events: {}", count(bad));
     }
     let output = output.display().to_string();
-    match console.is_json() {
-        true => console.value(&serde_json::json!({
+    if console.is_json() {
+        console.value(&serde_json::json!({
             "output": output,
             "requests": requests,
             "lost": lost,
             "bad": bad,
-        })),
-        false => console.line(format!("{output}: {}", counted(requests, "request"))),
+        }))
+    } else {
+        console.line(format!("{output}: {}", counted(requests, "request")))
     }
 }

@@ -49,9 +49,6 @@ pub(super) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the workload makes no sense or the file can't be written; then there is no new file.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source: Source = text(args).parse().map_err(Failure::usage)?;
     let has_saved = source.compressibility().is_some();
@@ -130,12 +127,13 @@ fn report(
     console.lines(format!("\n{}", console.fit(table)))?;
     let is_off = |figure: &&Figure| figure.error() > TOLERANCE;
     let off: Vec<&str> = figures.iter().filter(is_off).map(|figure| figure.name).collect();
-    match off.is_empty() {
-        true => Ok(()),
-        false => console.paragraph(&format!(
+    if off.is_empty() {
+        Ok(())
+    } else {
+        console.paragraph(&format!(
             "More than 10 % off: {}. The published figures of this volume contradict each other, \
              or the scale is too small.",
             off.join(", ")
-        )),
+        ))
     }
 }

@@ -41,9 +41,6 @@ pub(super) struct Args {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the trace can't be read, the page can't be written, or the user ended it.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let html = args.html.as_deref().map(Output::open).transpose()?;
     let mut source = source(&args.trace, args.skip_bad)?;
@@ -66,9 +63,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let why = notes.emptiness();
         return Err(Failure::failed(format!("{}: the trace has no requests{why}", args.trace)));
     }
-    match console.is_json() {
-        true => json(format, &info, &stream, console)?,
-        false => print(args, format, &info, &stream, console)?,
+    if console.is_json() {
+        json(format, &info, &stream, console)?
+    } else {
+        print(args, format, &info, &stream, console)?
     }
     if let (Some(html), Some(path)) = (html, &args.html) {
         let page = page::page(args, format, &info, &stats.curves(), &stream.notes());

@@ -167,9 +167,12 @@ fn between(curves: &Curves) -> Figure {
 
 /// The command that makes this page.
 fn command(args: &Args) -> String {
-    let quoted = |text: &str| match text.contains([' ', '\'', '"', '$', '(', '&', ';']) {
-        true => format!("'{}'", text.replace('\'', "'\\''")),
-        false => text.to_owned(),
+    let quoted = |text: &str| {
+        if text.contains([' ', '\'', '"', '$', '(', '&', ';']) {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        } else {
+            text.to_owned()
+        }
     };
     let mut text = format!("hostftl trace info {}", quoted(&args.trace));
     if args.skip_bad {
