@@ -38,6 +38,7 @@ impl Mapping {
 
     /// Loads a page that has no frame.
     fn fetch_away(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
+        // An image that is not written yet cannot be read from its device.
         if self.checkpoint.images().has(page) {
             return self.fetch_unwritten(page, cx);
         }

@@ -76,6 +76,8 @@ impl Output {
 
     /// Flushes the devices if a flush is requested and all data that it must cover is written.
     fn pump_flush(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        // With a journal, rows keep their buffers until they are durable, so flushes come more
+        // often.
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
             || !self.durability.is_flush_due(window, self.rows.unsealed())

@@ -65,14 +65,15 @@ impl Engine {
             return false;
         }
         if cx.room() < FULL_ROUND {
-            cx.wake(); // Not before a round that lacks nothing.
             // The refusal needs a complete round, so it waits for room.
+            cx.wake();
             return false;
         }
         let Array { media, mapping, background, .. } = &mut self.array;
         if background.collection.widen(media, mapping, cx) {
             return false;
         }
+        // The reserve of the second checkpoint is used before any request is refused.
         self.array.background.collection.lend(&self.array.media.segments)
             || self.blocks.refuse_block(&mut self.array, cx)
             || self.blocks.refuse_trim(&mut self.array, cx)
@@ -96,6 +97,8 @@ impl Engine {
         if !self.array.output.all_durable(opened) {
             return self.array.output.durability.want_all(opened);
         }
+        // The last checkpoint records that the journal is not needed, so the journal is closed
+        // first.
         if self.array.output.journal.close(&self.array.output.durability) {
             return true;
         }

@@ -152,6 +152,7 @@ impl Share {
         match self.timing {
             Timing::Probe { first: true } => return Timing::Probe { first: false },
             Timing::Beside if self.usual.is_some() => {}
+            // The host may have caused a slow probe, so it counts less.
             Timing::Probe { .. } if took > usual => {
                 self.usual = Some(usual + (took - usual) / SLOW_WEIGHT);
             }

@@ -248,6 +248,7 @@ impl Blocks {
         cx: &mut Cx,
     ) -> bool {
         let block = from / u64::from(SECTORS_PER_BLOCK);
+        // Writes to the same block must not overtake each other.
         if !self.may_begin_block(array)
             || cx.command_room() <= OWN_OPS
             || self.any_write_in(block, block + 1)
@@ -347,6 +348,7 @@ impl Blocks {
 
     fn map_some(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let waiters = &mut self.page_waiters;
+        // Without a completed load no page has arrived, and the queue need not be checked.
         let seen = core::mem::replace(&mut waiters.seen, array.mapping.pages.loads().arrivals());
         if seen == waiters.seen && !waiters.refused {
             return false;
@@ -384,6 +386,7 @@ impl Blocks {
         }
         let (page, spare) =
             (array.mapping.pages.map().page_of(it.block), array.mapping.pages.map().reserve());
+        // A repair is optional, so it does not wait for its map page.
         if array.mapping.pages.map().state(page) != Where::Here
             || !array.mapping.pages.map_mut().pin(page, spare)
         {

@@ -48,6 +48,8 @@ impl Blocks {
         let mark = array.output.durability.host();
         let flushed = array.output.durability.has_host(mark);
         let (moment, logged) = (array.output.journal.moment(), array.output.journal.has_all());
+        // A lost device must be recorded in a durable root first: it could otherwise be trusted
+        // when it returns.
         let is_durable = (flushed || logged) && array.media.devices.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
             cx.disturb();
@@ -94,6 +96,7 @@ impl Blocks {
         let mut failed = !cx.is_good();
         let active = cx.requests().at(req);
         let gains = active.kind == Kind::Trim && !planted(Bug::ThinTrimRefused);
+        // A trim frees space, so it is never refused for lack of space.
         if !active.is_begun() && !failed && !gains {
             match self.room_for_block(array) {
                 Room::Some => {}

@@ -33,7 +33,7 @@ impl Blocks {
         let missing = array.media.devices.missing_of(segment);
         match Rebuild::on_device(stripe, (segment, slot), place.device(), missing) {
             Some(rebuild) => self.rescue_read(index, rebuild, array, cx),
-            None => self.give_up_record(index, array, cx), // No chunk is there.
+            None => self.give_up_record(index, array, cx), // Too many chunks are missing.
         }
     }
 
@@ -55,6 +55,7 @@ impl Blocks {
         let Some((rebuild, device)) = next.and_then(|it| Some((it, it.next_device()?))) else {
             return self.give_up_record(index, array, cx);
         };
+        // The first chunk becomes the sum; the others are read next to it and added.
         let to = if rebuild.is_begin() { 0 } else { PLAIN };
         let step = Step::Rescuing(Rescue::Reading(rebuild));
         self.read_range(index, (device, to), step, array, cx);

@@ -37,6 +37,7 @@ impl Blocks {
             return self.fetch_zeros(index, array, cx);
         }
         let segment = array.layout().segment_of(it.place.byte());
+        // The record may still be in the buffers of a row.
         if let Some((row, chunk, byte)) =
             array.output.rows.holding(it.place, segment, &array.media.segments)
         {
@@ -358,6 +359,7 @@ impl Blocks {
         if it.req == NOBODY {
             return self.free.push(index);
         }
+        // The operation continues as a repair that moves the rebuilt record to another row.
         if error.is_none() && it.origin.rescued().is_some() && !it.writes {
             self.begin_repair(index, it, array, cx)
         } else {
@@ -401,6 +403,7 @@ impl Blocks {
         let it = *self.op(index);
         match it.step {
             Step::Unmapping => {
+                // A block that is already unmapped needs no trim.
                 let mapped = !array.mapping.pages.map().place(it.block).is_nowhere();
                 if mapped && !array.append_trim(it.block, 1, cx) {
                     return false;

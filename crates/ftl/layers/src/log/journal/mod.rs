@@ -308,6 +308,7 @@ impl Journal {
     /// noted as well. Notes of the record in progress are kept.
     fn forget_durable(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
         cx.touch(self.notes.len());
+        // The record in progress refers to its notes by index, so these must stay.
         self.notes.forget(self.in_record(), |note| {
             let row = &rows[note.row];
             let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
@@ -346,6 +347,7 @@ impl Journal {
         }
         journal.go(State::Dead);
         journal.ended = durability.opened();
+        // Earlier records no longer count as durable: their data must be written in rows.
         (journal.recorded, journal.logged, journal.asked) = (journal.logged, 0, 0);
         journal.notes.clear();
         durability.want_host(durability.host());

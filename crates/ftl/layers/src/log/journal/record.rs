@@ -141,6 +141,7 @@ impl Journal {
             let entry = self.noted(making.next, rows);
             let note = self.notes.at(making.next);
             making.next += 1;
+            // A trim has no data to copy.
             if entry.kind != Kind::Data {
                 continue;
             }
@@ -185,6 +186,7 @@ impl Journal {
         }
         let tally = Tally::of(Cause::Journal, sectors);
         count_sent(&tally, cx);
+        // All copies are complete, so this record no longer needs the buffers of rows.
         self.making = Some(Making { is_sent: true, rows: 0, ..making });
         let device = self.ring.device();
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
@@ -217,6 +219,7 @@ impl Journal {
                         Piece::Zeros(_) => {}
                     }
                 }
+                // The device may have a volatile cache, so the record counts only after a flush.
                 if result.is_ok() && !planted(Bug::JournalUnflushed) {
                     let part = Op::Journal(Part::Flush);
                     media.devices.submit(part, Command::Flush { device }, cx);

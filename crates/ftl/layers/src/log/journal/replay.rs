@@ -169,6 +169,7 @@ impl Journal {
         played.unread |= !is_read;
         match played.step {
             Step::Scan(slot) => {
+                // Heads of earlier lives and in wrong slots are ignored.
                 let counts = |it: &Record| {
                     let life = it.epoch == played.epoch || planted(Bug::JournalOldLife);
                     life && ring.slot_of(it.number) == slot
@@ -194,7 +195,7 @@ impl Journal {
             return if dark { Err(DAMAGED) } else { none };
         };
         if played.dark.contains(&self.ring.slot_of(newest.number + 1)) {
-            return Err(DAMAGED); // What can't be read there may be newer.
+            return Err(DAMAGED); // An unreadable record may be newer.
         }
         if !planted(Bug::JournalOldLife) {
             records.retain(|record| record.number >= newest.oldest);
@@ -205,6 +206,7 @@ impl Journal {
         }
         played.newest = newest.number;
         let from = played.from;
+        // The root already includes records that were due before the first replayed row.
         records.retain(|record| record.before >= from);
         Ok(())
     }

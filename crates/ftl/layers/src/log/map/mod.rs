@@ -292,6 +292,7 @@ impl Map {
 
     /// Assigns a frame to a page. Returns false if none is available now.
     pub(super) fn invite(&mut self, page: u32) -> bool {
+        // A frame for the copy of each pinned page must stay free.
         while self.free.len() as u32 <= self.pinned {
             if !self.evict() {
                 return false;
@@ -344,6 +345,7 @@ impl Map {
         if self.is_whole {
             return false;
         }
+        // Clock algorithm: the first pass may only clear the `used` marks.
         for _ in 0..2 * self.frames.len() {
             let at = self.hand;
             self.hand = (at + 1) % self.frames.len();
@@ -369,6 +371,7 @@ impl Map {
         let at = self.frame(page).expect("the page was invited");
         let first = self.frames[at].pins == 0;
         let others = self.pinned + spare - u32::from(!first);
+        // Each pinned page may become dirty, and replay must fit all dirty pages.
         if self.dirty.count() + self.snapshot + others >= self.limit {
             return false;
         }

@@ -195,6 +195,7 @@ impl Pages {
         let index = self.loads.free.pop().expect("a load may begin");
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
         self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
+        // The segment must not be reused while the image is being read.
         media.segments.pin(self.layout.segment_of(place.byte()));
         let command = Command::Read {
             device: place.device(),

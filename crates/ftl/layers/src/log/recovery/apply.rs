@@ -47,11 +47,13 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     let Entry { kind, block, place, crc } = entry;
     cx.touch(1);
     let end = match kind {
+        // Images are reached through the directory and the root.
         Kind::Map | Kind::Directory | Kind::Counts => return Applied::Yes,
         Kind::Trim => block.saturating_add(place.bits()),
         Kind::Data => block + 1,
     };
     let page = array.mapping.pages.map().page_of(block);
+    // A trim never extends over more than one map page.
     let sound = block < end
         && end <= array.mapping.pages.map().len()
         && array.mapping.pages.map().page_of(end - 1) == page;
@@ -61,6 +63,7 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     match array.mapping.fetch(page, &mut array.media, cx) {
         Where::Here => {}
         Where::Bad => return Applied::Never("an image of the map can't be read"),
+        // All frames contain dirty pages, and these cannot be evicted before a checkpoint.
         Where::Away
             if array.mapping.pages.loads().is_idle() && array.mapping.pages.may_load(cx) =>
         {

@@ -252,6 +252,7 @@ impl Recovery {
             return false;
         };
         let lost = DeviceSet::from_bits(root.lost);
+        // A device that lacks a root once written to all devices has missed later writes.
         let stale =
             self.stale_devices(root.everywhere, array) | (lost - array.output.journal.device_set());
         array.media.devices.found(&root);
@@ -289,6 +290,8 @@ impl Recovery {
         array.mapping.checkpoint.is_everywhere(root.everywhere);
         array.mapping.pages.generation_mut().go_on_behind(root.generation);
         self.replay.begin(&root);
+        // The claim makes the life number durable before any row of this life is written, so no
+        // later life reuses the number.
         let claim = Root { number: root.number + 1, life: array.output.volume.life, ..root };
         let Array { media, output, mapping, .. } = array;
         mapping.checkpoint.tell(claim, media, output, cx);

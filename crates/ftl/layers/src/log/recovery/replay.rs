@@ -179,6 +179,7 @@ impl Replay {
     fn take_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let first = self.queue.front().expect("a row to apply");
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
+        // Entries of map rows are not applied, so these rows need no verification.
         let trusted = of_map || seq <= self.durable || planted(Bug::RowsUnverified);
         if trusted || self.verify.is_over() {
             self.apply_first(array, cx)
@@ -318,6 +319,7 @@ impl Replay {
         };
         let found = self.chains[stream].next.take().expect("it was there just now");
         self.expected += 1;
+        // A head records the rows that were durable when it was sealed.
         self.durable = self.durable.max(found.head.durable);
         let (after, ahead) =
             (array.layout().after(found.at, found.head.first_sectors), found.head.next);
@@ -348,6 +350,7 @@ impl Replay {
     /// memory.
     fn apply_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (seq, from) = (self.queue.front().expect("a row to apply").head.seq, self.entry);
+        // Journal records that are due before this row are replayed first.
         if from == 0
             && let Some(moved) = play_journal(seq, array, cx)
         {
@@ -380,6 +383,8 @@ impl Replay {
         let first = self.queue.front().expect("a row that is not whole").head.seq;
         self.dropped += self.queue.len() as u64;
         self.expected = first;
+        // Later rows were not acknowledged either, since rows are acknowledged in the order of
+        // their numbers.
         self.queue.clear();
         self.verify = Verify::default();
         true

@@ -93,6 +93,7 @@ impl Verify {
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
         let whole = chunks > 1 && media.layout().parity > 0;
         let last = if whole { full..=full } else { 1..=full };
+        // All chunks but the last are full, and with parity the last one is full as well.
         let sane = (1..=most).contains(&chunks)
             && first.contains(&head.first_sectors)
             && last.contains(&head.last_sectors);
@@ -366,6 +367,7 @@ impl Verify {
             self.step = Step::Entry(index + 1);
             return Some(());
         }
+        // The chunk was already rebuilt, so one of its sources must be wrong.
         if let Some(made) = self.how(chunk) {
             self.step = Step::Folding(made.again()?);
             return Some(());

@@ -187,6 +187,7 @@ impl Salvage {
         if !job.lacked || self.again == Again::Was || !devices.has_chunk(device, lba) {
             return self.end(false);
         }
+        // Every rebuild failed, but the device has received the chunk since the request.
         self.again = Again::Reading;
         self.read(0, device, devices, cx);
         Step::Moved

@@ -132,6 +132,7 @@ impl Array {
     /// row `heir` as its heir.
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.output.journal.moment();
+        // Only a row that is not sealed yet can omit the old version.
         if let Some((row, chunk, byte)) =
             self.output.rows.holding(old, segment, &self.media.segments)
             && self.output.rows[row].is_unsealed()
@@ -224,6 +225,7 @@ impl Array {
         cx: &mut Cx,
     ) -> Option<(u8, u32)> {
         let gains = to.what == What::Copy;
+        // Host writes and repairs are throttled to the progress of garbage collection.
         if !gains && self.background.collection.is_paced(&self.media.segments, cx) {
             return None;
         }

@@ -378,6 +378,7 @@ impl Scrub {
     ) {
         cx.wake();
         let at = self.at;
+        // Rows that are not durable yet are skipped with the rest of their segment.
         let Some(head) = head.filter(|head| head.seq <= output.durability.durable()) else {
             self.head = Some(buf);
             media.segments.unpin(at.segment);
@@ -461,6 +462,7 @@ impl Scrub {
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
         let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(&media.segments));
         let beyond = media.gauges.beyond_repair - self.beyond + self.lost;
+        // Only a complete scrub proves that no damage is left.
         if self.is_whole && end == TaskEnd::Done && unrepaired == 0 {
             media.devices.health_mut().verified();
         }

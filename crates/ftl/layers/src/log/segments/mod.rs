@@ -381,6 +381,7 @@ impl Segments {
         self.at(segment).go(State::Empty);
         self.mend(segment);
         self.reuse.change();
+        // The rows opened so far invalidate its data, so reuse waits until they are durable.
         self.empty.push_back(Empty { segment, roots: self.reuse.roots(), stamp: self.stamp });
     }
 
@@ -444,6 +445,8 @@ impl Segments {
     fn is_needless(&self, empty: &Empty, safe: Safe, is_filled: impl Fn(u32) -> bool) -> bool {
         let it = &self.list[empty.segment as usize];
         let behind_root = self.reuse.is_behind_root(empty.roots);
+        // Without a later root, durable rows must invalidate its data, and replay must not need its
+        // own.
         let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
         let early = planted(Bug::SegmentBeforeRoot);
         it.reads == 0 && !is_filled(empty.segment) && (behind_root || known && !it.of_map || early)

@@ -18,6 +18,7 @@ impl Segments {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
         let least = if already { self.reserves.gc_floor() + 1 } else { self.reserves.host };
+        // Segments that are on all devices can always be opened.
         !self.free.is_uneven() || usable() as u32 >= least
     }
 

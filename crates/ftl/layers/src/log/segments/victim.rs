@@ -77,6 +77,7 @@ impl Segments {
     pub(crate) fn collected(&mut self, victim: u32) {
         let it = self.at(victim);
         it.go(State::Open);
+        // A segment whose data cannot be moved would otherwise become a victim again at once.
         it.shunned = it.live > 0;
         self.mend(victim);
         self.settle(victim);

@@ -70,6 +70,7 @@ impl Pointers {
             zones: alloc::vec![Zone { sent: 0, len: layout.column }; segments * devices as usize],
             failed: alloc::vec![DeviceSet::EMPTY; segments],
             open: Vec::with_capacity(if limited { segments } else { 0 }),
+            // One open zone of each device is reserved for roots.
             most: if limited { layout.max_open - 1 } else { u32::MAX },
             fills: alloc::vec![0; segments],
             hurt: Vec::with_capacity(segments),
@@ -147,6 +148,7 @@ impl Pointers {
         let out = self.failed(segment) | lost;
         let closed = |device: u8| {
             let zone = self.zones[(segment * self.devices + u32::from(device)) as usize];
+            // An empty zone is not open either.
             out.contains(device) || zone.sent == 0 || zone.sent == zone.len
         };
         (0..self.devices as u8).all(closed)
@@ -207,6 +209,7 @@ impl Pointers {
     /// empty, full or failed.
     pub(crate) fn rest(&self, segment: u32, device: u8, most: u32) -> u32 {
         let Zone { sent, len } = self.zones[(segment * self.devices + u32::from(device)) as usize];
+        // An empty zone is not open, so it needs no zeros.
         let takes = sent > 0 && !self.has_failed(segment, device);
         if takes { most.min(len - sent) } else { 0 }
     }

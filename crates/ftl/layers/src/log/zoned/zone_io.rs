@@ -35,6 +35,7 @@ impl Devices {
         if sent < at {
             self.send_zeros((segment, device), at - sent, cx);
         }
+        // The pointer includes programs in flight, so later programs need not wait.
         self.zones_mut().enter(segment, device, at + tally.total());
         true
     }

@@ -184,6 +184,7 @@ impl Rows {
         assert!(it.placing >= records, "what is in a row was on its way");
         it.placing -= records;
         if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
+            // The row may be ready for sealing, which the fast path does not do.
             cx.disturb();
         }
     }
@@ -211,7 +212,7 @@ impl Rows {
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held = self.used[usize::from(is_of_host(stream))].count_ones();
         if held + u32::from(others) >= ROWS as u32 {
-            return None; // The other streams must be able to go on.
+            return None; // Rows are reserved for the other streams.
         }
         let row = self.idle()?;
         let at = self.next_at(stream, floor(self, durability, &media.segments), media)?;
