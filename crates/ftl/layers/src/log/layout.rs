@@ -4,7 +4,8 @@
 //! some zones for roots; every root is written to all devices. The rest is divided into segments.
 //! Segment `s` is the same range on each device, a zone of a zoned one, and consists of slots of
 //! one chunk. The devices rotate from slot to slot: the first one after parity has the first chunk
-//! of a row. A row that is sealed early leaves space in its slot for more rows, each of one chunk.
+//! of a stripe. A stripe that is sealed early leaves space in its slot for more stripes, each of
+//! one chunk.
 
 mod full;
 mod grown;
@@ -31,9 +32,9 @@ use tree::Tree;
 
 /// Maximum length of a transfer, in sectors: 1 MiB.
 pub(super) const MAX_TRANSFER: u32 = 2048;
-/// Rows with payload that may be open or being written at once.
+/// Stripes with payload that may be open or being written at once.
 pub(super) const ROWS: usize = 32;
-/// Rows of victims that garbage collection processes at once. Half of the row buffers are for
+/// Stripes of victims that garbage collection processes at once. Half of the stripe buffers are for
 /// these.
 pub(super) const LANES: usize = 16;
 /// Images of the map that are read at once.
@@ -64,7 +65,7 @@ pub struct Layout {
     pub members: DeviceSet,
     /// Devices of `members` that are not being removed.
     pub stay: DeviceSet,
-    /// Number of parity chunks of each row.
+    /// Number of parity chunks of each stripe.
     pub parity: u8,
     /// Sectors of a chunk.
     pub chunk: u32,
@@ -101,14 +102,14 @@ struct Room<'a> {
     permille: u32,
 }
 
-/// Position of a row.
+/// Position of a stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
     /// Segment.
     pub segment: u32,
     /// Slot in the segment.
     pub slot: u32,
-    /// First sector in the slot; not 0 only after a short row.
+    /// First sector in the slot; not 0 only after a short stripe.
     pub sector: u32,
 }
 
@@ -181,7 +182,7 @@ impl Layout {
                 "a device is less than a 16th as long as the others: it would hold next to nothing",
             ));
         }
-        // Replayed rows may be from before a device was removed, when rows were wider.
+        // Replayed stripes may be from before a device was removed, when stripes were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
@@ -264,7 +265,7 @@ impl Layout {
 
     /// Chooses the exported capacity. Images of the map must fit even after the loss of devices,
     /// unless the devices are too small for that. If `is_fixed`, the capacity that was exported
-    /// before a change of the members is kept, whatever space is left. If rows on the remaining
+    /// before a change of the members is kept, whatever space is left. If stripes on the remaining
     /// devices would leave no space for data, no device can be removed, so the reserve is that of
     /// all devices.
     fn fit(self, room: &Room, is_fixed: bool) -> Result<Self, PlanError> {
@@ -274,7 +275,7 @@ impl Layout {
     }
 
     /// Iterates, because the length of the root depends on the capacity and vice versa. Images fit
-    /// on the devices of `set`, or in the narrowest rows after losses if `is_least`.
+    /// on the devices of `set`, or in the narrowest stripes after losses if `is_least`.
     fn fit_images(
         mut self,
         room: &Room,
@@ -342,45 +343,46 @@ impl Layout {
         self.root_pages() * SECTORS_PER_BLOCK
     }
 
-    /// Returns the segments that one image of the whole map takes if rows have `width` data chunks.
+    /// Returns the segments that one image of the whole map takes if stripes have `width` data
+    /// chunks.
     pub fn image_segments(&self, width: u32) -> u32 {
         let pages = u64::from(self.tree.pages + self.tree.tops());
         let room = width * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
     }
 
-    /// Returns the incompressible blocks of a full row on all devices.
+    /// Returns the incompressible blocks of a full stripe on all devices.
     pub fn row_blocks(&self) -> u64 {
         self.row_blocks_of(self.full_width())
     }
 
-    /// Returns the incompressible blocks of a full row with `width` data chunks.
+    /// Returns the incompressible blocks of a full stripe with `width` data chunks.
     pub fn row_blocks_of(&self, width: u32) -> u64 {
         let blocks = self.chunk / SECTORS_PER_BLOCK;
         u64::from(width * blocks - self.head_pages(true))
     }
 
-    /// Returns the grains of a segment whose rows have `width` data chunks.
+    /// Returns the grains of a segment whose stripes have `width` data chunks.
     pub fn segment_grains(&self, width: u32) -> u32 {
         self.row_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
     }
 
-    /// Returns the data chunks of a row on all device places, which is the maximum at any time.
+    /// Returns the data chunks of a stripe on all device places, which is the maximum at any time.
     pub fn width(&self) -> u32 {
         u32::from(self.devices) - u32::from(self.parity)
     }
 
-    /// Returns the data chunks of a full row on all devices that are neither removed nor spares.
+    /// Returns the data chunks of a full stripe on all devices that are neither removed nor spares.
     pub fn made_width(&self) -> u32 {
         self.members.len() - u32::from(self.parity)
     }
 
-    /// Returns the data chunks of a full row on all devices that are not being removed.
+    /// Returns the data chunks of a full stripe on all devices that are not being removed.
     pub fn full_width(&self) -> u32 {
         self.stay.len() - u32::from(self.parity)
     }
 
-    /// Returns the number of a chunk; parity chunks follow the data chunks of the widest row.
+    /// Returns the number of a chunk; parity chunks follow the data chunks of the widest stripe.
     pub fn number_of(&self, chunk: Chunk) -> u32 {
         match chunk {
             Chunk::Data(chunk) => chunk.into(),
@@ -396,18 +398,18 @@ impl Layout {
         }
     }
 
-    /// Returns the parity chunks of a row.
+    /// Returns the parity chunks of a stripe.
     pub fn parities(&self) -> impl Iterator<Item = Chunk> + use<> {
         (0..self.parity).map(Chunk::Parity)
     }
 
-    /// Returns the pages of a row's head, which do not depend on its devices.
+    /// Returns the pages of a stripe's head, which do not depend on its devices.
     pub fn head_pages(&self, full: bool) -> u32 {
         let chunks = if full { self.width() } else { 1 };
         (chunks * self.chunk).div_ceil(480)
     }
 
-    /// Returns the maximum number of entries in a row's head.
+    /// Returns the maximum number of entries in a stripe's head.
     pub fn head_entries(&self, full: bool) -> u32 {
         room(self.head_pages(full))
     }
@@ -436,7 +438,7 @@ impl Layout {
         self.lengths.places().first()
     }
 
-    /// Returns the first sector of a row on each of its devices.
+    /// Returns the first sector of a stripe on each of its devices.
     #[inline]
     pub fn lba(&self, at: At) -> u64 {
         let begin = u64::from(at.segment) * u64::from(self.column);
@@ -463,8 +465,8 @@ impl Layout {
         ((sector / column) as u32, (sector % column) as u32 / self.chunk)
     }
 
-    /// Returns the position in the same segment of the row after one at `at` that took `sectors` on
-    /// its first device; `None` at the end. The rest of a slot is used if a head fits.
+    /// Returns the position in the same segment of the stripe after one at `at` that took `sectors`
+    /// on its first device; `None` at the end. The rest of a slot is used if a head fits.
     pub fn after(&self, at: At, sectors: u32) -> Option<At> {
         let end = at.sector + sectors;
         let head = self.head_pages(false) * SECTORS_PER_BLOCK;

@@ -1,4 +1,4 @@
-//! Third level of the array: the places of all blocks, and their snapshots.
+//! Third level of the array: the places of all blocks, and the checkpoints of the map.
 //!
 //! [`Pages`] contains the map and reads the images of its pages; [`Checkpoint`] writes them. The
 //! image of a page may still be in flight to the devices, and a checkpoint makes frames available.

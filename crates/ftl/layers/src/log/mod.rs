@@ -1,18 +1,18 @@
-//! Log-structured array: blocks are compressed, packed into rows over all devices, protected by
+//! Log-structured array: blocks are compressed, packed into stripes over all devices, protected by
 //! parity, and written once.
 //!
 //! A block is compressed into scratch memory, gets space in the open [`row`] of its stream, is
-//! copied there and published in the [`map`]. A row is sealed when it is full or a flush needs it.
-//! It then gets a sequence number, a head that lists its records, and parity, and is written to all
-//! devices at once.
-//! Written data is never updated in place, so there is no write hole. Garbage collection moves the
-//! valid records of a victim into a stream of its own; they are verified but not decompressed. The
-//! map is a tree of pages, and their images are records of a third stream. A root points at the top
-//! of the tree, and recovery replays the heads of the rows since that root.
+//! copied there and published in the [`map`]. A stripe is sealed when it is full or a flush needs
+//! it. It then gets a sequence number, a head that lists its records, and parity, and is written to
+//! all devices at once. Written data is never updated in place, so there is no write hole. Garbage
+//! collection moves the valid records of a victim into a stream of its own; they are verified but
+//! not decompressed. The map is a tree of pages, and their images are records of a third stream. A
+//! root points at the top of the tree, and recovery replays the heads of the stripes since that
+//! root.
 //!
 //! Invariants
-//! - Rows are replayed in the order of their sequence numbers. A row never lists a record that a
-//!   row with a lower number has a newer version of.
+//! - Stripes are replayed in the order of their sequence numbers. A stripe never lists a record
+//!   that a stripe with a lower number has a newer version of.
 //! - A segment is reused only when a durable root no longer needs its contents.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
@@ -105,7 +105,7 @@ impl Log {
         Ok(layout.plan(&config.log, Buffers::needed(&layout)))
     }
 
-    /// Returns the layer. `buffers` become its rows and scratch memory.
+    /// Returns the layer. `buffers` become its stripes and scratch memory.
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],

@@ -172,7 +172,7 @@ impl Array {
     }
 }
 
-/// Returns the reserves for rows on the devices `left` only, if all valid data fits.
+/// Returns the reserves for stripes on the devices `left` only, if all valid data fits.
 fn room_on(left: DeviceSet, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
     let kept = layout.reserves_on(left);
     let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);

@@ -17,27 +17,28 @@ pub(super) const ROUND_OUTPUTS: usize = 24;
 pub(crate) enum Op {
     /// Step of a block operation.
     Block { index: u8 },
-    /// Step of sealing a row in memory.
+    /// Step of sealing a stripe in memory.
     Seal { row: u8 },
-    /// Program of a chunk of a row; `copy` is the number of the chunk, and of its copy of the head.
+    /// Program of a chunk of a stripe; `copy` is the number of the chunk, and of its copy of the
+    /// head.
     Chunk { row: u8, copy: u8 },
     /// Flush of one device.
     Flush,
     /// Program of a chunk of images.
     Images { chunk: u8 },
-    /// Read of the head of the row in a lane.
+    /// Read of the head of the stripe in a lane.
     GcHead { lane: u8 },
-    /// Read of a chunk of the row in a lane.
+    /// Read of a chunk of the stripe in a lane.
     GcRead { lane: u8, chunk: u8 },
-    /// Sum from which a chunk of a lane's row is rebuilt.
+    /// Sum from which a chunk of a lane's stripe is rebuilt.
     GcSum { lane: u8 },
-    /// Read of the second parity of a lane's row, or its comparison with a rebuilt chunk.
+    /// Read of the second parity of a lane's stripe, or its comparison with a rebuilt chunk.
     GcSecond { lane: u8 },
-    /// Verification of a record of a lane's row.
+    /// Verification of a record of a lane's stripe.
     GcCheck { lane: u8, entry: u16 },
-    /// Program of a missing chunk of a lane's row.
+    /// Program of a missing chunk of a lane's stripe.
     GcFill { lane: u8 },
-    /// Copy of records of a lane to a row.
+    /// Copy of records of a lane to a stripe.
     GcMove { lane: u8 },
     /// Program of a root on one device.
     Root { device: u8 },
@@ -64,7 +65,7 @@ pub(crate) enum Op {
 /// Step of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checking {
-    /// Read of the head of a row.
+    /// Read of the head of a stripe.
     Head,
     /// Read of a chunk.
     Chunk(u8),
@@ -79,7 +80,7 @@ pub(crate) enum Checking {
 /// Step of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Copy of an item of a row into the record.
+    /// Copy of an item of a stripe into the record.
     Copy(u8),
     /// Program of the record.
     Write,
@@ -91,7 +92,7 @@ pub(crate) enum Part {
     Data,
     /// Verification of a block.
     Check,
-    /// Copy of a block to a new row, as this item.
+    /// Copy of a block to a new stripe, as this item.
     Restore(u8, u16),
 }
 
@@ -105,8 +106,8 @@ impl Op {
     }
 }
 
-/// Durability that a request waits for: the host rows up to this stamp, or the journal up to this
-/// moment.
+/// Durability that a request waits for: the host stripes up to this stamp, or the journal up to
+/// this moment.
 pub(super) type Mark = (u64, u64);
 
 /// Context of a step.

@@ -1,8 +1,8 @@
-//! Second level of the array: from an open row to a durable one.
+//! Second level of the array: from an open stripe to a durable one.
 //!
 //! [`Rows`] gathers data that is written, [`Journal`] takes over flushes if there is one, and
 //! [`Durability`] decides when the devices are flushed. [`Hung`] is here and not next to the
-//! buffers, because it exchanges the buffers of rows for those of other rows.
+//! buffers, because it exchanges the buffers of stripes for those of other stripes.
 
 use hostftl_core::Command;
 
@@ -16,25 +16,25 @@ use crate::log::row::rows::Rows;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
-/// Variant of [`WINDOW`] for rows that keep their buffers until they are durable.
+/// Variant of [`WINDOW`] for stripes that keep their buffers until they are durable.
 const HELD_WINDOW: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Output {
     /// Volume and life, which are stored in every head.
     pub volume: Volume,
-    /// All rows in memory.
+    /// All stripes in memory.
     pub rows: Rows,
     /// Journal, which may be unused.
     pub journal: Journal,
-    /// Durability of rows.
+    /// Durability of stripes.
     pub durability: Durability,
     /// Commands that timed out.
     pub hung: Hung,
 }
 
 impl Output {
-    /// Advances all rows from open to durable.
+    /// Advances all stripes from open to durable.
     pub(super) fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = self.rows.commit(media, &mut self.durability, cx);
         moved |= self.pump_rows(media, cx);
@@ -43,7 +43,7 @@ impl Output {
         moved | self.answer_flushed(media, cx)
     }
 
-    /// Seals and writes rows, a command at a time.
+    /// Seals and writes stripes, a command at a time.
     pub(super) fn pump_rows(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         let mut left = self.rows.active();
@@ -63,20 +63,20 @@ impl Output {
         moved
     }
 
-    /// Makes a row idle when nothing needs its buffers any more.
+    /// Makes a stripe idle when nothing needs its buffers any more.
     fn retire(&mut self, row: u8, media: &mut Media, cx: &Cx) -> bool {
         let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
         !held && self.hung.retire(row, &mut self.rows, &mut media.buffers, cx)
     }
 
-    /// Returns whether every row that was opened up to `stamp` is durable.
+    /// Returns whether every stripe that was opened up to `stamp` is durable.
     pub(super) fn all_durable(&self, stamp: u64) -> bool {
         self.durability.has_all(stamp, self.rows.unsealed())
     }
 
     /// Flushes the devices if a flush is requested and all data that it must cover is written.
     fn pump_flush(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
-        // With a journal, rows keep their buffers until they are durable, so flushes come more
+        // With a journal, stripes keep their buffers until they are durable, so flushes come more
         // often.
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
@@ -96,7 +96,7 @@ impl Output {
         true
     }
 
-    /// Acknowledges the requests whose rows or journal records are durable.
+    /// Acknowledges the requests whose stripes or journal records are durable.
     pub(super) fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() > 4
@@ -109,7 +109,7 @@ impl Output {
         moved
     }
 
-    /// Notes for the journal that the host published item `item` of a row.
+    /// Notes for the journal that the host published item `item` of a stripe.
     #[inline]
     pub(super) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
         if self.journal.is_ready() {

@@ -16,7 +16,7 @@ pub(crate) const USUAL_SHARE: u8 = 30;
 pub struct Params {
     /// Compression of blocks.
     pub compress: Codec,
-    /// Parity chunks of each row. One on two devices, or two on three, are mirrors.
+    /// Parity chunks of each stripe. One on two devices, or two on three, are mirrors.
     pub parity: u8,
     /// Policy that chooses victims.
     pub gc: GcPolicy,

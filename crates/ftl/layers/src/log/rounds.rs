@@ -35,8 +35,8 @@ impl Engine {
         self.pump_unsent(cx) || self.pump_hung(cx)
     }
 
-    /// Performs a full round. Progress at its beginning, or in writing rows, requires another round
-    /// only if operations still wait there.
+    /// Performs a full round. Progress at its beginning, or in writing stripes, requires another
+    /// round only if operations still wait there.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
         self.begin_to_calm(cx);
         let mut moved = self.array.pump_health(cx) | self.array.pump_told(cx);

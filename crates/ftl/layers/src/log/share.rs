@@ -1,8 +1,8 @@
 //! Rate of background work beside host I/O: a configured percentage of the unthrottled rate.
 //!
-//! Work is done in units, such as a row, and several units may be in flight. The interval between
-//! two unit starts is the unthrottled time of a unit divided by the percentage. So the work never
-//! starves, however busy the host is.
+//! Work is done in units, such as a stripe, and several units may be in flight. The interval
+//! between two unit starts is the unthrottled time of a unit divided by the percentage. So the work
+//! never starves, however busy the host is.
 //!
 //! The unthrottled rate is measured from the time of [`SPAN`] units. Units beside host I/O are not
 //! measured: they are throttled, and the devices are slower because of the host, so the rate would

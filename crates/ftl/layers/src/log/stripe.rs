@@ -1,9 +1,9 @@
-//! Assignment of a row's chunks to devices: a segment has a set of devices, its members, which
+//! Assignment of a stripe's chunks to devices: a segment has a set of devices, its members, which
 //! rotate from slot to slot.
 
 use hostftl_core::DeviceSet;
 
-/// Members of a segment, and the number of parity chunks of its rows.
+/// Members of a segment, and the number of parity chunks of its stripes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stripe {
     members: DeviceSet,
@@ -11,7 +11,7 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// Returns the stripe on `members`.
+    /// Returns the placement on `members`.
     ///
     /// # Panics
     /// If there are not more members than parity chunks.
@@ -29,7 +29,7 @@ impl Stripe {
         self.members.len()
     }
 
-    /// Returns the data chunks of a full row.
+    /// Returns the data chunks of a full stripe.
     #[inline]
     pub fn width(self) -> u32 {
         self.count() - u32::from(self.parity)
@@ -50,36 +50,36 @@ impl Stripe {
         self.members.iter().nth(index as usize).expect("a stripe has so many members")
     }
 
-    /// Returns the rotation of rows in a slot. Rows with the same rotation have the same
+    /// Returns the rotation of stripes in a slot. Stripes with the same rotation have the same
     /// assignment.
     pub fn turn(self, segment: u32, slot: u32) -> u8 {
         ((u64::from(segment) + u64::from(slot)) % u64::from(self.count())) as u8
     }
 
-    /// Returns the assignment of chunks for rows in a slot.
+    /// Returns the assignment of chunks for stripes in a slot.
     pub fn turned(self, segment: u32, slot: u32) -> Turned {
         let turn = u64::from(segment) + u64::from(slot) + u64::from(self.parity);
         let first = (turn % u64::from(self.count())) as u8;
         Turned { stripe: self, first, count: self.count() as u8 }
     }
 
-    /// Returns the device of a data chunk of rows in a slot.
+    /// Returns the device of a data chunk of stripes in a slot.
     #[inline]
     pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {
         self.turned(segment, slot).device(chunk)
     }
 
-    /// Returns the data chunk of rows in a slot on `device`.
+    /// Returns the data chunk of stripes in a slot on `device`.
     pub fn chunk_on(self, segment: u32, slot: u32, device: u8) -> Option<u8> {
         self.turned(segment, slot).chunk_on(device)
     }
 
-    /// Returns the number of parity chunks of each row.
+    /// Returns the number of parity chunks of each stripe.
     pub fn parity(self) -> u8 {
         self.parity
     }
 
-    /// Returns the device of parity `which` of rows in a slot.
+    /// Returns the device of parity `which` of stripes in a slot.
     pub fn parity_device(self, segment: u32, slot: u32, which: u8) -> u8 {
         assert!(which < self.parity, "rows have no parity {which}");
         let turn = u64::from(segment) + u64::from(slot) + u64::from(which);
@@ -87,7 +87,7 @@ impl Stripe {
     }
 }
 
-/// Assignment of chunks to devices for the rows of one slot.
+/// Assignment of chunks to devices for the stripes of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turned {
     stripe: Stripe,

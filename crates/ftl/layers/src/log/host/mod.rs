@@ -1,9 +1,9 @@
 //! Host I/O: requests, split into blocks, and the operations on these blocks.
 //!
 //! Invariants
-//! - At most one operation writes a block at a time, so the order of items in rows is the order of
-//!   versions.
-//! - An operation has one command in flight, or waits for its map page or for space in a row.
+//! - At most one operation writes a block at a time, so the order of items in stripes is the order
+//!   of versions.
+//! - An operation has one command in flight, or waits for its map page or for space in a stripe.
 //! - An operation that writes keeps its map page pinned until it ends.
 //! - The scratch buffer of an operation contains the record as read, the plain block, and the
 //!   compressed block.
@@ -34,7 +34,7 @@ use crate::planted::{Bug, planted};
 const PLAIN: u32 = 16 * SECTOR as u32;
 /// Offset of the compressed block.
 const PACKED: u32 = PLAIN + BLOCK as u32;
-/// Operations kept free for each device that may still be lost. Operations of a hung device
+/// Operations kept free for each device that may still be lost. Operations of a timed-out device
 /// continue in these.
 const KEPT: usize = 8;
 /// Maximum length of a compressed block; longer ones are stored uncompressed.
@@ -74,11 +74,11 @@ enum Step {
     Merging,
     /// The block is being compressed.
     Packing,
-    /// The record waits for space in a row.
+    /// The record waits for space in a stripe.
     Waiting { len: u32, crc: u32 },
     /// The block is all zeros and waits to be listed as a trim.
     Unmapping,
-    /// The record is being copied to row `row` as item `item`.
+    /// The record is being copied to stripe `row` as item `item`.
     Placing { row: u8, item: u32 },
 }
 
@@ -87,7 +87,7 @@ enum Step {
 enum Origin {
     /// Its device, or not requested yet.
     Device,
-    /// Other chunks of its row at place `from`; `lacked` is whether its device lacked the chunk.
+    /// Other chunks of its stripe at place `from`; `lacked` is whether its device lacked the chunk.
     Others { from: Place, lacked: bool },
     /// Its device again, which lacked the chunk before, because the rebuild failed.
     Again,
@@ -121,10 +121,10 @@ struct BlockOp {
     generation: u8,
     place: Place,
     crc: u32,
-    /// Row in memory from which it reads.
+    /// Stripe in memory from which it reads.
     row: Option<u8>,
     /// Whether the segment of `place` is pinned. If the data turns out to be wrong, the other
-    /// chunks of the row are read.
+    /// chunks of the stripe are read.
     holds: bool,
     origin: Origin,
     /// Whether the data was unreadable or wrong.
@@ -379,7 +379,7 @@ impl Blocks {
         true
     }
 
-    /// Rewrites a rebuilt record to another row, in which no chunk is missing.
+    /// Rewrites a rebuilt record to another stripe, in which no chunk is missing.
     fn begin_repair(&mut self, index: u8, it: BlockOp, array: &mut Array, cx: &mut Cx) {
         if array.media.devices.is_inactive(it.place.device()) || !works(cx) {
             return self.free.push(index);
@@ -427,17 +427,18 @@ impl Blocks {
         true
     }
 
-    /// Frees the scratch buffer of a hung command that is back; its operation had moved to another.
+    /// Frees the scratch buffer of a timed-out command that is back; its operation had moved to
+    /// another.
     pub(super) fn scratch_is_back(&mut self, index: u8) {
         self.free.push(index);
     }
 
-    /// Returns whether an operation waits for space in a row.
+    /// Returns whether an operation waits for space in a stripe.
     pub(super) fn any_waits_for_row(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Returns whether an operation waits for its map page or for space in a row.
+    /// Returns whether an operation waits for its map page or for space in a stripe.
     #[inline]
     pub(super) fn any_waits(&self) -> bool {
         !self.waiting.is_empty() || self.page_waiters.any()

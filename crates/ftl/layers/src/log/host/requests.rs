@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - Writes and trims are started one at a time, in order of arrival; so are reads.
-//! - A completed flush or FUA request is acknowledged when all rows with host data that were opened
-//!   up to its mark are durable, or the journal has everything published up to it.
+//! - A completed flush or FUA request is acknowledged when all stripes with host data that were
+//!   opened up to its mark are durable, or the journal has everything published up to it.
 
 use hostftl_core::{HostError, HostOp, Request, SECTORS_PER_BLOCK};
 
@@ -126,7 +126,7 @@ impl Blocks {
         true
     }
 
-    /// Unmaps whole blocks of a trim within one map page, and lists them in a row.
+    /// Unmaps whole blocks of a trim within one map page, and lists them in a stripe.
     fn trim_some(&mut self, req: u16, from: u64, array: &mut Array, cx: &mut Cx) -> bool {
         let active = cx.requests().at(req);
         let block = u64::from(SECTORS_PER_BLOCK);
@@ -148,7 +148,7 @@ impl Blocks {
             Where::Bad => cx.requests().at(req).error = Some(HostError::Io),
             Where::Here => {
                 cx.touch((end - first) as usize);
-                // Listing a trim of unmapped blocks would only waste space in a row.
+                // Listing a trim of unmapped blocks would only waste space in a stripe.
                 let mapped =
                     (first..end).any(|it| !array.mapping.pages.map().place(it).is_nowhere());
                 if mapped && !array.append_trim(first, end - first, cx) {

@@ -1,9 +1,9 @@
 //! Rebuilds an unreadable or wrong record from parity.
 //!
-//! The number of chunks of the row is not known, see [`crate::log::redundancy::rebuild`]. The sum
-//! is right if it matches the checksum in the map; otherwise the next way is tried. Unwritten
-//! sectors of a short row are never read, because a row of more than one chunk is written to its
-//! end.
+//! The number of chunks of the stripe is not known, see [`crate::log::redundancy::rebuild`]. The
+//! sum is right if it matches the checksum in the map; otherwise the next way is tried. Unwritten
+//! sectors of a short stripe are never read, because a stripe of more than one chunk is written to
+//! its end.
 
 use hostftl_core::{ArrayVec, Command, DeviceError, Event, HostError, SECTOR, Verdict};
 use hostftl_format::log::seed;

@@ -1,6 +1,6 @@
 //! Steps of a block operation. A read fetches the record, verifies and decompresses it. A write
-//! compresses the block, reserves space in the open row of its stream, copies the record there and
-//! publishes it.
+//! compresses the block, reserves space in the open stripe of its stream, copies the record there
+//! and publishes it.
 
 use hostftl_core::{
     ALL_ZEROS, BLOCK, Cause, Codec, Command, HostError, Piece, SECTOR, SECTORS_PER_BLOCK, Target,
@@ -37,7 +37,7 @@ impl Blocks {
             return self.fetch_zeros(index, array, cx);
         }
         let segment = array.layout().segment_of(it.place.byte());
-        // The record may still be in the buffers of a row.
+        // The record may still be in the buffers of a stripe.
         if let Some((row, chunk, byte)) =
             array.output.rows.holding(it.place, segment, &array.media.segments)
         {
@@ -245,7 +245,7 @@ impl Blocks {
             Command::Unpack { from, into, .. } => {
                 match it.row {
                     Some(row) => {
-                        cx.disturb(); // The row's buffers may be idle.
+                        cx.disturb(); // The stripe's buffers may be idle.
                         array.media.buffers.repay_row(row, from);
                     }
                     None => array.media.buffers.scratch(index).0.repay(from),
@@ -359,7 +359,7 @@ impl Blocks {
         if it.req == NOBODY {
             return self.free.push(index);
         }
-        // The operation continues as a repair that moves the rebuilt record to another row.
+        // The operation continues as a repair that moves the rebuilt record to another stripe.
         if error.is_none() && it.origin.rescued().is_some() && !it.writes {
             self.begin_repair(index, it, array, cx)
         } else {
@@ -387,13 +387,13 @@ impl Blocks {
         scratch.view(at + skip, place.len())
     }
 
-    /// Reserves space in a row for the operation that has waited longest.
+    /// Reserves space in a stripe for the operation that has waited longest.
     #[inline]
     pub(crate) fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         self.waiting.front().copied().is_some_and(|index| self.make_room(index, array, cx))
     }
 
-    /// Reserves space in a row for operation `index`, the first in the queue.
+    /// Reserves space in a stripe for operation `index`, the first in the queue.
     fn make_room(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(error) = cx.health().error() {
             self.waiting.pop_front();
@@ -456,7 +456,7 @@ impl Blocks {
         cx.compute(Op::Block { index }, command);
     }
 
-    /// Publishes a record that was copied to its row.
+    /// Publishes a record that was copied to its stripe.
     pub(crate) fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
         let BlockOp { req, origin, .. } = *self.op(index);
         match origin.rescued().filter(|_| req == NOBODY) {

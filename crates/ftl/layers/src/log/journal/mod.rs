@@ -1,27 +1,27 @@
-//! The journal: flushes go to a separate device, so that rows can still be written full.
+//! The journal: flushes go to a separate device, so that stripes can still be written full.
 //!
-//! Without a journal a flush seals the open rows, however little they contain. With a journal it
+//! Without a journal a flush seals the open stripes, however little they contain. With a journal it
 //! writes one [`record`] with all host data that was published since the last record and is not
-//! durable yet. The data is copied from the rows, which are sealed when they are full. After a
-//! power loss the records are replayed between the rows ([`replay`]), and blocks that no row has
-//! are copied into new rows (`recovery/records.rs`).
+//! durable yet. The data is copied from the stripes, which are sealed when they are full. After a
+//! power loss the records are replayed between the stripes ([`replay`]), and blocks that no stripe
+//! has are copied into new stripes (`recovery/records.rs`).
 //!
 //! Order. Every publication of the host has an order, the `clock`. A record contains all
-//! publications up to its own moment, and is replayed before the row with the next sequence number
-//! at that time. So a row that is sealed later must not list a block if an earlier record has a
-//! newer version. An item therefore stores the time of its replacement ([`Journal::has`]), and a
-//! row whose items depend on the record in progress waits for it ([`Journal::is_unsure`]).
+//! publications up to its own moment, and is replayed before the stripe with the next sequence
+//! number at that time. So a stripe that is sealed later must not list a block if an earlier record
+//! has a newer version. An item therefore stores the time of its replacement ([`Journal::has`]),
+//! and a stripe whose items depend on the record in progress waits for it ([`Journal::is_unsure`]).
 //!
 //! Invariants
 //! - One record is in progress at a time, so only the newest can be torn.
-//! - A record is kept until all rows with its data are durable, and the slot after the newest
+//! - A record is kept until all stripes with its data are durable, and the slot after the newest
 //!   record is free: a torn record never overwrites a needed one.
-//! - Rows that are not durable keep their buffers, so that records can be copied from them.
+//! - Stripes that are not durable keep their buffers, so that records can be copied from them.
 //! - An empty first record of a life is durable before the first root of that life marks the
-//!   journal as needed. Roots and rows store the number of the newest durable record. A stale copy
-//!   of the device lacks it and is thus detected ([`Journal::lacks_records`]).
-//! - Rows are sealed as without a journal if the journal is full, if a record would be too long, or
-//!   if an unsealed row lists a trim. If the journal device fails, all later flushes do so.
+//!   journal as needed. Roots and stripes store the number of the newest durable record. A stale
+//!   copy of the device lacks it and is thus detected ([`Journal::lacks_records`]).
+//! - Stripes are sealed as without a journal if the journal is full, if a record would be too long,
+//!   or if an unsealed stripe lists a trim. If the journal device fails, all later flushes do so.
 
 mod notes;
 mod record;
@@ -59,11 +59,11 @@ enum State {
     Ready,
     /// Its device is missing or failed.
     Dead,
-    /// The layer stops: all data is in rows.
+    /// The layer stops: all data is in stripes.
     Closed,
 }
 
-/// Durable record that a row needs that is not durable yet.
+/// Durable record that a stripe needs that is not durable yet.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     number: u64,
@@ -94,10 +94,10 @@ pub(super) struct Journal {
     /// Whether the first record of this life is durable.
     begun: bool,
     head: Option<MetaBuf>,
-    /// Rows up to this stamp have the contents of the journal at the time when it was closed or
+    /// Stripes up to this stamp have the contents of the journal at the time when it was closed or
     /// failed.
     ended: u64,
-    /// Flushes that sealed rows although there is a journal.
+    /// Flushes that sealed stripes although there is a journal.
     passed_by: u64,
     played: Played,
 }
@@ -183,8 +183,8 @@ impl Journal {
         Some((self.ring.device(), Member { state, role, recorded, planned: false }))
     }
 
-    /// Returns the set of the journal device if recovery no longer needs it once all open rows are
-    /// durable, else the empty set.
+    /// Returns the set of the journal device if recovery no longer needs it once all open stripes
+    /// are durable, else the empty set.
     pub(super) fn unneeded(&self) -> DeviceSet {
         match self.state {
             State::Starting | State::Ready => DeviceSet::EMPTY,
@@ -229,7 +229,7 @@ impl Journal {
         moment <= self.logged
     }
 
-    /// Returns whether a record may contain the replacement made at this moment. A row that is
+    /// Returns whether a record may contain the replacement made at this moment. A stripe that is
     /// sealed now must then not list the older version, because it is replayed after that record.
     /// This also holds after the device failed, until a root marks it as not needed.
     pub(super) fn may_have(&self, moment: u64) -> bool {
@@ -241,26 +241,26 @@ impl Journal {
         self.is_ready() && self.logged == self.clock
     }
 
-    /// Requests a record of all publications. Returns false if rows have to be sealed instead.
+    /// Requests a record of all publications. Returns false if stripes have to be sealed instead.
     pub(super) fn ask(&mut self) -> bool {
         self.asked = self.clock;
         self.is_ready()
     }
 
-    /// Returns whether the items that a row lists depend on the record in progress.
+    /// Returns whether the items that a stripe lists depend on the record in progress.
     pub(super) fn is_unsure(&self, items: &[Item]) -> bool {
         let Some(making) = &self.making else { return false };
         let between = self.logged + 1..=making.upto;
         items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
     }
 
-    /// Returns whether the buffers of a written row are still needed.
+    /// Returns whether the buffers of a written stripe are still needed.
     pub(super) fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
         copied || self.is_ready() && row.is_of_host() && row.seq > durable
     }
 
-    /// Reports the number of kept records, and of flushes that sealed rows although there is a
+    /// Reports the number of kept records, and of flushes that sealed stripes although there is a
     /// journal.
     pub(super) fn tell(&self, facts: &mut ArrayVec<(&'static str, u64), 8>) {
         if self.state != State::None {
@@ -271,7 +271,7 @@ impl Journal {
 }
 
 impl Journal {
-    /// Notes that the host published item `item` of a row.
+    /// Notes that the host published item `item` of a stripe.
     pub(super) fn note(
         &mut self,
         row: u8,
@@ -292,7 +292,7 @@ impl Journal {
         self.notes.push(Note { row, item, stamp: it.stamp });
     }
 
-    /// Returns whether the contents of a row could still be lost.
+    /// Returns whether the contents of a stripe could still be lost.
     fn is_at_risk(row: &Row, durability: &Durability) -> bool {
         let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
         row.phase() != Phase::Idle && !(sealed && row.seq <= durability.durable())
@@ -304,8 +304,8 @@ impl Journal {
         self.notes.give_up(self.in_record(), self.clock);
     }
 
-    /// Drops notes of data that is durable in rows, and of replaced data, whose heir is durable or
-    /// noted as well. Notes of the record in progress are kept.
+    /// Drops notes of data that is durable in stripes, and of replaced data, whose heir is durable
+    /// or noted as well. Notes of the record in progress are kept.
     fn forget_durable(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
         cx.touch(self.notes.len());
         // The record in progress refers to its notes by index, so these must stay.
@@ -321,14 +321,14 @@ impl Journal {
         self.making.map_or(0, |making| making.count as usize)
     }
 
-    /// Returns the order of the first publication that could be lost with its row.
+    /// Returns the order of the first publication that could be lost with its stripe.
     fn first_at_risk(rows: &Rows, durability: &Durability) -> u64 {
         let at_risk =
             rows.iter().filter(|row| row.first_order > 0 && Self::is_at_risk(row, durability));
         at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
     }
 
-    /// Drops records of which all rows are durable. Returns the number of the oldest one left.
+    /// Drops records of which all stripes are durable. Returns the number of the oldest one left.
     fn oldest_record(&mut self, rows: &Rows, durability: &Durability) -> u64 {
         let first = Self::first_at_risk(rows, durability);
         let early = planted(Bug::JournalFreedEarly);
@@ -339,7 +339,8 @@ impl Journal {
         kept.front().map_or(self.next, |it| it.number)
     }
 
-    /// Handles a failure of the journal device: seals the open rows, and later flushes seal rows.
+    /// Handles a failure of the journal device: seals the open stripes, and later flushes seal
+    /// stripes.
     pub(super) fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
         let journal = &mut *self;
         if matches!(journal.state, State::Dead | State::Closed) {
@@ -347,7 +348,7 @@ impl Journal {
         }
         journal.go(State::Dead);
         journal.ended = durability.opened();
-        // Earlier records no longer count as durable: their data must be written in rows.
+        // Earlier records no longer count as durable: their data must be written in stripes.
         (journal.recorded, journal.logged, journal.asked) = (journal.logged, 0, 0);
         journal.notes.clear();
         durability.want_host(durability.host());
@@ -356,8 +357,8 @@ impl Journal {
         cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 
-    /// Closes the journal when all data is durable in rows. Returns false if it was not in use, or
-    /// a record is in progress.
+    /// Closes the journal when all data is durable in stripes. Returns false if it was not in use,
+    /// or a record is in progress.
     pub(super) fn close(&mut self, durability: &Durability) -> bool {
         let ready = self.is_ready() && self.making.is_none();
         if ready {

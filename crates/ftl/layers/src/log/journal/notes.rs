@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - There are at most [`MOST`] notes.
-//! - All publications that no record has and that could be lost with their rows are noted, except
-//!   those up to `unlisted`.
+//! - All publications that no record has and that could be lost with their stripes are noted,
+//!   except those up to `unlisted`.
 
 use alloc::collections::VecDeque;
 
@@ -81,7 +81,7 @@ impl Notes {
         self.list.drain(..count as usize);
     }
 
-    /// Drops all notes, because rows are sealed for them.
+    /// Drops all notes, because stripes are sealed for them.
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }

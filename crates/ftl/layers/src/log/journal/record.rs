@@ -20,14 +20,14 @@ pub(super) struct Making {
     pub upto: u64,
     /// Number of notes in it, from the first.
     pub count: u32,
-    /// Rows whose buffers must be kept while they are copied.
+    /// Stripes whose buffers must be kept while they are copied.
     pub rows: u32,
     /// First note that is not copied yet, and the offset of its copy.
     next: u32,
     bytes: u32,
     /// Copies in flight.
     copies: u32,
-    /// It is replayed before this row.
+    /// It is replayed before this stripe.
     before: u64,
     oldest: u64,
     is_sent: bool,
@@ -78,8 +78,8 @@ impl Journal {
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
-    /// Starts a record of all publications. Seals rows instead if they are too many or the ring is
-    /// full.
+    /// Starts a record of all publications. Seals stripes instead if they are too many or the ring
+    /// is full.
     fn begin_record(&mut self, rows: &Rows, durability: &mut Durability, cx: &mut Cx) -> bool {
         self.forget_durable(rows, durability, cx);
         let count = self.notes.len();
@@ -97,7 +97,7 @@ impl Journal {
                 (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, rows))));
             bytes.sum::<u64>() <= self.ring.bytes().into()
         };
-        // A row with a trim must be replayed before later writes, so before the record.
+        // A stripe with a trim must be replayed before later writes, so before the record.
         let has_trims = rows.iter().any(|row| row.is_unsealed() && row.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
             self.asked = self.logged;
@@ -186,7 +186,7 @@ impl Journal {
         }
         let tally = Tally::of(Cause::Journal, sectors);
         count_sent(&tally, cx);
-        // All copies are complete, so this record no longer needs the buffers of rows.
+        // All copies are complete, so this record no longer needs the buffers of stripes.
         self.making = Some(Making { is_sent: true, rows: 0, ..making });
         let device = self.ring.device();
         let command = Command::Program { device, lba, gather, tally, placement: 0 };

@@ -1,13 +1,12 @@
-//! Replays journal records between the rows during recovery.
+//! Replays journal records between the stripes during recovery.
 //!
 //! All heads of the ring are read. The newest one records the oldest needed record, and none from
 //! there on may be missing. When a record is due, it is read again and each of its blocks is
-//! verified; it is due before the row with the next sequence number at its time. An incomplete
+//! verified; it is due before the stripe with the next sequence number at its time. An incomplete
 //! newest record was torn and never acknowledged; if any other record is incomplete, the volume is
-//! not opened. Nor is it opened if no record is of this life, or if the root or a row knows of a
-//! newer one: the device is then a stale copy.
-//! Afterwards the map points into the journal for blocks that no row has; `recovery/records.rs`
-//! copies these into rows.
+//! not opened. Nor is it opened if no record is of this life, or if the root or a stripe knows of a
+//! newer one: the device is then a stale copy. Afterwards the map points into the journal for
+//! blocks that no stripe has; `recovery/records.rs` copies these into stripes.
 
 use alloc::vec::Vec;
 
@@ -71,7 +70,7 @@ pub(crate) enum Done {
     Nothing,
     /// A record is durable.
     Durable,
-    /// A block was copied into a row as this item.
+    /// A block was copied into a stripe as this item.
     Restored(u8, u32),
 }
 
@@ -80,7 +79,7 @@ pub(super) struct Played {
     step: Step,
     epoch: u32,
     from: u64,
-    /// Newest complete record, and newest one that the root or a row knows to be durable.
+    /// Newest complete record, and newest one that the root or a stripe knows to be durable.
     newest: u64,
     told: u64,
     /// Valid records found in the ring; after the scan the needed ones, in ascending order.
@@ -206,12 +205,12 @@ impl Journal {
         }
         played.newest = newest.number;
         let from = played.from;
-        // The root already includes records that were due before the first replayed row.
+        // The root already includes records that were due before the first replayed stripe.
         records.retain(|record| record.before >= from);
         Ok(())
     }
 
-    /// Notes that record `number` was durable according to a row of this life.
+    /// Notes that record `number` was durable according to a stripe of this life.
     pub(crate) fn row_knows(&mut self, number: u64) {
         let played = &mut self.played;
         played.told = played.told.max(number);
@@ -224,7 +223,7 @@ impl Journal {
         (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
-    /// Replays the next record if it is due before row `row`.
+    /// Replays the next record if it is due before stripe `row`.
     pub(crate) fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
         if self.played.step == Step::Unneeded {
             return Turn::None;
@@ -268,14 +267,14 @@ impl Journal {
         self.played.step = Step::Apply(index + 1, at + bytes_of(entry));
     }
 
-    /// Starts copying blocks into rows after all rows and records were replayed. Returns whether
-    /// there may be any.
+    /// Starts copying blocks into stripes after all stripes and records were replayed. Returns
+    /// whether there may be any.
     pub(crate) fn begin_restoring(&mut self) -> bool {
         (self.played.next, self.played.step) = (0, Step::Begin);
         !self.played.records.is_empty()
     }
 
-    /// Continues copying blocks into rows; [`Turn::None`] when done.
+    /// Continues copying blocks into stripes; [`Turn::None`] when done.
     pub(crate) fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
         let waits = self.played.pending > 0 && !matches!(self.played.step, Step::Apply(..));
         let Some(record) = self.played.records.get(self.played.next).copied() else {
@@ -297,7 +296,7 @@ impl Journal {
         Turn::Moved
     }
 
-    /// Copies the block of the next entry to a place in a row.
+    /// Copies the block of the next entry to a place in a stripe.
     pub(crate) fn copy_out(
         &mut self,
         len: u32,

@@ -73,14 +73,14 @@ impl Ring {
 }
 
 /// Returns the number of segments of `slots` slots that are reserved for the contents of `rows`
-/// open host rows, including the next segments of their stream.
+/// open host stripes, including the next segments of their stream.
 pub(crate) fn segments_for(rows: u32, slots: u32) -> u32 {
     rows.div_ceil(slots) + 2
 }
 
-/// Splits the devices into those of the rows and the ring of the journal. The journal device is the
-/// last one with which the volume was created; devices that were added later follow it. Its place
-/// among the devices of the rows then counts as a removed device, as long as the first.
+/// Splits the devices into those of the stripes and the ring of the journal. The journal device is
+/// the last one with which the volume was created; devices that were added later follow it. Its
+/// place among the devices of the stripes then counts as a removed device, as long as the first.
 pub(crate) fn split<'a>(
     config: &LayerConfig,
     devices: &'a [DeviceInfo],

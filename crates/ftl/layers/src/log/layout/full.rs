@@ -18,9 +18,9 @@ impl Layout {
         (0 < most && most < u64::MAX).then_some(most)
     }
 
-    /// Returns the maximum valid grains in rows on these devices while `kept` segments stay free.
-    /// Compressed records waste less than a block of each chunk. Returns `u64::MAX` if all blocks
-    /// fit uncompressed.
+    /// Returns the maximum valid grains in stripes on these devices while `kept` segments stay
+    /// free. Compressed records waste less than a block of each chunk. Returns `u64::MAX` if all
+    /// blocks fit uncompressed.
     pub fn most_live_on(&self, members: DeviceSet, kept: u32) -> u64 {
         let fits = self.blocks_on(members, kept);
         if fits == 0 {

@@ -2,7 +2,7 @@
 //!
 //! The position of segments never changes: they are laid out for the devices with which the volume
 //! was created, and each device reserves space for the roots of a volume of sixteen devices. The
-//! width of rows changes, and with it the exported capacity.
+//! width of stripes changes, and with it the exported capacity.
 
 use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::{COUNTS, PAIRS, root_pages};

@@ -1,8 +1,8 @@
 //! Lengths of the devices of a volume: a segment is on all devices that are long enough.
 //!
-//! All devices have the first segments in common, and longer devices have more of them. So the rows
-//! of the last segments are on fewer devices and have fewer data chunks. A segment has at least one
-//! data chunk; the rest of the longest devices is not used.
+//! All devices have the first segments in common, and longer devices have more of them. So the
+//! stripes of the last segments are on fewer devices and have fewer data chunks. A segment has at
+//! least one data chunk; the rest of the longest devices is not used.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 

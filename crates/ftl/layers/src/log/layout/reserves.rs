@@ -13,12 +13,12 @@ const LEAST_CLASSES: u8 = 2;
 /// Minimum number of segments of the lead.
 const LEAST_LEAD: u32 = 4;
 /// Segments that are never full: the open ones of three streams, those of old images, and the waste
-/// of rows that were sealed early.
+/// of stripes that were sealed early.
 const SLACK: u32 = 16;
 /// Divisor of the segments of zoned devices: one part is reserved for failures.
 const SPOILED: u32 = 32;
 
-/// Reserved segments. Narrower rows need larger reserves, see [`Layout::reserves_on`].
+/// Reserved segments. Narrower stripes need larger reserves, see [`Layout::reserves_on`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserves {
     /// Segments of the configured spare.
@@ -116,8 +116,8 @@ impl Layout {
             if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);
         let host = RESERVE + self.uneven() + 3 * images + more_classes + to_restore;
-        // Rows that a checkpoint seals early must waste less than garbage collection frees, and a
-        // segment with less than 1/64 of invalid data is not collected.
+        // Stripes that a checkpoint seals early must waste less than garbage collection frees, and
+        // a segment with less than 1/64 of invalid data is not collected.
         let early = self.segments / (2 * self.slots).min(32);
         let slack = SLACK + lead - LEAST_LEAD + self.spoiled();
         let kept = host + 2 * images + slack + 2 * more_classes + early;
@@ -152,8 +152,8 @@ impl Layout {
         2 * self.reserves.images + self.segments / 128 + 2
     }
 
-    /// Returns the reserves for rows on these devices, with the current number of classes; `None`
-    /// if they would leave no space for data.
+    /// Returns the reserves for stripes on these devices, with the current number of classes;
+    /// `None` if they would leave no space for data.
     pub fn reserves_on(&self, devices: DeviceSet) -> Option<Reserves> {
         let width = self.narrowest(devices);
         let Reserves { classes, spare, .. } = self.reserves;
@@ -162,8 +162,8 @@ impl Layout {
         widths.map(of).find(|it| it.held < self.usable(devices))
     }
 
-    /// Returns the minimum number of data chunks of a row for which images of the map must fit, in
-    /// a volume whose full rows have `width`.
+    /// Returns the minimum number of data chunks of a stripe for which images of the map must fit,
+    /// in a volume whose full stripes have `width`.
     pub(super) fn least_width(&self, width: u32) -> u32 {
         if self.parity > 0 { (width / 3).max(1) } else { width }
     }

@@ -1,4 +1,4 @@
-//! Width of the rows of segments on a set of devices, and the resulting capacity.
+//! Width of the stripes of segments on a set of devices, and the resulting capacity.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 
@@ -23,15 +23,15 @@ impl Layout {
         (first..count).filter(differs).map(move |at| lengths[at])
     }
 
-    /// Returns the data chunks of the rows of a segment on a set of devices; 0 if it cannot contain
-    /// data.
+    /// Returns the data chunks of the stripes of a segment on a set of devices; 0 if it cannot
+    /// contain data.
     #[inline]
     pub fn width_on(&self, set: DeviceSet, segment: u32) -> u32 {
         self.lengths.on(set, segment).len().saturating_sub(self.parity.into())
     }
 
-    /// Returns pairs of a number of segments and their data chunks per row on a set of devices. The
-    /// widest come first; those without data are omitted.
+    /// Returns pairs of a number of segments and their data chunks per stripe on a set of devices.
+    /// The widest come first; those without data are omitted.
     fn widths(&self, set: DeviceSet) -> impl Iterator<Item = (u32, u32)> {
         let mut first = 0;
         core::iter::from_fn(move || {
@@ -48,7 +48,7 @@ impl Layout {
         self.widths(set).map(|(count, _)| count).sum()
     }
 
-    /// Returns the data chunks of the narrowest rows on a set of devices; 0 if no data fits.
+    /// Returns the data chunks of the narrowest stripes on a set of devices; 0 if no data fits.
     pub fn narrowest(&self, set: DeviceSet) -> u32 {
         self.widths(set).last().map_or(0, |(_, width)| width)
     }
@@ -82,7 +82,7 @@ impl Layout {
         within.sum()
     }
 
-    /// Returns the incompressible blocks in `segments` segments whose rows have `width` data
+    /// Returns the incompressible blocks in `segments` segments whose stripes have `width` data
     /// chunks.
     fn blocks_in(&self, segments: u32, width: u32) -> u64 {
         match width {

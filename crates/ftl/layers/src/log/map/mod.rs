@@ -1,16 +1,16 @@
 //! The map of blocks: pages, of which a pool of frames holds those in use.
 //!
-//! A checkpoint writes the map as it was at one moment, the snapshot, and takes its images
-//! gradually. When a page of the snapshot changes before its image is taken, the old frame is left
-//! to the checkpoint, and the page continues in a copy.
+//! A checkpoint writes the map as it was when the checkpoint began, and takes its images gradually.
+//! When a page of the checkpoint changes before its image is taken, the old frame is left to the
+//! checkpoint, and the page continues in a copy.
 //!
 //! Invariants
 //! - A block is unmapped, or at one place, whose record has the CRC that is stored with it.
-//! - A page that differs from its image is dirty or belongs to the snapshot, and keeps its frame.
-//! - For each pinned page a frame is kept free, unless it was copied since the snapshot. So a
-//!   pinned page can be changed at any time.
-//! - Replay would change the pages of the snapshot, until its root is durable, and the dirty pages.
-//!   These are at most `limit`, so that they fit in memory during recovery.
+//! - A page that differs from its image is dirty or belongs to the checkpoint, and keeps its frame.
+//! - For each pinned page a frame is kept free, unless it was copied since the checkpoint began. So
+//!   a pinned page can be changed at any time.
+//! - Replay would change the pages of the checkpoint, until its root is durable, and the dirty
+//!   pages. These are at most `limit`, so that they fit in memory during recovery.
 
 pub(in crate::log) mod bits;
 pub(in crate::log) mod directory;
@@ -58,7 +58,7 @@ enum State {
     Here,
     /// None: the image of the page is unreadable.
     Bad,
-    /// A page as it was at the snapshot, which has continued in another frame.
+    /// A page as it was at the start of the checkpoint, which has continued in another frame.
     Old,
 }
 
@@ -67,7 +67,7 @@ const _: () = assert!(size_of::<Frame>() == FRAME, "the plan reckons with anothe
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     page: u32,
-    /// Frame with the page as it was at the snapshot, if that is another one.
+    /// Frame with the page as it was at the start of the checkpoint, if that is another one.
     old: u32,
     pins: u16,
     state: State,
@@ -105,9 +105,9 @@ pub(super) struct Map {
     /// Pages that garbage collection must be able to change while few segments are free.
     for_collection: u32,
     dirty: Bits,
-    /// Pages of the snapshot whose images are not taken yet.
+    /// Pages of the checkpoint whose images are not taken yet.
     due: Bits,
-    /// Number of pages of the snapshot, until its root is durable.
+    /// Number of pages of the checkpoint, until its root is durable.
     snapshot: u32,
     /// Number of pinned pages.
     pinned: u32,
@@ -156,7 +156,7 @@ impl Map {
         self.mapped = blocks;
     }
 
-    /// Returns the number of pages that changed since the snapshot.
+    /// Returns the number of pages that changed since the checkpoint began.
     pub(super) fn dirty(&self) -> u32 {
         self.dirty.count()
     }
@@ -251,8 +251,8 @@ impl Map {
         self.look(block).expect("the page is here")
     }
 
-    /// Sets the pair of a block; returns the old place. The page must be pinned, unless there is no
-    /// snapshot yet.
+    /// Sets the pair of a block; returns the old place. The page must be pinned, unless no
+    /// checkpoint has begun yet.
     pub(super) fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
         let (page, index) = self.split(block);
         if self.due.has(page) && !planted(Bug::SnapshotChanged) {
@@ -415,8 +415,9 @@ impl Map {
     }
 
     /// Returns the same while few segments are free and not all pages have frames. Between two
-    /// checkpoints, which seal its rows early, garbage collection can change this number of pages
-    /// and thus still frees space. More frames do not raise it, because host writes wait for these.
+    /// checkpoints, which seal its stripes early, garbage collection can change this number of
+    /// pages and thus still frees space. More frames do not raise it, because host writes wait for
+    /// these.
     pub(super) fn reserve_of_collection(&self) -> u32 {
         if self.is_whole { self.reserve() } else { self.reserve().max(self.for_collection) }
     }
@@ -449,14 +450,14 @@ impl Map {
         self.dirty.set(page);
     }
 
-    /// Takes the snapshot: images of the dirty pages are to be taken as they are now.
+    /// Begins a checkpoint: images of the dirty pages are to be taken as they are now.
     pub(super) fn freeze(&mut self) {
         assert!(self.due.count() == 0, "one snapshot at a time");
         core::mem::swap(&mut self.dirty, &mut self.due);
         self.snapshot = self.due.count();
     }
 
-    /// Notes that the root of the snapshot is durable.
+    /// Notes that the root of the checkpoint is durable.
     pub(super) fn root_durable(&mut self) {
         assert_eq!(self.due.count(), 0, "the root shows the whole snapshot");
         self.snapshot = 0;
@@ -468,7 +469,7 @@ impl Map {
         self.due.next(page)
     }
 
-    /// Writes an image of a page of the snapshot. Returns false if only its old image has the
+    /// Writes an image of a page of the checkpoint. Returns false if only its old image has the
     /// contents.
     pub(super) fn emit(&mut self, page: u32, into: &mut Page) -> bool {
         let Some(at) = self.frame(page) else { return false };
@@ -483,7 +484,7 @@ impl Map {
         true
     }
 
-    /// Notes that the image of a page of the snapshot was taken, or its old one is kept.
+    /// Notes that the image of a page of the checkpoint was taken, or its old one is kept.
     pub(super) fn has_image(&mut self, page: u32) {
         self.due.clear(page);
         let Some(at) = self.frame(page) else { return };

@@ -11,16 +11,16 @@ pub(crate) const FRAME: usize = 12;
 const SMALL: u64 = 96 << 20;
 /// Exported bytes for each byte of memory of a larger map.
 const SHARE: u64 = 4096;
-/// Quarters of a row that garbage collection can fill between two checkpoints that lack of frames
-/// triggers, with each record in a page of its own. Such checkpoints seal rows early, but with this
-/// many frames collection still frees space. They are reserved while few segments are free, see
-/// [`for_collection`].
+/// Quarters of a stripe that garbage collection can fill between two checkpoints that lack of
+/// frames triggers, with each record in a page of its own. Such checkpoints seal stripes early, but
+/// with this many frames collection still frees space. They are reserved while few segments are
+/// free, see [`for_collection`].
 const LEAST_ROWS: u32 = 16;
 /// Pairs in use per page when a test needs many pages of a small volume.
 pub(crate) const FEW_PAIRS: usize = 16;
 
-/// Returns the number of frames for a map of `pages` pages if `memory` bytes may be used. A row has
-/// up to `row` incompressible blocks.
+/// Returns the number of frames for a map of `pages` pages if `memory` bytes may be used. A stripe
+/// has up to `row` incompressible blocks.
 pub(crate) fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
     let all = pages + spare(pages);
     let default = || {

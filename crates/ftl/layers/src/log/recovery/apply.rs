@@ -1,4 +1,4 @@
-//! Applies the entries of rows and journal records: updates the map and the valid counts of
+//! Applies the entries of stripes and journal records: updates the map and the valid counts of
 //! segments.
 
 use hostftl_format::log::{self, Entry, Kind, Place};
@@ -9,7 +9,7 @@ use crate::log::map::Where;
 use crate::log::ops::{Cx, give_up};
 use crate::log::recovery::found::Found;
 
-/// Entries of a row whose map pages are read ahead.
+/// Entries of a stripe whose map pages are read ahead.
 const AHEAD: u32 = 64;
 
 /// Result of applying an entry.
@@ -22,7 +22,7 @@ pub(super) enum Applied {
     Never(&'static str),
 }
 
-/// Starts reading the map pages of the next entries of a row.
+/// Starts reading the map pages of the next entries of a stripe.
 pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
     let entries = from..found.head.entries.min(from + AHEAD);
     for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
@@ -34,7 +34,7 @@ pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mu
     }
 }
 
-/// Applies an entry of a row.
+/// Applies an entry of a stripe.
 pub(super) fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     if entry.kind == Kind::Data && !array.layout().admits_place(entry.place) {
         return Applied::Never("a row lists what can't be");
@@ -93,7 +93,7 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     }
 }
 
-/// Plays the next journal record if it is due before row `row`; `None` if it is not.
+/// Plays the next journal record if it is due before stripe `row`; `None` if it is not.
 pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
     match array.output.journal.play(row, &mut array.media, cx) {
         Turn::None => None,
@@ -105,7 +105,7 @@ pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<b
 
 fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> bool {
     let place = if entry.kind == Kind::Data { place } else { entry.place };
-    // A block that its row contains as well stays in the row.
+    // A block that its stripe contains as well stays in the stripe.
     let known = entry.kind == Kind::Data
         && entry.block < array.mapping.pages.map().len()
         && array.mapping.pages.pair(entry.block) == Some((entry.place, entry.crc));

@@ -1,4 +1,4 @@
-//! Erases the zones of new devices. Their contents are useless, and a zone is written from its
+//! Erases the zones of joining devices. Their contents are useless, and a zone is written from its
 //! beginning, so they are erased before the volume is opened.
 
 use hostftl_core::Command;
@@ -12,7 +12,8 @@ use crate::log::recovery::{Recovery, Step};
 const MOST: u32 = 8;
 
 impl Recovery {
-    /// Erases the zones of a new device from zone `from` on, then those of the next new device.
+    /// Erases the zones of a joining device from zone `from` on, then those of the next joining
+    /// device.
     pub(super) fn erase_newcomer(
         &mut self,
         device: u8,

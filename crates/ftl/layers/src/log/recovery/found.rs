@@ -1,4 +1,4 @@
-//! A row found by replay, and the placement of its chunks.
+//! A stripe found by replay, and the placement of its chunks.
 
 use hostftl_core::{DeviceSet, MetaBuf};
 use hostftl_format::log::Head;
@@ -7,10 +7,11 @@ use crate::log::layout::{At, Layout};
 use crate::log::media::Media;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// Row found by replay. Chunks are numbered by [`Layout::number_of`]; sets of chunks are bit masks.
+/// Stripe found by replay. Chunks are numbered by [`Layout::number_of`]; sets of chunks are bit
+/// masks.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Head of the row.
+    /// Head of the stripe.
     pub head: Head,
     /// Position of its first sector.
     pub at: At,
@@ -69,7 +70,7 @@ impl Found {
         may
     }
 
-    /// Returns the set of all chunks of the row.
+    /// Returns the set of all chunks of the stripe.
     pub(super) fn chunks(&self, layout: &Layout) -> u32 {
         ((1 << self.head.chunks) - 1) | parities(layout)
     }
@@ -80,9 +81,9 @@ impl Found {
         numbers(chunks).any(|chunk| self.lacking(chunk, media).is_some())
     }
 
-    /// Returns whether too many of these chunks are absent for the row to have been acknowledged.
-    /// No flush covers a chunk that can still be written, and a row may lack at most as many other
-    /// chunks as parity makes up for.
+    /// Returns whether too many of these chunks are absent for the stripe to have been
+    /// acknowledged. No flush covers a chunk that can still be written, and a stripe may lack at
+    /// most as many other chunks as parity makes up for.
     pub(super) fn never_came(&self, chunks: u32, media: &Media) -> bool {
         let layout = media.layout();
         let mut absent = 0;

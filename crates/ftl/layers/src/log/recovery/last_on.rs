@@ -1,5 +1,5 @@
-//! Reads roots without opening the volume: their places, and the last row that a stale device has
-//! for certain according to its newest root.
+//! Reads roots without opening the volume: their places, and the last stripe that a stale device
+//! has for certain according to its newest root.
 
 use hostftl_core::{DeviceInfo, DeviceSet, MetaBuf};
 use hostftl_format::log::{self, Root};
@@ -9,8 +9,8 @@ use crate::log::layout::Layout;
 use crate::plan::PlanError;
 use crate::roots::RootPlaces;
 
-/// Returns the number of the last row that a device has with all earlier rows, according to the
-/// newest root on it: 0 if the device was already lost then.
+/// Returns the number of the last stripe that a device has with all earlier stripes, according to
+/// the newest root on it: 0 if the device was already lost then.
 pub(crate) fn has_up_to(root: &Root, device: u8) -> u64 {
     if DeviceSet::from_bits(root.lost).contains(device) { 0 } else { root.durable }
 }
@@ -29,7 +29,7 @@ pub(crate) fn roots_at(
     Ok(RootPlaces { devices, at, pages, counts })
 }
 
-/// Returns the number of the last row that `device` has, see [`crate::roots::LastOn`].
+/// Returns the number of the last stripe that `device` has, see [`crate::roots::LastOn`].
 pub(crate) fn last_on(
     config: &LayerConfig,
     infos: &[DeviceInfo],

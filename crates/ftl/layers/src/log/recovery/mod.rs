@@ -3,13 +3,13 @@
 //! 1. Flush the devices, so that data that is read is durable. Zoned devices then report their
 //!    write pointers.
 //! 2. Read the root with the greatest number, and write a copy of it that claims the next life.
-//!    Zones of new devices are erased.
+//!    Zones of joining devices are erased.
 //! 3. Read the directory and the counts that the root points at.
-//! 4. Replay the rows since the root (see [`replay`]) with the map pages that they change, and
+//! 4. Replay the stripes since the root (see [`replay`]) with the map pages that they change, and
 //!    between them the records of the journal (see [`crate::log::journal`]).
-//! 5. Erase unneeded zones, and copy blocks that only the journal has into rows.
+//! 5. Erase unneeded zones, and copy blocks that only the journal has into stripes.
 //! 6. Write the first record of the new life, if there is a journal.
-//! 7. Write a checkpoint, after which rows of the last life are no longer replayed.
+//! 7. Write a checkpoint, after which stripes of the last life are no longer replayed.
 
 mod apply;
 mod erase;
@@ -51,7 +51,7 @@ pub(super) enum Step {
     Report(u8, u32),
     Roots(u32),
     Claim,
-    /// The zones of a new device are erased, from this zone on.
+    /// The zones of a joining device are erased, from this zone on.
     Erase(u8, u32),
     /// They are erased, and the device is flushed before the next step.
     Erased(u8),
@@ -86,7 +86,7 @@ impl Recovery {
         self.mode
     }
 
-    /// Returns the replay of the rows since the root.
+    /// Returns the replay of the stripes since the root.
     pub(super) fn replay(&mut self) -> &mut Replay {
         &mut self.replay
     }
@@ -222,7 +222,7 @@ impl Recovery {
         if let Some(root) = root.filter(|root| root.number > *newest) {
             array.media.devices.has(device, has_up_to(&root, device));
         }
-        // A returning device reveals only its own last row; its root may be stale.
+        // A returning device reveals only its own last stripe; its root may be stale.
         let root = root.filter(|_| !array.media.devices.is_returning(device));
         self.slots[usize::from(index % 2)] |= root.is_some();
         *newest = root.map_or(0, |root| root.number).max(*newest);
@@ -290,7 +290,7 @@ impl Recovery {
         array.mapping.checkpoint.is_everywhere(root.everywhere);
         array.mapping.pages.generation_mut().go_on_behind(root.generation);
         self.replay.begin(&root);
-        // The claim makes the life number durable before any row of this life is written, so no
+        // The claim makes the life number durable before any stripe of this life is written, so no
         // later life reuses the number.
         let claim = Root { number: root.number + 1, life: array.output.volume.life, ..root };
         let Array { media, output, mapping, .. } = array;
@@ -400,7 +400,7 @@ impl Recovery {
         }
     }
 
-    /// Begins the new life after all rows are replayed. It starts with a checkpoint.
+    /// Begins the new life after all stripes are replayed. It starts with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
         array.output.durability.go_on_behind(last);
         assert!(array.output.rows.iter().all(|row| row.phase() == Phase::Idle));
@@ -445,7 +445,7 @@ impl Recovery {
         self.go(Step::Journal)
     }
 
-    /// Copies blocks that only the journal has into rows.
+    /// Copies blocks that only the journal has into stripes.
     fn restore_all(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(moved) = self.pump_restore(array, cx) {
             return moved | array.output.pump(&mut array.media, cx);
@@ -481,7 +481,7 @@ impl Recovery {
         array.output.journal.open();
         let segments = &array.media.segments;
         if array.media.devices.join(|segment| !segments.is_left(segment)) {
-            // A new device is trusted only after a root records its missing chunks.
+            // A joining device is trusted only after a root records its missing chunks.
             array.mapping.checkpoint.hurry();
         }
         cx.become_ready(replayed, dropped);

@@ -1,4 +1,5 @@
-//! Plays journal records between the rows, and copies blocks that no row has into new rows.
+//! Plays journal records between the stripes, and copies blocks that no stripe has into new
+//! stripes.
 //!
 //! Invariant: afterwards the map has no pointer into the journal.
 
@@ -11,7 +12,7 @@ use crate::log::output::Output;
 use crate::log::recovery::Recovery;
 
 impl Recovery {
-    /// Copies the next block that only the journal has into a row; `None` if there is none.
+    /// Copies the next block that only the journal has into a stripe; `None` if there is none.
     pub(crate) fn pump_restore(&mut self, array: &mut Array, cx: &mut Cx) -> Option<bool> {
         match array.output.journal.restore(&mut array.media, cx) {
             Turn::None => None,
@@ -21,8 +22,8 @@ impl Recovery {
         }
     }
 
-    /// Copies an entry's block into a row if the journal has its newest version. Returns false if
-    /// no row has space now.
+    /// Copies an entry's block into a stripe if the journal has its newest version. Returns false
+    /// if no stripe has space now.
     fn restore_entry(
         &mut self,
         entry: Entry,

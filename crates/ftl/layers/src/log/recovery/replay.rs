@@ -1,9 +1,9 @@
-//! Replay of the rows since the root, in the order of their numbers, up to the first missing or
-//! incomplete row.
+//! Replay of the stripes since the root, in the order of their numbers, up to the first missing or
+//! incomplete stripe.
 //!
-//! Each stream is a chain: a row records its length and the next segment of its stream. A row that
-//! a later head marks durable is applied without verification; other rows are verified first (see
-//! [`super::verify`]).
+//! Each stream is a chain: a stripe records its length and the next segment of its stream. A stripe
+//! that a later head marks durable is applied without verification; other stripes are verified
+//! first (see [`super::verify`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(crate) enum Progress {
     Moved,
     /// A command is in flight.
     Waits,
-    /// All rows up to this number are applied, and no later row is complete.
+    /// All stripes up to this number are applied, and no later stripe is complete.
     Over(u64),
 }
 
@@ -43,10 +43,10 @@ impl Progress {
     }
 }
 
-/// Rows of one stream.
+/// Stripes of one stream.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Position of the next row, and the devices of its segment; `None` at the end.
+    /// Position of the next stripe, and the devices of its segment; `None` at the end.
     at: Option<(At, Stripe)>,
     /// Next segment of the stream, if it left the current one before its end.
     ahead: Option<(u32, Stripe)>,
@@ -54,7 +54,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// Continues in the next segment, or ends the chain, because there is no row at the expected
+    /// Continues in the next segment, or ends the chain, because there is no stripe at the expected
     /// position.
     fn end(&mut self) {
         let ahead = self.ahead.take();
@@ -69,16 +69,16 @@ pub(crate) struct Replay {
     chains: [Chain; STREAMS],
     bufs: Vec<MetaBuf>,
     epoch: u32,
-    /// First row to replay, and the next row to find.
+    /// First stripe to replay, and the next stripe to find.
     from: u64,
     expected: u64,
-    /// All rows up to this number are known to be durable.
+    /// All stripes up to this number are known to be durable.
     durable: u64,
-    /// Rows that are found but not applied.
+    /// Stripes that are found but not applied.
     queue: VecDeque<Found>,
-    /// First entry of the first queued row that is not applied.
+    /// First entry of the first queued stripe that is not applied.
     entry: u32,
-    /// Whether the search for rows has ended.
+    /// Whether the search for stripes has ended.
     found_all: bool,
     verify: Verify,
     sent: UnderWay,
@@ -125,7 +125,7 @@ impl Replay {
         }
     }
 
-    /// Returns the head of the next row of a stream, if `buf`, read at `lba`, contains it.
+    /// Returns the head of the next stripe of a stream, if `buf`, read at `lba`, contains it.
     pub(crate) fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let (at, stripe) = self.chains[usize::from(stream)].at?;
@@ -134,7 +134,8 @@ impl Replay {
         (next && u16::from(head.stream) == stream).then_some(head)
     }
 
-    /// Returns the number of applied rows, and of rows that were found but dropped as incomplete.
+    /// Returns the number of applied stripes, and of stripes that were found but dropped as
+    /// incomplete.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.applied, self.dropped)
     }
@@ -161,7 +162,7 @@ impl Replay {
         Progress::when(self.take_first(array, cx))
     }
 
-    /// Finishes after the last row, when only journal records may remain.
+    /// Finishes after the last stripe, when only journal records may remain.
     fn end_of_log(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
         if let Some(moved) = play_journal(u64::MAX, array, cx) {
             return Progress::when(moved);
@@ -175,11 +176,11 @@ impl Replay {
         }
     }
 
-    /// Applies the first row in the queue, or verifies it.
+    /// Applies the first stripe in the queue, or verifies it.
     fn take_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let first = self.queue.front().expect("a row to apply");
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
-        // Entries of map rows are not applied, so these rows need no verification.
+        // Entries of map stripes are not applied, so these stripes need no verification.
         let trusted = of_map || seq <= self.durable || planted(Bug::RowsUnverified);
         if trusted || self.verify.is_over() {
             self.apply_first(array, cx)
@@ -299,7 +300,7 @@ impl Replay {
         self.head_read(stream, buf, false, array);
     }
 
-    /// Takes the next row in order from the chain that has it.
+    /// Takes the next stripe in order from the chain that has it.
     fn take_next(&mut self, array: &mut Array) -> bool {
         if self.queue.front().is_some_and(|it| it.head.seq <= self.durable) {
             return false; // These are applied first: their buffers are needed.
@@ -319,7 +320,7 @@ impl Replay {
         };
         let found = self.chains[stream].next.take().expect("it was there just now");
         self.expected += 1;
-        // A head records the rows that were durable when it was sealed.
+        // A head records the stripes that were durable when it was sealed.
         self.durable = self.durable.max(found.head.durable);
         let (after, ahead) =
             (array.layout().after(found.at, found.head.first_sectors), found.head.next);
@@ -339,18 +340,18 @@ impl Replay {
         true
     }
 
-    /// Applies the first queued row if it is known to be durable.
+    /// Applies the first queued stripe if it is known to be durable.
     fn apply_durable(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let durable = self.durable;
         let ready = self.queue.front().is_some_and(|it| it.head.seq <= durable);
         ready && self.apply_first(array, cx)
     }
 
-    /// Applies the entries of the first queued row, up to the first whose map page is not in
+    /// Applies the entries of the first queued stripe, up to the first whose map page is not in
     /// memory.
     fn apply_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (seq, from) = (self.queue.front().expect("a row to apply").head.seq, self.entry);
-        // Journal records that are due before this row are replayed first.
+        // Journal records that are due before this stripe are replayed first.
         if from == 0
             && let Some(moved) = play_journal(seq, array, cx)
         {
@@ -378,13 +379,13 @@ impl Replay {
         true
     }
 
-    /// Ends the log before the first queued row, which is incomplete.
+    /// Ends the log before the first queued stripe, which is incomplete.
     fn end_here(&mut self) -> bool {
         let first = self.queue.front().expect("a row that is not whole").head.seq;
         self.dropped += self.queue.len() as u64;
         self.expected = first;
-        // Later rows were not acknowledged either, since rows are acknowledged in the order of
-        // their numbers.
+        // Later stripes were not acknowledged either, since stripes are acknowledged in the order
+        // of their numbers.
         self.queue.clear();
         self.verify = Verify::default();
         true

@@ -48,8 +48,8 @@ impl Layout {
         members.is_within(all) && members.len() > u32::from(self.parity)
     }
 
-    /// Returns whether the values of the head of a row at `at` are possible, in a segment with this
-    /// stripe.
+    /// Returns whether the values of the head of a stripe at `at` are possible, in a segment with
+    /// these members.
     pub fn admits_head(&self, head: &Head, at: At, stripe: Stripe) -> bool {
         let Head { first_sectors, last_sectors, .. } = *head;
         let chunks = u32::from(head.chunks);

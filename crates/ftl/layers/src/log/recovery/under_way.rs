@@ -31,7 +31,7 @@ impl UnderWay {
         devices.submit(Op::Recover { index }, command, cx);
     }
 
-    /// Sends a command to a new device that is not a member yet.
+    /// Sends a command to a joining device that is not a member yet.
     pub(super) fn send_to_newcomer(
         &mut self,
         device: u8,

@@ -1,11 +1,11 @@
-//! Verification of a row that is not known to be durable: its head may have reached the devices
+//! Verification of a stripe that is not known to be durable: its head may have reached the devices
 //! before the data that it lists.
 //!
 //! Every record is checked. A chunk that is unreadable or has a wrong record is rebuilt from the
-//! others, and so is the first chunk if its head had to be rebuilt. If no rebuild succeeds, the row
-//! is incomplete and was never acknowledged. The missing chunks of a complete row are written,
-//! since parity may not have reached its device either. In a zone only the part after the write
-//! pointer can be missing, and only that can be written.
+//! others, and so is the first chunk if its head had to be rebuilt. If no rebuild succeeds, the
+//! stripe is incomplete and was never acknowledged. The missing chunks of a complete stripe are
+//! written, since parity may not have reached its device either. In a zone only the part after the
+//! write pointer can be missing, and only that can be written.
 
 use hostftl_core::{
     ArrayVec, Cause, Command, DeviceError, Factors, Gather, MAX_PIECES, Piece, SECTOR, Tally,
@@ -40,8 +40,8 @@ enum Step {
     Over,
 }
 
-/// Verification of one row, which is in the buffers of row 0. Sets of chunks are bit masks of chunk
-/// numbers.
+/// Verification of one stripe, which is in the buffers of stripe 0. Sets of chunks are bit masks of
+/// chunk numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Verify {
     step: Step,
@@ -54,13 +54,13 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    /// Returns whether the row is complete.
+    /// Returns whether the stripe is complete.
     pub(super) fn is_over(&self) -> bool {
         self.step == Step::Over
     }
 
     /// Performs the next step while no recovery command is in flight. Returns whether progress was
-    /// made, or `None` if the row is incomplete.
+    /// made, or `None` if the stripe is incomplete.
     pub(super) fn pump(
         &mut self,
         found: &Found,
@@ -79,7 +79,7 @@ impl Verify {
         Some(true)
     }
 
-    /// Reads all chunks of the row, including parity.
+    /// Reads all chunks of the stripe, including parity.
     fn read_row(
         &mut self,
         found: &Found,
@@ -205,7 +205,7 @@ impl Verify {
         Some(())
     }
 
-    /// Checks entry `index` of the row.
+    /// Checks entry `index` of the stripe.
     fn check_entry(
         &mut self,
         index: u32,
@@ -240,7 +240,7 @@ impl Verify {
         Some(())
     }
 
-    /// Starts writing the missing chunks of the row: rebuilt chunks and parity.
+    /// Starts writing the missing chunks of the stripe: rebuilt chunks and parity.
     fn restore(&mut self, found: &Found, sent: &mut UnderWay, media: &mut Media, cx: &mut Cx) {
         let (zoned, parity) = (media.layout().zoned, media.layout().parity);
         let made =
@@ -300,7 +300,7 @@ impl Verify {
         sent.send(chunk as u16, command, &mut media.devices, cx);
     }
 
-    /// Handles the completion of a verification command. Returns whether the row is complete so
+    /// Handles the completion of a verification command. Returns whether the stripe is complete so
     /// far.
     pub(super) fn done(
         &mut self,

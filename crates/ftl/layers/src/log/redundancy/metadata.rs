@@ -1,6 +1,6 @@
 //! Rebuilds metadata that cannot be read from its device from parity.
 //!
-//! The number of chunks of the row is not known in advance, see
+//! The number of chunks of the stripe is not known in advance, see
 //! [`crate::log::redundancy::rebuild`]. So all chunks that it may have are read at once and then
 //! added to the sum one after the other. Heads and images have checksums, so wrong contents are
 //! always detected.
@@ -29,13 +29,13 @@ const ROOM: usize = 20;
 /// Requester of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Replay: head of a stream's next row.
+    /// Replay: head of a stream's next stripe.
     Chain(u16),
     /// Map: image with this load number.
     Image(u8),
-    /// Garbage collection: head of the row in a lane.
+    /// Garbage collection: head of the stripe in a lane.
     Victim(u8),
-    /// Scrub: head of the current row.
+    /// Scrub: head of the current stripe.
     Scrub,
 }
 
@@ -194,8 +194,8 @@ impl Salvage {
     }
 
     /// Handles the completion of a read. After the last one, tries all ways of the rebuild.
-    /// `is_wanted` returns whether a sum is the requested metadata for this sector, of a row with
-    /// this number of chunks.
+    /// `is_wanted` returns whether a sum is the requested metadata for this sector, of a stripe
+    /// with this number of chunks.
     pub(crate) fn done(
         &mut self,
         part: u8,

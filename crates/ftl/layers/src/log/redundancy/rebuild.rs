@@ -1,5 +1,5 @@
-//! Rebuild of a chunk of a row from the others: the chunks to read, their order, their factors, and
-//! the points where the sum may be complete.
+//! Rebuild of a chunk of a stripe from the others: the chunks to read, their order, their factors,
+//! and the points where the sum may be complete.
 //!
 //! The first parity is the sum of the data chunks. The second is the sum of data chunk `l` times 2ˡ
 //! in the field of [`hostftl_core::field`], so that any two chunks can be rebuilt from the others.
@@ -10,9 +10,9 @@
 //! is tried.
 //!
 //! Parity is read first, then the data chunks are added one after the other. The number of chunks
-//! of a row is not always known, but the factors do not depend on it. The sum is complete when all
-//! chunks of the row are included. A caller that knows a checksum therefore compares it after each
-//! chunk from the first point where the sum may be complete.
+//! of a stripe is not always known, but the factors do not depend on it. The sum is complete when
+//! all chunks of the stripe are included. A caller that knows a checksum therefore compares it
+//! after each chunk from the first point where the sum may be complete.
 //!
 //! Only this module knows which chunks make up which. A [`Rebuild`] sends no commands and has no
 //! memory for data: its caller reads the [next](Rebuild::next) chunk, adds it to a sum of its own,
@@ -27,7 +27,7 @@ use crate::log::stripe::Stripe;
 use crate::planted::{Bug, planted};
 use way::{WAYS, Way};
 
-/// Chunk of a row.
+/// Chunk of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// Data chunk by number.
@@ -36,7 +36,7 @@ pub enum Chunk {
     Parity(u8),
 }
 
-/// Maximum number of places in a row.
+/// Maximum number of places in a stripe.
 pub(crate) const PLACES: usize = FIRST_DATA as usize + 16;
 /// Place of the first data chunk in the order of the sum, after the parities.
 const FIRST_DATA: u8 = 2;
@@ -58,7 +58,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the chunk that a device has of rows in a slot of a segment; `None` if it is not a
+    /// Returns the chunk that a device has of stripes in a slot of a segment; `None` if it is not a
     /// member.
     pub fn on(device: u8, stripe: Stripe, (segment, slot): (u32, u32)) -> Option<Self> {
         let is_there = |which: &u8| stripe.parity_device(segment, slot, *which) == device;
@@ -68,7 +68,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the device of the chunk for rows in a slot of a segment.
+    /// Returns the device of the chunk for stripes in a slot of a segment.
     pub fn device(self, stripe: Stripe, (segment, slot): (u32, u32)) -> u8 {
         match self {
             Chunk::Parity(which) => stripe.parity_device(segment, slot, which),
@@ -96,7 +96,7 @@ pub(crate) struct Rebuild {
     stripe: Stripe,
     turn: u8,
     wanted: Chunk,
-    /// Minimum and maximum number of data chunks of the row.
+    /// Minimum and maximum number of data chunks of the stripe.
     least: u8,
     most: u8,
     /// Unavailable chunks, as a bit mask of places.
@@ -110,9 +110,9 @@ pub(crate) struct Rebuild {
 }
 
 impl Rebuild {
-    /// Returns a rebuild of the chunk of `device` in a row of unknown length in a slot. The devices
-    /// of `missing` lack their chunks. Returns `None` if the device has no data of such rows, or
-    /// too many chunks are missing.
+    /// Returns a rebuild of the chunk of `device` in a stripe of unknown length in a slot. The
+    /// devices of `missing` lack their chunks. Returns `None` if the device has no data of such
+    /// stripes, or too many chunks are missing.
     pub(crate) fn on_device(
         stripe: Stripe,
         slot: (u32, u32),
@@ -123,11 +123,11 @@ impl Rebuild {
         Self::of(stripe, slot, wanted, (1, stripe.width()), missing)
     }
 
-    /// Returns a rebuild of one chunk of a row of `chunks` data chunks in a slot. Returns `None` if
-    /// too many chunks are missing.
+    /// Returns a rebuild of one chunk of a stripe of `chunks` data chunks in a slot. Returns `None`
+    /// if too many chunks are missing.
     ///
     /// # Panics
-    /// If the row has no such chunk.
+    /// If the stripe has no such chunk.
     pub(crate) fn new(
         stripe: Stripe,
         slot: (u32, u32),
@@ -164,12 +164,12 @@ impl Rebuild {
         ways.into_iter().find(Self::may_lead).map(Self::past_unneeded)
     }
 
-    /// Returns the way, and the minimum and maximum number of data chunks of a row for which it is
-    /// usable.
+    /// Returns the way, and the minimum and maximum number of data chunks of a stripe for which it
+    /// is usable.
     fn way(&self) -> (Way, u8, u8) {
         let way = Way::number(self.way, self.wanted);
         let without = self.wanted_bit() | way.without().map_or(0, |it| 1 << it.place());
-        // The way does not compensate for other missing data chunks, so the row must end before
+        // The way does not compensate for other missing data chunks, so the stripe must end before
         // them.
         let others = (self.absent & !without) >> FIRST_DATA;
         let most = self.most.min(others.trailing_zeros() as u8);
@@ -222,7 +222,8 @@ impl Rebuild {
         other.filter(|_| alone && self.stripe.parity() == 2)
     }
 
-    /// Returns the next chunk for the sum; `None` if it includes all chunks that the row may have.
+    /// Returns the next chunk for the sum; `None` if it includes all chunks that the stripe may
+    /// have.
     pub(crate) fn next(&self) -> Option<Chunk> {
         let most = self.way().2;
         (self.place < FIRST_DATA + most).then(|| Chunk::at(self.place))
@@ -281,19 +282,19 @@ impl Rebuild {
         Rebuild { place: self.place + 1, count: self.count + 1, ..self }.past_unneeded()
     }
 
-    /// Returns whether the sum is complete if the row has its minimum length or the current one.
+    /// Returns whether the sum is complete if the stripe has its minimum length or the current one.
     pub(crate) fn may_be_over(&self) -> bool {
         self.place >= FIRST_DATA + self.way().1
     }
 
-    /// Returns the number of data chunks of the row, given that the sum is complete.
+    /// Returns the number of data chunks of the stripe, given that the sum is complete.
     pub(crate) fn chunks(&self) -> u32 {
         assert!(self.may_be_over(), "the sum lacks a chunk that the row has");
         u32::from(self.place - FIRST_DATA)
     }
 
-    /// Starts the next way, because this one failed for every length of the row. Returns `None` if
-    /// there is none.
+    /// Starts the next way, because this one failed for every length of the stripe. Returns `None`
+    /// if there is none.
     pub(crate) fn again(self) -> Option<Self> {
         if planted(Bug::OneWayOnly) {
             return None;

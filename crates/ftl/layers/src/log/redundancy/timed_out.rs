@@ -3,12 +3,12 @@
 //! When a command exceeds its deadline, all commands of its device are abandoned. Each operation
 //! continues as if its command had failed, with a replacement for the buffer that the command
 //! holds: a block operation gets another scratch buffer, and metadata buffers come from a small
-//! reserve. Held row buffers are collected in few rows, which are not used until the commands are
-//! back.
+//! reserve. Held stripe buffers are collected in few stripes, which are not used until the commands
+//! are back.
 //!
 //! Invariants
 //! - A buffer of an abandoned command is not used until that command is back.
-//! - The contents of a row are in its own buffers until the row is complete.
+//! - The contents of a stripe are in its own buffers until the stripe is complete.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -28,8 +28,8 @@ use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
 
-/// Row heads that one hung device may hold: one for each lane of garbage collection, one for a
-/// scrub, one for a metadata rebuild.
+/// Stripe heads that one timed-out device may hold: one for each lane of garbage collection, one
+/// for a scrub, one for a metadata rebuild.
 const HELD_HEADS: usize = LANES + 2;
 
 #[derive(Debug)]
@@ -38,20 +38,20 @@ pub(crate) struct Hung {
     /// Abandoned commands whose operations have not continued yet, each with its operation and
     /// device.
     waiting: VecDeque<(Token, Op, u8)>,
-    /// Rows that are out of use; their idle buffers are available to others.
+    /// Stripes that are out of use; their idle buffers are available to others.
     broken: u32,
-    /// Reserve: images of pages, heads, and a chunk of images for each device that may hang at
-    /// once. The heads suffice for one more hung device; operations of a further one wait until a
-    /// head is back.
+    /// Reserve: images of pages, heads, and a chunk of images for each device that may time out at
+    /// once. The heads suffice for one more timed-out device; operations of a further one wait
+    /// until a head is back.
     pages: Vec<MetaBuf>,
     heads: Vec<MetaBuf>,
     images: Vec<MetaBuf>,
-    /// Row heads that came back late.
+    /// Stripe heads that came back late.
     row_heads: Vec<MetaBuf>,
 }
 
 impl Hung {
-    /// Returns the state without hung devices. Only volumes with parity have a reserve.
+    /// Returns the state without timed-out devices. Only volumes with parity have a reserve.
     pub(crate) fn new(layout: &Layout) -> Self {
         let redundant = layout.parity > 0 && !layout.zoned;
         let devices = if redundant { usize::from(layout.parity) } else { 0 };
@@ -212,7 +212,7 @@ impl Hung {
         let idle = rows.idle();
         let Some(spare) = self.spare_buffers(0, buffers).next() else {
             let Some(row) = idle else { return false };
-            // No spare buffer: an idle row is taken out of use as a donor.
+            // No spare buffer: an idle stripe is taken out of use as a donor.
             rows.go(row, Phase::Draining);
             self.break_row(row, rows);
             return self.replace(buffer, rows, buffers);
@@ -221,7 +221,8 @@ impl Hung {
         true
     }
 
-    /// Returns the idle buffers of rows that are out of use, except those of the rows in `but`.
+    /// Returns the idle buffers of stripes that are out of use, except those of the stripes in
+    /// `but`.
     fn spare_buffers(&self, but: u32, buffers: &Buffers) -> impl Iterator<Item = Buffer> {
         let broken = self.broken & !but;
         let rows = (0..ROWS as u8).filter(move |row| broken >> row & 1 == 1);
@@ -229,13 +230,13 @@ impl Hung {
         all.filter(|buffer| buffers.is_idle(*buffer))
     }
 
-    /// Takes a completed row out of use. It counts as a host row, of which there are many.
+    /// Takes a completed stripe out of use. It counts as a host stripe, of which there are many.
     fn break_row(&mut self, row: u8, rows: &mut Rows) {
         self.broken |= 1 << row;
         rows[row].stream = 0;
     }
 
-    /// Makes a completed row idle if it has all of its buffers.
+    /// Makes a completed stripe idle if it has all of its buffers.
     pub(crate) fn retire(
         &mut self,
         row: u8,
@@ -251,7 +252,8 @@ impl Hung {
         idle
     }
 
-    /// Completes the buffers of a row from rows that are out of use, or takes the row out of use.
+    /// Completes the buffers of a stripe from stripes that are out of use, or takes the stripe out
+    /// of use.
     fn make_whole(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
         if !cx.has_given_up() && self.broken == 0 && self.row_heads.is_empty() {
             return false;
@@ -265,7 +267,7 @@ impl Hung {
         if self.spare_buffers(own, buffers).count() < lacks
             || heads + self.row_heads.len() < lacks_heads
         {
-            // Too few donors for all held buffers: this row becomes a donor itself.
+            // Too few donors for all held buffers: this stripe becomes a donor itself.
             self.break_row(row, rows);
             return false;
         }
@@ -286,7 +288,7 @@ impl Hung {
     }
 }
 
-/// Returns whether a row has all of its buffers and heads.
+/// Returns whether a stripe has all of its buffers and heads.
 fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
     let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
     idle && rows[row].heads.lacks() == 0

@@ -1,8 +1,9 @@
-//! Appends to the open rows: reserves space in a row, and updates the map once the data is there.
+//! Appends to the open stripes: reserves space in a stripe, and updates the map once the data is
+//! there.
 //!
-//! Rows are replayed in the order in which they were sealed. So a row must not list a record if a
-//! row that was sealed earlier has a newer version of its block. Each item therefore knows its
-//! heir: the row that received a newer version while the item's row was still open.
+//! Stripes are replayed in the order in which they were sealed. So a stripe must not list a record
+//! if a stripe that was sealed earlier has a newer version of its block. Each item therefore knows
+//! its heir: the stripe that received a newer version while the item's stripe was still open.
 
 use hostftl_core::Command;
 use hostftl_format::log::{Kind, Place};
@@ -43,8 +44,8 @@ pub(crate) struct To {
 }
 
 /// Returns the number of free segments that garbage collection may not open. The segments reserved
-/// for the journal's blocks are not needed while all host data is durable, except for the rows in
-/// the host's open segment.
+/// for the journal's blocks are not needed while all host data is durable, except for the stripes
+/// in the host's open segment.
 fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durability) -> u32 {
     let (least, most) = (kept.restore_floor(), kept.gc_floor());
     if durability.has_all(durability.host(), rows.unsealed()) {
@@ -88,7 +89,7 @@ impl Array {
         shared && self.media.segments.free() < self.media.segments.reserves().host
     }
 
-    /// Reserves `len` bytes. Returns the row, the chunk and the byte, or `None` if there is no
+    /// Reserves `len` bytes. Returns the stripe, the chunk and the byte, or `None` if there is no
     /// space now.
     #[inline]
     fn take_room(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
@@ -99,7 +100,7 @@ impl Array {
         found.or_else(|| self.take_room_in_next(to, len, cx))
     }
 
-    /// Reserves space in the next row, because the current one is full or missing.
+    /// Reserves space in the next stripe, because the current one is full or missing.
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
@@ -121,7 +122,7 @@ impl Array {
         rows.take_in_next((to.stream, floor), len, media, durability, cx)
     }
 
-    /// Returns the segment of a place in a row; `None` for no place, and in the journal.
+    /// Returns the segment of a place in a stripe; `None` for no place, and in the journal.
     #[inline]
     fn segment_of(&self, place: Place) -> Option<u32> {
         let is_in_a_row = !place.is_nowhere() && !self.output.journal.is_place(place);
@@ -129,10 +130,10 @@ impl Array {
     }
 
     /// Marks the old place of a block as invalid. Its item, if not sealed yet, gets item `newer` of
-    /// row `heir` as its heir.
+    /// stripe `heir` as its heir.
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.output.journal.moment();
-        // Only a row that is not sealed yet can omit the old version.
+        // Only a stripe that is not sealed yet can omit the old version.
         if let Some((row, chunk, byte)) =
             self.output.rows.holding(old, segment, &self.media.segments)
             && self.output.rows[row].is_unsealed()
@@ -143,8 +144,8 @@ impl Array {
         self.media.segments.kill(segment, old);
     }
 
-    /// Points the map at a block's record, which is now in its row. `from` is its old place if it
-    /// is a copy.
+    /// Points the map at a block's record, which is now in its stripe. `from` is its old place if
+    /// it is a copy.
     pub(crate) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
         let it = &self.output.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
@@ -170,7 +171,7 @@ impl Array {
         }
     }
 
-    /// Points the map at a copy in its row, unless the block was written or trimmed meanwhile.
+    /// Points the map at a copy in its stripe, unless the block was written or trimmed meanwhile.
     pub(crate) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.output.rows[row].items[item as usize].block;
         if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
@@ -181,8 +182,8 @@ impl Array {
         }
     }
 
-    /// Lists a trim of `blocks` blocks in a row and unmaps them. Returns false if there is no space
-    /// now.
+    /// Lists a trim of `blocks` blocks in a stripe and unmaps them. Returns false if there is no
+    /// space now.
     pub(crate) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let gave_up = self.background.collection.gave_up(&self.media.segments);
         let what = if gave_up { What::Relief } else { What::Write };
@@ -215,7 +216,7 @@ impl Array {
         true
     }
 
-    /// Reserves space for a record and adds its item; the data follows. Returns the row and the
+    /// Reserves space for a record and adds its item; the data follows. Returns the stripe and the
     /// item.
     pub(crate) fn append(
         &mut self,
@@ -303,7 +304,7 @@ impl Array {
         true
     }
 
-    /// Publishes a batch of a lane that was copied to its row.
+    /// Publishes a batch of a lane that was copied to its stripe.
     pub(crate) fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let it = self.background.collection.lane(lane);
         let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);

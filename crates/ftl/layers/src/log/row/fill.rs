@@ -1,4 +1,4 @@
-//! Fill level of the chunks of a row.
+//! Fill level of the chunks of a stripe.
 //!
 //! Invariants
 //! - No record spans two chunks, and chunks are filled one after the other.
@@ -6,7 +6,7 @@
 
 use hostftl_format::log::GRAIN;
 
-/// Fill level of a row. Lengths are in bytes.
+/// Fill level of a stripe. Lengths are in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
     /// Size of each chunk.
@@ -21,8 +21,8 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// Returns an empty row of at most `most` chunks of `size` bytes, with `head` bytes used in the
-    /// first.
+    /// Returns an empty stripe of at most `most` chunks of `size` bytes, with `head` bytes used in
+    /// the first.
     pub(crate) fn new(most: u32, size: u32, head: u32) -> Self {
         let mut fill = Fill { size, most, ..Fill::default() };
         fill.used[0] = head;
@@ -57,7 +57,7 @@ impl Fill {
     }
 
     /// Reserves space for a record of `len` bytes. Returns the chunk and the byte in it, or `None`
-    /// if the row is full.
+    /// if the stripe is full.
     #[inline]
     pub(crate) fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         while !self.continues(len) {

@@ -1,5 +1,5 @@
-//! Head buffers of a row: the head, and copies of it for rows of one chunk, whose parity chunks are
-//! identical to the data.
+//! Head buffers of a stripe: the head, and copies of it for stripes of one chunk, whose parity
+//! chunks are identical to the data.
 
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ impl Heads {
         self.here.pop().expect("a row has a head for each copy")
     }
 
-    /// Takes a buffer for another row, if one is available.
+    /// Takes a buffer for another stripe, if one is available.
     pub(crate) fn give(&mut self) -> Option<MetaBuf> {
         self.here.pop()
     }

@@ -1,10 +1,11 @@
-//! Rows: stripes that are gathered in buffers until they are written to all devices at once.
+//! Stripes: data that is gathered in buffers until they are written to all devices at once.
 //!
 //! Invariants
-//! - The phases of a row are Idle → Filling → Closed → Sealing → Programming → (Draining) → Idle.
+//! - The phases of a stripe are Idle → Filling → Closed → Sealing → Programming → (Draining) →
+//!   Idle.
 //! - Items are in the order in which space was reserved for them. Once `placing` is 0, all of their
 //!   data is in the buffers.
-//! - A row gets its sequence number when it is sealed; its items do not change afterwards.
+//! - A stripe gets its sequence number when it is sealed; its items do not change afterwards.
 
 pub(in crate::log) mod append;
 mod fill;
@@ -35,7 +36,7 @@ pub(super) const DEAD: u64 = u64::MAX;
 /// Value of [`Item::newer`] for a trim.
 pub(super) const A_TRIM: u32 = u32::MAX;
 
-/// Phase of a row.
+/// Phase of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not in use.
@@ -52,7 +53,7 @@ pub(super) enum Phase {
     Draining,
 }
 
-/// Next step of a row that is being sealed; the number is a chunk.
+/// Next step of a stripe that is being sealed; the number is a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The head is copied before the data and zeros after it, so that parity covers whole chunks.
@@ -63,24 +64,24 @@ pub(super) enum Stage {
     Write(u8),
 }
 
-/// Item that the row's head may list.
+/// Item that the stripe's head may list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     /// Kind of the item.
     pub kind: Kind,
     /// Block, first block of a trim, or page number.
     pub block: u64,
-    /// Place in the row, or length of a trim.
+    /// Place in the stripe, or length of a trim.
     pub place: Place,
     /// CRC of the record.
     pub crc: u32,
-    /// Stamp of the row that has a newer version, [`NO_HEIR`], or [`DEAD`].
+    /// Stamp of the stripe that has a newer version, [`NO_HEIR`], or [`DEAD`].
     pub heir: u64,
-    /// Number of the newer item in that row; [`A_TRIM`] for a trim, which has no newer version.
+    /// Number of the newer item in that stripe; [`A_TRIM`] for a trim, which has no newer version.
     pub newer: u32,
     /// Time of the replacement, if there is an heir; see [`crate::log::journal::Journal::moment`].
     pub replaced: u64,
-    /// Chunk of the row where the record begins.
+    /// Chunk of the stripe where the record begins.
     pub chunk: u8,
     /// Byte in that chunk.
     pub byte: u32,
@@ -89,15 +90,15 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(crate) struct Row {
     phase: Phase,
-    /// Number among all rows opened in this life.
+    /// Number among all stripes opened in this life.
     pub stamp: u64,
     /// Sequence number, the order of replay.
     pub seq: u64,
     /// Order of the first host publication in it, or 0.
     pub first_order: u64,
-    /// Stream of the row.
+    /// Stream of the stripe.
     pub stream: u8,
-    /// Position of the row on its devices.
+    /// Position of the stripe on its devices.
     pub at: At,
     /// Placement of its chunks.
     pub spread: Spread,
@@ -109,7 +110,7 @@ pub(crate) struct Row {
     pub head_pages: u32,
     /// Items, in the order in which space was reserved.
     pub items: Vec<Item>,
-    /// Commands in flight that copy data into the row.
+    /// Commands in flight that copy data into the stripe.
     placing: u32,
     /// Commands in flight that seal or write it.
     pub pending: u32,
@@ -122,7 +123,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns an idle row.
+    /// Returns an idle stripe.
     pub(super) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true);
         Row {
@@ -162,7 +163,7 @@ impl Row {
             (Phase::Closed, Phase::Sealing) => self.placing == 0,
             (Phase::Sealing, Phase::Programming) => true,
             (Phase::Programming, Phase::Draining) => self.pending == 0,
-            // An idle row donates its buffers for those that a hung device holds.
+            // An idle stripe donates its buffers for those that a timed-out device holds.
             (Phase::Idle, Phase::Draining) => true,
             (Phase::Draining, Phase::Idle) => self.heads.lacks() == 0,
             _ => false,
@@ -171,7 +172,7 @@ impl Row {
         self.phase = next;
     }
 
-    /// Starts filling the row at a position.
+    /// Starts filling the stripe at a position.
     pub(super) fn open(
         &mut self,
         layout: &Layout,
@@ -192,7 +193,7 @@ impl Row {
         self.stage = Stage::Fill(0);
     }
 
-    /// Returns whether the row belongs to a host stream.
+    /// Returns whether the stripe belongs to a host stream.
     pub(super) fn is_of_host(&self) -> bool {
         is_of_host(self.stream)
     }
@@ -202,7 +203,7 @@ impl Row {
         self.items.len() as u32 >= room(self.head_pages)
     }
 
-    /// Returns whether the row can still change its items.
+    /// Returns whether the stripe can still change its items.
     pub(super) fn is_unsealed(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::Closed)
     }
@@ -213,7 +214,7 @@ impl Row {
     }
 
     /// Reserves space for a record of `len` bytes. Returns the chunk and the byte in it, or `None`
-    /// if the row is full.
+    /// if the stripe is full.
     #[inline]
     pub(super) fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         if self.is_listed_full() { None } else { self.fill.take(len) }
@@ -224,7 +225,7 @@ impl Row {
         self.phase == Phase::Filling && !self.is_listed_full() && self.fill.continues(len)
     }
 
-    /// Returns whether the row has no items.
+    /// Returns whether the stripe has no items.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -249,7 +250,7 @@ impl Row {
 
     /// Returns the number of sectors that a chunk takes on its device.
     pub(super) fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
-        // Parity covers whole chunks, so that it can be used without knowledge of the row.
+        // Parity covers whole chunks, so that it can be used without knowledge of the stripe.
         if chunk + 1 < self.fill.chunks() || layout.parity > 0 && self.fill.chunks() > 1 {
             return layout.chunk;
         }

@@ -1,4 +1,4 @@
-//! Records listed in the head of a row, and their position in the row.
+//! Records listed in the head of a stripe, and their position in the stripe.
 
 use hostftl_core::{Command, Payload, SECTOR};
 use hostftl_format::log::{Entry, Kind, seed};
@@ -17,7 +17,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns the record of an entry of the row at `at`; the CRCs of images start from
+    /// Returns the record of an entry of the stripe at `at`; the CRCs of images start from
     /// `page_seed`. Returns `None` for a trim and for an impossible entry.
     pub(crate) fn of(
         entry: &Entry,

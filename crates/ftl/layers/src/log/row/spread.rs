@@ -1,4 +1,4 @@
-//! Placement of the chunks of a row.
+//! Placement of the chunks of a stripe.
 
 use hostftl_core::SECTOR;
 use hostftl_format::log::Place;
@@ -15,7 +15,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Returns the placement of a row that begins at `at`, over the devices of its segment.
+    /// Returns the placement of a stripe that begins at `at`, over the devices of its segment.
     pub(crate) fn new(stripe: Stripe, at: At, layout: &Layout) -> Self {
         let turned = stripe.turned(at.segment, at.slot);
         Spread { turned, begin: layout.lba(at) * SECTOR as u64 }
@@ -34,7 +34,7 @@ impl Spread {
     }
 
     /// Returns the chunk on the device of a place, and the byte offset in it, which may be past its
-    /// end. Returns `None` for a place before the row, and on a device without data of it.
+    /// end. Returns `None` for a place before the stripe, and on a device without data of it.
     #[inline]
     pub(crate) fn find(&self, place: Place) -> Option<(u8, u64)> {
         let byte = place.byte().checked_sub(self.begin)?;

@@ -1,4 +1,4 @@
-//! Streams: the classes of data that fill separate rows.
+//! Streams: the classes of data that fill separate stripes.
 
 use crate::policy::CLASSES;
 

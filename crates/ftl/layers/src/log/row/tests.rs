@@ -1,4 +1,4 @@
-//! Tests of a row without a volume.
+//! Tests of a stripe without a volume.
 
 use hostftl_core::{DeviceInfo, DeviceSet};
 use hostftl_format::log::{Kind, Place};

@@ -1,5 +1,5 @@
-//! Checks whether a wrong row contains valid data. A row that a power loss left incomplete contains
-//! none.
+//! Checks whether a wrong stripe contains valid data. A stripe that a power loss left incomplete
+//! contains none.
 
 use hostftl_format::log::{self, Entry, Kind};
 
@@ -11,7 +11,7 @@ use crate::log::ops::Cx;
 use crate::log::scrub::{Phase, Scrub};
 
 impl Scrub {
-    /// Checks the entries of the row from `from` on, as far as their map pages are in memory.
+    /// Checks the entries of the stripe from `from` on, as far as their map pages are in memory.
     pub(super) fn doubt(
         &mut self,
         from: u32,
@@ -44,7 +44,7 @@ impl Scrub {
         true
     }
 
-    /// Counts the wrong chunks of the row as faults of their devices.
+    /// Counts the wrong chunks of the stripe as faults of their devices.
     fn note_faults(&self, media: &mut Media, cx: &mut Cx) {
         if self.check.mismatched().next().is_none() {
             media.devices.health_mut().note_somewhere();

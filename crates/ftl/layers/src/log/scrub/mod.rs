@@ -1,13 +1,14 @@
-//! Scrub: reads all rows with valid data in device order, and verifies their parity and the records
-//! that their heads list.
+//! Scrub: reads all stripes with valid data in device order, and verifies their parity and the
+//! records that their heads list.
 //!
-//! A wrong row with valid data makes its segment *flawed*. Garbage collection then moves the valid
-//! data of that segment, rebuilt from parity where needed, and a checkpoint moves images of the
-//! map. So all wrong data is written again elsewhere, with parity.
+//! A wrong stripe with valid data makes its segment *flawed*. Garbage collection then moves the
+//! valid data of that segment, rebuilt from parity where needed, and a checkpoint moves images of
+//! the map. So all wrong data is written again elsewhere, with parity.
 //!
 //! Invariants
-//! - One row is read at a time, and its segment is not reused meanwhile.
-//! - A row is read only when it is durable: a row that a power loss left incomplete is not wrong.
+//! - One stripe is read at a time, and its segment is not reused meanwhile.
+//! - A stripe is read only when it is durable: a stripe that a power loss left incomplete is not
+//!   wrong.
 //! - A scrub is complete only when no flawed segment is left that can be moved, and the repairs are
 //!   durable: see [`repairs`].
 
@@ -35,7 +36,7 @@ use crate::log::segments::Segments;
 use repairs::Repairs;
 use row::{Check, Next};
 
-/// Outputs that must be left before a row is started.
+/// Outputs that must be left before a stripe is started.
 const ROOM: usize = 20;
 /// Segments skipped in one step.
 const PASS: u32 = 4096;
@@ -43,12 +44,12 @@ const PASS: u32 = 4096;
 /// written to make the pending repairs durable.
 const PARTS: u32 = 64;
 
-/// Step of the current row.
+/// Step of the current stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No scrub is running.
     Off,
-    /// The next row is searched.
+    /// The next stripe is searched.
     Next,
     /// Its head is being read or rebuilt.
     Head,
@@ -58,7 +59,7 @@ enum Phase {
     Checking,
     /// It is wrong: its entries are checked for valid data, from this one on.
     Doubting(u32),
-    /// All rows were read; flawed segments are being moved.
+    /// All stripes were read; flawed segments are being moved.
     Ending,
 }
 
@@ -70,18 +71,18 @@ pub(super) struct Scrub {
     is_paused: bool,
     is_stopped: bool,
     at: At,
-    /// Sequence number of the row, or of the previous one in its segment.
+    /// Sequence number of the stripe, or of the previous one in its segment.
     seq: u64,
     head: Option<MetaBuf>,
     entries: u32,
-    /// Sectors of the row on its first device.
+    /// Sectors of the stripe on its first device.
     sectors: u32,
     check: Check,
     /// Whether it started with the first segment.
     is_whole: bool,
-    /// Wrong rows that can be repaired.
+    /// Wrong stripes that can be repaired.
     repairs: Repairs,
-    /// Wrong rows that cannot be repaired, as an earlier attempt showed.
+    /// Wrong stripes that cannot be repaired, as an earlier attempt showed.
     lost: u64,
     /// Number of unrecoverable blocks at the start.
     beyond: u64,
@@ -146,7 +147,7 @@ impl Scrub {
                 Ok(new(!was_paused))
             }
             Wish::Stop => {
-                // The row in progress is completed first.
+                // The stripe in progress is completed first.
                 let was_stopped = core::mem::replace(&mut self.is_stopped, true);
                 self.is_paused = false;
                 Ok(new(!was_stopped))
@@ -155,7 +156,7 @@ impl Scrub {
     }
 
     /// Returns the progress of the scrub, if one is running. A scrub that resumes at its place
-    /// after a crash skips no row whose repair the crash undid.
+    /// after a crash skips no stripe whose repair the crash undid.
     pub(super) fn task(&self, segments: &Segments) -> Option<Task> {
         if self.phase == Phase::Off {
             return None;
@@ -167,12 +168,12 @@ impl Scrub {
         Some(Task { kind, is_paused, lacks_room: false, done, left, place })
     }
 
-    /// Returns whether no row is in progress.
+    /// Returns whether no stripe is in progress.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Off | Phase::Next | Phase::Ending)
     }
 
-    /// Returns the position of the current row.
+    /// Returns the position of the current stripe.
     pub(super) fn at(&self) -> At {
         self.at
     }
@@ -203,7 +204,8 @@ impl Scrub {
 }
 
 impl Scrub {
-    /// Performs the next step. A new row is started only if `may` is true: other work has priority.
+    /// Performs the next step. A new stripe is started only if `may` is true: other work has
+    /// priority.
     pub(super) fn pump(
         &mut self,
         may: bool,
@@ -279,14 +281,14 @@ impl Scrub {
         true
     }
 
-    /// Returns whether the segment has no more rows on the devices. Until a new row is written, its
-    /// position may contain a row of an earlier use of the segment, which a power loss may have
-    /// torn.
+    /// Returns whether the segment has no more stripes on the devices. Until a new stripe is
+    /// written, its position may contain a stripe of an earlier use of the segment, which a power
+    /// loss may have torn.
     fn has_nothing(&self, media: &Media, output: &Output) -> bool {
         media.segments.live(self.at.segment) == 0 || output.rows.is_unwritten(self.at)
     }
 
-    /// Returns the head of the row at `lba`, if `buf` contains it.
+    /// Returns the head of the stripe at `lba`, if `buf` contains it.
     pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
@@ -366,7 +368,8 @@ impl Scrub {
         self.head_read(buf, head, is_wrong, media, output, cx);
     }
 
-    /// Starts verification of the row, or goes to the next segment if this one has no further row.
+    /// Starts verification of the stripe, or goes to the next segment if this one has no further
+    /// stripe.
     fn head_read(
         &mut self,
         buf: MetaBuf,
@@ -378,7 +381,7 @@ impl Scrub {
     ) {
         cx.wake();
         let at = self.at;
-        // Rows that are not durable yet are skipped with the rest of their segment.
+        // Stripes that are not durable yet are skipped with the rest of their segment.
         let Some(head) = head.filter(|head| head.seq <= output.durability.durable()) else {
             self.head = Some(buf);
             media.segments.unpin(at.segment);
@@ -412,7 +415,7 @@ impl Scrub {
         true
     }
 
-    /// Starts the next computations of the row.
+    /// Starts the next computations of the stripe.
     fn check_on(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
@@ -436,7 +439,7 @@ impl Scrub {
         moved
     }
 
-    /// Ends the row and goes to the next row or segment.
+    /// Ends the stripe and goes to the next stripe or segment.
     fn end_row(&mut self, media: &mut Media, cx: &mut Cx) {
         media.share.over(cx.now(), self.check.bytes());
         media.segments.unpin(self.at.segment);

@@ -1,10 +1,10 @@
 //! Repairs by a scrub, until they are durable.
 //!
-//! A flawed segment is repaired by garbage collection, which moves its valid data to open rows, and
-//! by a checkpoint, which moves its images of the map. Both are volatile: after a power loss the
-//! map points at the flawed segment again. A repair is durable once a root is durable that was
-//! started after all flawed segments were moved, because such a root waits for all rows that were
-//! open then.
+//! A flawed segment is repaired by garbage collection, which moves its valid data to open stripes,
+//! and by a checkpoint, which moves its images of the map. Both are volatile: after a power loss
+//! the map points at the flawed segment again. A repair is durable once a root is durable that was
+//! started after all flawed segments were moved, because such a root waits for all stripes that
+//! were open then.
 //!
 //! Invariants
 //! - The recorded position never passes a flawed segment whose repair is not durable.
@@ -13,7 +13,7 @@
 use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
-/// Wrong rows, and the first of their segments.
+/// Wrong stripes, and the first of their segments.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     segment: u32,
@@ -22,14 +22,14 @@ struct Found {
 
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
-    /// Rows in segments that are flawed, or were since the last time when none was.
+    /// Stripes in segments that are flawed, or were since the last time when none was.
     found: Option<Found>,
-    /// Rows that were moved, and the number of roots started before. Any later root makes the
+    /// Stripes that were moved, and the number of roots started before. Any later root makes the
     /// repair durable.
     moved: Option<(Found, u64)>,
-    /// Rows whose repair is durable.
+    /// Stripes whose repair is durable.
     durable: u64,
-    /// Rows that could not be moved, as counted by [`Segments::unrepaired`] at the start.
+    /// Stripes that could not be moved, as counted by [`Segments::unrepaired`] at the start.
     given_up: u64,
 }
 
@@ -39,7 +39,7 @@ impl Repairs {
         *self = Repairs { given_up: segments.unrepaired(), ..Repairs::default() };
     }
 
-    /// Counts a wrong row with valid data in a segment.
+    /// Counts a wrong stripe with valid data in a segment.
     pub(super) fn found(&mut self, segment: u32) {
         let first = self.found.map_or(segment, |found| found.segment.min(segment));
         let rows = self.found.map_or(0, |found| found.rows) + 1;
@@ -76,13 +76,13 @@ impl Repairs {
         self.moved.is_some()
     }
 
-    /// Returns the number of rows whose repair is durable, and of rows that are still wrong or may
-    /// be after a power loss.
+    /// Returns the number of stripes whose repair is durable, and of stripes that are still wrong
+    /// or may be after a power loss.
     pub(super) fn outcome(&self, segments: &Segments) -> (u64, u64) {
         let moved = self.moved.map(|(found, _)| found);
         let volatile: u64 = moved.into_iter().chain(self.found).map(|found| found.rows).sum();
         let given_up = segments.unrepaired() - self.given_up;
-        // Rows that were given up count as moved once no segment is flawed any more.
+        // Stripes that were given up count as moved once no segment is flawed any more.
         (self.durable.saturating_sub(given_up), volatile + given_up)
     }
 }

@@ -1,4 +1,4 @@
-//! Verification of one row: its records, then its parities, one after the other.
+//! Verification of one stripe: its records, then its parities, one after the other.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,7 @@ pub(super) enum Next {
     Sum(u8, Command),
     /// A command in flight must complete first.
     Wait,
-    /// The row is verified.
+    /// The stripe is verified.
     Over,
 }
 
@@ -40,15 +40,16 @@ pub(super) struct Check {
     last: u32,
     /// Sectors of each chunk that parity covers.
     whole: u32,
-    /// Number of parities of each row, and the one being verified.
+    /// Number of parities of each stripe, and the one being verified.
     parity: u8,
     which: u8,
     width: u32,
-    /// Chunks that were read, as a bit mask. Parity chunks follow the last chunk of the widest row.
+    /// Chunks that were read, as a bit mask. Parity chunks follow the last chunk of the widest
+    /// stripe.
     here: u32,
     /// Remaining folds that compute the parity; `None` before the first.
     folds: Option<Rebuild>,
-    /// Rebuilds that compute the parities from the row's chunks.
+    /// Rebuilds that compute the parities from the stripe's chunks.
     makes: [Option<Rebuild>; 2],
     /// Number of requested checksums of the computed and the stored parity, and the ones received.
     asked: u8,
@@ -61,7 +62,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// Returns the state without a row.
+    /// Returns the state without a stripe.
     pub(super) fn new(layout: &Layout) -> Self {
         Check {
             records: Vec::with_capacity(layout.head_entries(true) as usize),
@@ -83,7 +84,7 @@ impl Check {
         }
     }
 
-    /// Starts a row. `is_wrong` is whether its head had to be rebuilt.
+    /// Starts a stripe. `is_wrong` is whether its head had to be rebuilt.
     pub(super) fn begin(
         &mut self,
         (head, buf): (&Head, &MetaBuf),
@@ -163,7 +164,7 @@ impl Check {
         self.outstanding == 0
     }
 
-    /// Returns whether the row is wrong.
+    /// Returns whether the stripe is wrong.
     pub(super) fn is_wrong(&self) -> bool {
         self.wrong != 0
     }
@@ -174,7 +175,7 @@ impl Check {
         (0..32).filter(move |chunk| set >> chunk & 1 == 1)
     }
 
-    /// Returns the number of bytes read for the row.
+    /// Returns the number of bytes read for the stripe.
     pub(super) fn bytes(&self) -> u64 {
         self.reads().map(|(_, sectors)| u64::from(sectors) * SECTOR as u64).sum()
     }
@@ -199,7 +200,7 @@ impl Check {
         }
         let all = (0..self.chunks).all(|chunk| self.is_here(chunk));
         if self.is_wrong() || !all {
-            // Parity of a row with wrong or missing data would not match anyway.
+            // Parity of a stripe with wrong or missing data would not match anyway.
             return Next::Over;
         }
         let here = |which: &u8| self.is_here(self.width + u32::from(*which));

@@ -13,7 +13,7 @@ impl Segments {
         }
     }
 
-    /// Marks a segment with row `seq` as in use. Replay needs it until the next root.
+    /// Marks a segment with stripe `seq` as in use. Replay needs it until the next root.
     pub(crate) fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
         self.claim(segment, of_map);
         self.at(segment).last = seq;
@@ -32,7 +32,7 @@ impl Segments {
         for index in 0..self.list.len() as u32 {
             self.at(index).widths.rows = width(index) as u8;
             let it = self.list[index as usize];
-            // Map images in such a segment were replaced by durable rows.
+            // Map images in such a segment were replaced by durable stripes.
             let unused = it.live == 0 && it.last == 0;
             if unused && dirty(index) {
                 self.at(index).found_unused(State::Empty);

@@ -5,8 +5,8 @@
 //!   as a victim exactly if it is Full, without map images, and not shunned.
 //! - `live` is the sum of the lengths of its records to which the map or the directory points, each
 //!   rounded up to the grain.
-//! - An empty segment becomes free only when the rows that invalidate its data are durable and
-//!   replay needs none of its own rows. Until then it may contain the only durable version of a
+//! - An empty segment becomes free only when the stripes that invalidate its data are durable and
+//!   replay needs none of its own stripes. Until then it may contain the only durable version of a
 //!   block. A segment of map images becomes free when a root is durable that was started after it
 //!   became empty.
 
@@ -53,7 +53,7 @@ const LOOK: usize = 16;
 pub(super) enum State {
     /// It contains no needed data.
     Free,
-    /// A stream fills it or will do so next, or rows of it are being written.
+    /// A stream fills it or will do so next, or stripes of it are being written.
     Open,
     /// It is completely written.
     Full,
@@ -72,7 +72,7 @@ struct Segment {
     live: u32,
     /// Reads in flight.
     reads: u32,
-    /// Rows that are not written yet.
+    /// Stripes that are not written yet.
     rows: u16,
     /// Whether its stream has gone to another segment.
     left: bool,
@@ -86,7 +86,7 @@ struct Segment {
     flaws: u8,
     level: u8,
     widths: Widths,
-    /// Sequence number of its last row.
+    /// Sequence number of its last stripe.
     last: u64,
     /// Mean time at which the host wrote its data, and the number of records.
     written: f64,
@@ -136,10 +136,10 @@ impl Segment {
     }
 }
 
-/// Numbers of data chunks of a segment's rows.
+/// Numbers of data chunks of a segment's stripes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Widths {
-    /// In its current rows.
+    /// In its current stripes.
     rows: u8,
     /// If it were opened now; 0 if it cannot be.
     opens: u8,
@@ -162,16 +162,17 @@ struct Empty {
     segment: u32,
     /// Number of roots started before it became empty.
     roots: u64,
-    /// Stamp of the last row opened before it became empty. The rows up to it invalidate its data.
+    /// Stamp of the last stripe opened before it became empty. The stripes up to it invalidate its
+    /// data.
     stamp: u64,
 }
 
-/// Durability of rows and roots that decides whether a segment can be reused.
+/// Durability of stripes and roots that decides whether a segment can be reused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Safe {
-    /// All rows up to this stamp are durable.
+    /// All stripes up to this stamp are durable.
     pub stamp: u64,
-    /// First row that the durable root replays.
+    /// First stripe that the durable root replays.
     pub replay_from: u64,
 }
 
@@ -198,9 +199,9 @@ pub(super) struct Segments {
     /// Segments that were not needed when the volume was opened, and must be erased.
     dirty: VecDeque<u32>,
     victims: Victims,
-    /// Grains of a segment by the number of data chunks of its rows.
+    /// Grains of a segment by the number of data chunks of its stripes.
     rooms: [u32; 17],
-    /// Data chunks of the rows of the widest segments that are opened now.
+    /// Data chunks of the stripes of the widest segments that are opened now.
     width: u8,
     /// Blocks written by the host: the clock of all policies.
     now: u64,
@@ -215,7 +216,7 @@ pub(super) struct Segments {
     reuse: Reuse,
     /// Free segments reserved from the host.
     reserves: Reserves,
-    /// Stamp of the last row opened.
+    /// Stamp of the last stripe opened.
     stamp: u64,
 }
 
@@ -303,7 +304,7 @@ impl Segments {
         self.empty.len() as u32
     }
 
-    /// Returns whether a segment has rows that are not written yet.
+    /// Returns whether a segment has stripes that are not written yet.
     #[inline]
     pub(super) fn has_rows(&self, segment: u32) -> bool {
         self.list[segment as usize].rows > 0
@@ -325,18 +326,18 @@ impl Segments {
         segment
     }
 
-    /// Notes the stamp of the youngest row.
+    /// Notes the stamp of the youngest stripe.
     pub(super) fn set_youngest(&mut self, stamp: u64) {
         assert!(stamp > self.stamp, "stamps go up from row to row");
         self.stamp = stamp;
     }
 
-    /// Counts a row that was opened in a segment.
+    /// Counts a stripe that was opened in a segment.
     pub(super) fn row_opened(&mut self, segment: u32) {
         self.at(segment).rows += 1;
     }
 
-    /// Counts row `seq` of a segment as written.
+    /// Counts stripe `seq` of a segment as written.
     pub(super) fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
         assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
@@ -381,7 +382,7 @@ impl Segments {
         self.at(segment).go(State::Empty);
         self.mend(segment);
         self.reuse.change();
-        // The rows opened so far invalidate its data, so reuse waits until they are durable.
+        // The stripes opened so far invalidate its data, so reuse waits until they are durable.
         self.empty.push_back(Empty { segment, roots: self.reuse.roots(), stamp: self.stamp });
     }
 
@@ -445,8 +446,8 @@ impl Segments {
     fn is_needless(&self, empty: &Empty, safe: Safe, is_filled: impl Fn(u32) -> bool) -> bool {
         let it = &self.list[empty.segment as usize];
         let behind_root = self.reuse.is_behind_root(empty.roots);
-        // Without a later root, durable rows must invalidate its data, and replay must not need its
-        // own.
+        // Without a later root, durable stripes must invalidate its data, and replay must not need
+        // its own.
         let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
         let early = planted(Bug::SegmentBeforeRoot);
         it.reads == 0 && !is_filled(empty.segment) && (behind_root || known && !it.of_map || early)
@@ -462,7 +463,7 @@ impl Segments {
         self.empty.remove(at).map(|empty| empty.segment)
     }
 
-    /// Returns the stamp of the last row whose durability would free empty segments, if any wait
+    /// Returns the stamp of the last stripe whose durability would free empty segments, if any wait
     /// only for that.
     pub(super) fn awaited(&self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u64> {
         let all = Safe { stamp: u64::MAX, ..safe };

@@ -1,4 +1,4 @@
-//! Capacity of segments: rows on fewer devices have fewer data chunks.
+//! Capacity of segments: stripes on fewer devices have fewer data chunks.
 
 use hostftl_core::DeviceSet;
 use hostftl_format::log::GRAIN;
@@ -13,7 +13,7 @@ impl Segments {
     }
 
     /// Returns whether enough free segments can be opened on a set of devices to continue work.
-    /// Fewer suffice if rows are `already` written to this set.
+    /// Fewer suffice if stripes are `already` written to this set.
     pub(crate) fn can_go_on(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
@@ -32,7 +32,7 @@ impl Segments {
         self.rooms[usize::from(self.width)]
     }
 
-    /// Sets the number of data chunks for rows of segments that are opened from now on. Segments
+    /// Sets the number of data chunks for stripes of segments that are opened from now on. Segments
     /// with 0 are not opened. The gain of collecting other segments changes accordingly.
     pub(crate) fn set_widths(&mut self, width: impl Fn(u32) -> u32) {
         let mut any = false;
@@ -94,7 +94,7 @@ impl Segments {
     }
 
     /// Returns whether all valid data fits into segments on these devices and leaves the reserves
-    /// free. The margin is omitted if rows are `already` written to this set.
+    /// free. The margin is omitted if stripes are `already` written to this set.
     pub(crate) fn fits(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
         self.excess(set, &self.reserves, layout, already) == 0
     }

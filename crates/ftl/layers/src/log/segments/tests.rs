@@ -21,7 +21,7 @@ fn record(layout: &Layout, segment: u32) -> Place {
     Place::new(0, layout.lba(at) * 512, 4096, 1)
 }
 
-/// Returns a segment with one row of `records` valid records, which its stream has left.
+/// Returns a segment with one stripe of `records` valid records, which its stream has left.
 fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
     let segment = segments.open(0);
     segments.row_opened(segment);

@@ -60,8 +60,8 @@ impl Segments {
         self.list[segment as usize].may_be_victim()
     }
 
-    /// Returns whether a device can receive its chunks of a segment now: no more rows are written
-    /// to it, and no flaw is known.
+    /// Returns whether a device can receive its chunks of a segment now: no more stripes are
+    /// written to it, and no flaw is known.
     pub(crate) fn can_be_filled(&self, segment: u32) -> bool {
         let it = &self.list[segment as usize];
         it.state == State::Full && it.flaws == 0 && !it.shunned

@@ -21,7 +21,7 @@ impl Segments {
         self.reuse.change();
     }
 
-    /// Returns whether no row will be written to a segment.
+    /// Returns whether no stripe will be written to a segment.
     pub(crate) fn is_left(&self, segment: u32) -> bool {
         self.list[segment as usize].state != State::Open
     }

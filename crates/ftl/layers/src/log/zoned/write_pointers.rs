@@ -1,6 +1,6 @@
 //! Write pointers of the zones of zoned devices, and the conditions for writing to a zone.
 //!
-//! A segment is a zone of each device. Rows leave gaps when they are short or do not use all
+//! A segment is a zone of each device. Stripes leave gaps when they are short or do not use all
 //! devices. A gap is filled with zeros just before data after it is written. Segments whose streams
 //! left before their zones were full are filled up when too many zones would be open.
 //!

@@ -86,8 +86,8 @@ impl Devices {
         }
     }
 
-    /// Returns whether a row may be written to a segment now, because it is open or can be opened.
-    /// Otherwise another segment without programs in flight is filled up.
+    /// Returns whether a stripe may be written to a segment now, because it is open or can be
+    /// opened. Otherwise another segment without programs in flight is filled up.
     pub(in crate::log) fn may_enter(
         &mut self,
         segment: u32,

@@ -7,7 +7,7 @@ use hostftl_core::field::{power, product};
 use super::*;
 use crate::log::stripe::set;
 
-/// Bytes of a row with data chunks of two bytes: the readable ones, by place.
+/// Bytes of a stripe with data chunks of two bytes: the readable ones, by place.
 struct Bytes([Option<[u8; 2]>; PLACES]);
 
 impl Bytes {
@@ -25,7 +25,7 @@ impl Bytes {
         for which in 0..parity {
             bytes[usize::from(Chunk::Parity(which).place())] = Some(sums[usize::from(which)]);
         }
-        // Other data follows the row.
+        // Other data follows the stripe.
         for other in &mut bytes[usize::from(FIRST_DATA + chunks)..] {
             *other = Some([0xee, 0x77]);
         }
@@ -46,7 +46,7 @@ impl Bytes {
         self
     }
 
-    /// Returns whether a rebuild of a row of `chunks` chunks yields `is` in any way.
+    /// Returns whether a rebuild of a stripe of `chunks` chunks yields `is` in any way.
     fn make(&self, begin: Option<Rebuild>, is: [u8; 2], chunks: u32) -> bool {
         let (mut at, mut sum) = (begin, [0; 2]);
         for _ in 0..10_000 {
@@ -77,7 +77,7 @@ fn all(chunks: u8, parity: u8) -> Vec<Chunk> {
     (0..chunks).map(Chunk::Data).chain((0..parity).map(Chunk::Parity)).collect()
 }
 
-/// Returns the chunks that `rebuild` reads to the end of its way, with the row lengths that it
+/// Returns the chunks that `rebuild` reads to the end of its way, with the stripe lengths that it
 /// tries.
 fn whole(rebuild: Option<Rebuild>) -> (Vec<Chunk>, Vec<u32>) {
     let mut rebuild = rebuild.expect("there is a way");

@@ -1,9 +1,9 @@
-//! All rows, and the state of the streams: the row that each stream fills, and the next one.
+//! All stripes, and the state of the streams: the stripe that each stream fills, and the next one.
 //!
 //! Invariants
-//! - A stream fills one row at a time, and has the segment after its current one open.
-//! - Some rows are reserved for host streams when copies use many rows, and for copies when the
-//!   host does.
+//! - A stream fills one stripe at a time, and has the segment after its current one open.
+//! - Some stripes are reserved for host streams when copies use many stripes, and for copies when
+//!   the host does.
 
 pub(in crate::log) mod write_out;
 
@@ -25,11 +25,11 @@ use crate::planted::{Bug, planted};
 /// Position of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Position of the next row; `None` before the first segment.
+    /// Position of the next stripe; `None` before the first segment.
     next: Option<At>,
     /// Segment after the current one.
     ahead: Option<u32>,
-    /// Row that is being filled.
+    /// Stripe that is being filled.
     filling: Option<u8>,
 }
 
@@ -37,11 +37,11 @@ struct Stream {
 pub(crate) struct Rows {
     layout: Layout,
     list: Vec<Row>,
-    /// Rows that are closed, being sealed or drained: a round may advance them.
+    /// Stripes that are closed, being sealed or drained: a round may advance them.
     active: u32,
-    /// Rows that are being filled or closed.
+    /// Stripes that are being filled or closed.
     unsealed: u32,
-    /// Rows in use: those of copies and map images, and those of host streams.
+    /// Stripes in use: those of copies and map images, and those of host streams.
     used: [u32; 2],
     streams: [Stream; STREAMS],
 }
@@ -63,7 +63,7 @@ impl IndexMut<u8> for Rows {
 }
 
 impl Rows {
-    /// Returns idle rows, without any open stream.
+    /// Returns idle stripes, without any open stream.
     pub(crate) fn new(layout: &Layout) -> Self {
         Rows {
             layout: *layout,
@@ -75,17 +75,17 @@ impl Rows {
         }
     }
 
-    /// Returns all rows.
+    /// Returns all stripes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
         self.list.iter()
     }
 
-    /// Returns all rows for modification.
+    /// Returns all stripes for modification.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
         self.list.iter_mut()
     }
 
-    /// Changes the phase of a row.
+    /// Changes the phase of a stripe.
     #[inline]
     pub(crate) fn go(&mut self, row: u8, next: Phase) {
         self[row].go(next);
@@ -101,7 +101,7 @@ impl Rows {
         }
     }
 
-    /// Updates the sets of rows in use.
+    /// Updates the sets of stripes in use.
     fn note_use(&mut self, row: u8) {
         self.used.iter_mut().for_each(|of| *of &= !(1 << row));
         let it = &self[row];
@@ -111,30 +111,30 @@ impl Rows {
         }
     }
 
-    /// Returns the rows that a round may advance, as a bit mask.
+    /// Returns the stripes that a round may advance, as a bit mask.
     pub(crate) fn active(&self) -> u32 {
         self.active
     }
 
-    /// Returns whether the row that begins at `at` is not written yet.
+    /// Returns whether the stripe that begins at `at` is not written yet.
     pub(crate) fn is_unwritten(&self, at: At) -> bool {
         let is_it = |row: &&Row| row.at == at && row.phase() != Phase::Idle;
         self.list.iter().find(is_it).is_some_and(|row| row.phase() != Phase::Draining)
     }
 
-    /// Returns an idle row.
+    /// Returns an idle stripe.
     pub(crate) fn idle(&self) -> Option<u8> {
         const { assert!(ROWS == u32::BITS as usize, "a set has a bit for each") };
         let first = (self.used[0] | self.used[1]).trailing_ones();
         (first < ROWS as u32).then_some(first as u8)
     }
 
-    /// Returns the rows in use.
+    /// Returns the stripes in use.
     fn in_use(&self) -> impl Iterator<Item = (u8, &Row)> {
         self.of_set(self.used[0] | self.used[1])
     }
 
-    /// Returns the rows of a bit mask, and their numbers.
+    /// Returns the stripes of a bit mask, and their numbers.
     fn of_set(&self, set: u32) -> impl Iterator<Item = (u8, &Row)> {
         let mut left = set;
         core::iter::from_fn(move || {
@@ -144,8 +144,8 @@ impl Rows {
         })
     }
 
-    /// Reserves `len` bytes in the row that a stream fills. Returns the row, the chunk and the
-    /// byte, or `None` if it is full or missing.
+    /// Reserves `len` bytes in the stripe that a stream fills. Returns the stripe, the chunk and
+    /// the byte, or `None` if it is full or missing.
     #[inline(always)]
     pub(crate) fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
         let row = self.streams[usize::from(stream)].filling?;
@@ -153,7 +153,7 @@ impl Rows {
         Some((row, chunk, byte))
     }
 
-    /// Reserves `len` bytes in the current or next row. A segment is opened only if at least
+    /// Reserves `len` bytes in the current or next stripe. A segment is opened only if at least
     /// `floor` stay free. Returns `None` if there is no space now.
     pub(crate) fn take_in_next(
         &mut self,
@@ -163,7 +163,7 @@ impl Rows {
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
-        // After a row that was sealed early, the rest of a slot may have space only for a head.
+        // After a stripe that was sealed early, the rest of a slot may have space only for a head.
         for _ in 0..2 {
             let row = match self.streams[usize::from(stream)].filling {
                 Some(row) => row,
@@ -177,19 +177,19 @@ impl Rows {
         None
     }
 
-    /// Notes that `records` records are in a row, or will not come. A closed row may then be
+    /// Notes that `records` records are in a stripe, or will not come. A closed stripe may then be
     /// sealed.
     pub(crate) fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
         let it = &mut self[row];
         assert!(it.placing >= records, "what is in a row was on its way");
         it.placing -= records;
         if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
-            // The row may be ready for sealing, which the fast path does not do.
+            // The stripe may be ready for sealing, which the fast path does not do.
             cx.disturb();
         }
     }
 
-    /// Closes a row to further items.
+    /// Closes a stripe to further items.
     pub(crate) fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
         cx.disturb();
         self.go(row, Phase::Closed);
@@ -212,7 +212,7 @@ impl Rows {
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held = self.used[usize::from(is_of_host(stream))].count_ones();
         if held + u32::from(others) >= ROWS as u32 {
-            return None; // Rows are reserved for the other streams.
+            return None; // Stripes are reserved for the other streams.
         }
         let row = self.idle()?;
         let at = self.next_at(stream, floor(self, durability, &media.segments), media)?;
@@ -241,7 +241,7 @@ impl Rows {
         ahead.get_or_insert_with(|| media.devices.open_segment(stream, &mut media.segments));
     }
 
-    /// Returns the position of the next row of a stream. Opens a segment if needed and at least
+    /// Returns the position of the next stripe of a stream. Opens a segment if needed and at least
     /// `floor` stay free.
     pub(crate) fn next_at(&mut self, stream: u8, floor: u32, media: &mut Media) -> Option<At> {
         let it = &mut self.streams[usize::from(stream)];
@@ -259,9 +259,9 @@ impl Rows {
         Some(it.next.take().expect("there is a place by then"))
     }
 
-    /// Advances a stream past a row that took `sectors` sectors of its slot. The stream goes to the
-    /// next segment if that or the current one has a missing chunk, so that it reaches a complete
-    /// segment.
+    /// Advances a stream past a stripe that took `sectors` sectors of its slot. The stream goes to
+    /// the next segment if that or the current one has a missing chunk, so that it reaches a
+    /// complete segment.
     pub(crate) fn advance(&mut self, stream: u8, at: At, sectors: u32, media: &mut Media) {
         let devices = &media.devices;
         let ahead = self.streams[usize::from(stream)].ahead;
@@ -274,9 +274,9 @@ impl Rows {
         }
     }
 
-    /// Moves one stream towards a segment without missing chunks: closes the row that it fills, or
-    /// writes an empty one. Returns false if all streams except that of the map have reached one,
-    /// or none can be moved now.
+    /// Moves one stream towards a segment without missing chunks: closes the stripe that it fills,
+    /// or writes an empty one. Returns false if all streams except that of the map have reached
+    /// one, or none can be moved now.
     pub(crate) fn leave_exposed(
         &mut self,
         media: &mut Media,
@@ -334,7 +334,7 @@ impl Rows {
         }
     }
 
-    /// Returns the position of the first unsealed row of a stream.
+    /// Returns the position of the first unsealed stripe of a stream.
     pub(crate) fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
         let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
@@ -347,7 +347,7 @@ impl Rows {
         Some(Begin { segment, slot, sector, members: members(segment), ahead })
     }
 
-    /// Closes the rows that a flush or a root waits for.
+    /// Closes the stripes that a flush or a root waits for.
     pub(crate) fn commit(
         &mut self,
         media: &mut Media,
@@ -375,7 +375,7 @@ impl Rows {
         moved
     }
 
-    /// Returns the row in memory that has the record at `place` in a segment, with its chunk and
+    /// Returns the stripe in memory that has the record at `place` in a segment, with its chunk and
     /// byte.
     #[inline]
     pub(crate) fn holding(
@@ -393,19 +393,19 @@ impl Rows {
                 return None;
             }
             let (chunk, byte) = row.spread.find(place)?;
-            // After a row that was sealed early, the slot may contain the next one.
+            // After a stripe that was sealed early, the slot may contain the next one.
             let inside = byte < row.fill.used(chunk.into()).into() || planted(Bug::RowOfSlot);
             inside.then_some((index, chunk, byte as u32))
         })
     }
 
-    /// Returns the unsealed rows and their numbers.
+    /// Returns the unsealed stripes and their numbers.
     #[inline]
     fn open_ones(&self) -> impl Iterator<Item = (u8, &Row)> {
         self.of_set(self.unsealed)
     }
 
-    /// Returns the oldest unsealed rows that are not empty.
+    /// Returns the oldest unsealed stripes that are not empty.
     pub(crate) fn unsealed(&self) -> Unsealed {
         let mut first = Unsealed::default();
         for (_, it) in self.open_ones() {
@@ -418,7 +418,7 @@ impl Rows {
         first
     }
 
-    /// Returns whether all earlier sealed rows of its stream are being written or durable.
+    /// Returns whether all earlier sealed stripes of its stream are being written or durable.
     pub(crate) fn is_first(&self, row: u8) -> bool {
         let it = &self[row];
         let before = |other: &Row| {

@@ -1,10 +1,10 @@
-//! Seals rows and writes them to the devices.
+//! Seals stripes and writes them to the devices.
 //!
-//! A row is sealed when all of its data is in the buffers: it gets its sequence number and its
+//! A stripe is sealed when all of its data is in the buffers: it gets its sequence number and its
 //! head, and parity is computed. Its chunks are then written to all devices at once. A flush is
-//! acknowledged when all rows up to its last host data and all rows with lower sequence numbers are
-//! written, and the devices have been flushed since. The reason is that recovery replays rows in
-//! the order of their numbers and ends before the first incomplete one.
+//! acknowledged when all stripes up to its last host data and all stripes with lower sequence
+//! numbers are written, and the devices have been flushed since. The reason is that recovery
+//! replays stripes in the order of their numbers and ends before the first incomplete one.
 
 use hostftl_core::{
     ArrayVec, BLOCK, Cause, Command, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR, Tally, View,
@@ -25,7 +25,7 @@ use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
 use crate::log::volume::Volume;
 
 impl Rows {
-    /// Gives a row its sequence number and its head. Returns whether progress was made.
+    /// Gives a stripe its sequence number and its head. Returns whether progress was made.
     pub(crate) fn seal(
         &mut self,
         row: u8,
@@ -89,7 +89,7 @@ impl Rows {
         true
     }
 
-    /// Writes the entries of a row into its head. Returns their number.
+    /// Writes the entries of a stripe into its head. Returns their number.
     fn put_entries(&self, row: u8, head: &mut MetaBuf, journal: &Journal) -> u32 {
         let mut open = [0; ROWS];
         for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
@@ -106,8 +106,8 @@ impl Rows {
         entries
     }
 
-    /// Returns whether the sealed row lists an item, which requires that no newer version is
-    /// replayed before the row. `open` has the stamps of the other unsealed rows. They may be
+    /// Returns whether the sealed stripe lists an item, which requires that no newer version is
+    /// replayed before the stripe. `open` has the stamps of the other unsealed stripes. They may be
     /// sealed in any order, so each newer version must be in one of them.
     fn lists(&self, item: &Item, open: &[u64; ROWS], journal: &Journal) -> bool {
         let mut item = item;
@@ -124,8 +124,8 @@ impl Rows {
         true
     }
 
-    /// Returns the row of another host stream that must be sealed before this one, because it has
-    /// trims. Later writes, perhaps in this row, must be replayed after them.
+    /// Returns the stripe of another host stream that must be sealed before this one, because it
+    /// has trims. Later writes, perhaps in this stripe, must be replayed after them.
     fn trims_before(&self, row: u8) -> Option<u8> {
         let it = &self[row];
         if !it.is_of_host() {
@@ -266,7 +266,7 @@ impl Rows {
         true
     }
 
-    /// Returns the contents of a chunk of a row, and the causes of its sectors.
+    /// Returns the contents of a chunk of a stripe, and the causes of its sectors.
     fn chunk_of(&mut self, row: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[row];
@@ -349,7 +349,7 @@ impl Rows {
         }
     }
 
-    /// Returns whether a row may be written to its zones now.
+    /// Returns whether a stripe may be written to its zones now.
     fn is_its_turn(&self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let segment = self[row].at.segment;
         self.is_first(row) && media.devices.may_enter(segment, &media.segments, cx)
@@ -372,8 +372,8 @@ mod tests {
         let layout = Layout::example(3);
         let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));
         let mut open = [0; ROWS];
-        // The second row has a newer version than the first, and a trim in the third is newer than
-        // both.
+        // The second stripe has a newer version than the first, and a trim in the third is newer
+        // than both.
         for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
             let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
             let it = &mut rows[row as u8];
