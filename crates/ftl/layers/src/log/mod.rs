@@ -1,8 +1,8 @@
 //! Log-structured array: blocks are compressed, packed into stripes over all devices, protected by
 //! parity, and written once.
 //!
-//! A block is compressed into scratch memory, gets space in the open [`row`] of its stream, is
-//! copied there and published in the [`map`]. A stripe is sealed when it is full or a flush needs
+//! A block is compressed into scratch memory, gets space in the open stripe ([`row`]) of its
+//! stream, is copied there and published in the [`map`]. A stripe is sealed when it is full or a flush needs
 //! it. It then gets a sequence number, a head that lists its records, and parity, and is written to
 //! all devices at once. Written data is never updated in place, so there is no write hole. Garbage
 //! collection moves the valid records of a victim into a stream of its own; they are verified but

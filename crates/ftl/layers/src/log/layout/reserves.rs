@@ -33,7 +33,7 @@ pub struct Reserves {
     to_restore: u32,
     /// Segments that the host may not open.
     pub host: u32,
-    /// Additional segments that garbage collection keeps free ahead of host writes.
+    /// Additional free segments. Garbage collection runs while some of them are missing.
     pub lead: u32,
     /// Number of data classes that may have their own stream.
     pub classes: u8,

@@ -1,4 +1,4 @@
-//! Stripes: data that is gathered in buffers until they are written to all devices at once.
+//! Stripes: data that is gathered in buffers until it is written to all devices at once.
 //!
 //! Invariants
 //! - The phases of a stripe are Idle → Filling → Closed → Sealing → Programming → (Draining) →

@@ -148,7 +148,7 @@ struct Widths {
 }
 
 impl Widths {
-    /// Returns the widths of a segment before any change of the members.
+    /// Returns the widths of a segment on the devices that are not being removed.
     fn new(layout: &Layout, segment: u32) -> Self {
         let opens = layout.width_on(layout.stay, segment) as u8;
         let owners = layout.lengths.owners(layout.devices, segment);
