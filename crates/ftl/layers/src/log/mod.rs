@@ -2,13 +2,13 @@
 //! parity, and written once.
 //!
 //! A block is compressed into scratch memory, gets space in the open stripe ([`row`]) of its
-//! stream, is copied there and published in the [`map`]. A stripe is sealed when it is full or a flush needs
-//! it. It then gets a sequence number, a head that lists its records, and parity, and is written to
-//! all devices at once. Written data is never updated in place, so there is no write hole. Garbage
-//! collection moves the valid records of a victim into a stream of its own; they are verified but
-//! not decompressed. The map is a tree of pages, and their images are records of a third stream. A
-//! root points at the top of the tree, and recovery replays the heads of the stripes since that
-//! root.
+//! stream, is copied there and published in the [`map`]. A stripe is sealed when it is full or a
+//! flush needs it. It then gets a sequence number, a head that lists its records, and parity, and
+//! is written to all devices at once. Written data is never updated in place, so there is no write
+//! hole. Garbage collection moves the valid records of a victim into a stream of its own; they are
+//! verified but not decompressed. The map is a tree of pages, and their images are records of a
+//! third stream. A root points at the top of the tree, and recovery replays the heads of the
+//! stripes since that root.
 //!
 //! Invariants
 //! - Stripes are replayed in the order of their sequence numbers. A stripe never lists a record
