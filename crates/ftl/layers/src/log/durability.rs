@@ -239,7 +239,7 @@ impl Durability {
     /// Returns whether a flush is due: it would cover all that is requested, or `window` stripes
     /// are written and not durable.
     pub(super) fn is_flush_due(&mut self, window: u64, unsealed: Unsealed) -> bool {
-        // | A flush that covers only part of a request would have to be repeated, so it waits.
+        // A flush that covers only part of a request would have to be repeated, so it waits.
         let covers = |stamp: u64, of_host: bool| {
             let first = if of_host { unsealed.host } else { unsealed.any };
             let sealed = self.first_beyond(self.settled, of_host);
