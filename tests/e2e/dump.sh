@@ -102,7 +102,7 @@ jq -e '.devices[0].superblocks[0].says.members[1].state == "left out"' "$dir/out
     fail "dump does not say who is left out"
 mv "$dir/away.img" "$dir/b.img"
 wipe "$dir/a.img"
-same "$dir/a.img" refused "device 1 was lost since" --force --restore "$dir/old.bak" "$dir/m.toml"
+same "$dir/a.img" refused "device 1 was lost after" --force --restore "$dir/old.bak" "$dir/m.toml"
 "$hostftl" dump --force --restore "$dir/old.bak" "$dir/a.img" missing || fail "not without b"
 rm "$dir/m.toml"
 "$hostftl" import "$dir/a.img" --output "$dir/m.toml"

@@ -377,6 +377,6 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
         console.field("unused", format!("{unused} on larger devices, without equal partners"))?;
     }
     console.field("memory", format!("{} while served", super::memory(&created.memory)))?;
-    console.field("answers", super::acknowledges(created.ack.name()))?;
+    console.field("writes", super::acknowledges(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))
 }

@@ -181,7 +181,7 @@ fn a_superpage_is_probed_for() {
     assert!(notes.contains("superpage 64 KiB (found by probing)"), "{notes}");
 
     fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
-    let words = ["disk.img: --superpage auto overwrites it", "add --force"];
+    let words = ["disk.img: --superpage auto overwrites the device", "add --force"];
     refused(dir.path(), &[&auto[..], &["disk.img"]].concat(), 2, &words);
     let held = fs::read(dir.path().join("disk.img")).unwrap();
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
