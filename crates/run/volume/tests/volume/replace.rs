@@ -144,7 +144,7 @@ fn no_device_is_replaced_that_one_that_just_came_needs() {
     // on each of the three.
     assert!(!cut_off(&place, "replace", false, 4 + 1 + 2 + 6), "it ends later");
     let found = check(&place.path("v.toml")).unwrap();
-    assert!(found.notes.iter().any(|note| note.contains("n is device 1 now")), "{found:?}");
+    assert!(found.notes.iter().any(|note| note.contains("n is device 1, completed")), "{found:?}");
     is_refused(&place, "n", true);
     heal(&place, false);
     assert!(is_sound(&place));
@@ -256,7 +256,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
         assert!(message.contains(why), "{message}");
         assert!(!message.contains('\n'), "one line: {message}");
     };
-    refused("7", "n", "7 is not a device of the volume: device 0 (");
+    refused("7", "n", "7 is not a device of the volume; its devices are device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");

@@ -167,7 +167,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         let message = put(&place, old, new).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused("7", "n", "7 is not a device of the volume: device 0 (");
+    refused("7", "n", "7 is not a device of the volume; its devices are device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     refused("0", "small", "and the volume needs");
@@ -188,7 +188,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         operate(&copy.path, &Wish::Offline("1".into())).map(drop).unwrap_err(),
     ];
     for why in of_copy.map(|error| error.to_string()) {
-        assert!(why.contains("v.toml is served, which has the same UUID"), "{why}");
+        assert!(why.contains("v.toml with the same UUID is served"), "{why}");
     }
     running.stop().unwrap();
 }
