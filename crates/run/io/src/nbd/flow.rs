@@ -184,7 +184,9 @@ impl Flow {
         lines: &mut [Line],
     ) -> Result<(), Trouble> {
         let place = cookie as u32;
-        let item = self.flying[place as usize].as_mut().expect("a line answers what flies");
+        let item = self.flying[place as usize]
+            .as_mut()
+            .expect("the answer belongs to a command in flight");
         let again = item.is_again();
         match said {
             Err(Errno::Shutdown) => return Err(Trouble::Leaving),
@@ -213,7 +215,7 @@ impl Flow {
             Some(Err(_)) if again => return Err(Trouble::Lost),
             None => self.ask(place, lines),
             Some(result) => {
-                let item = self.flying[place as usize].take().expect("it is there");
+                let item = self.flying[place as usize].take().expect("the entry exists");
                 self.free.push(place);
                 self.end(item, result);
             }
