@@ -1,5 +1,6 @@
 //! Devices from the view of the membership: two copies of a superblock, and the data of the layer.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::assemble::{Chosen, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, Text, places};
 
@@ -13,7 +14,7 @@ pub(super) struct Data {
     /// Number of the newest root.
     pub root: u64,
     /// Lost members, as recorded in that root.
-    pub lost: u16,
+    pub lost: DeviceSet,
     /// Number of the last root on all members that were not lost, as recorded in that root.
     pub everywhere: u64,
     /// Whether it has all data up to that node; false while a joining device misses some.
@@ -66,13 +67,13 @@ impl Disk {
             returning: 0,
             lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
         };
-        let data = Data { node: 0, root: 1, lost: 0, everywhere: 1, whole: true };
+        let data = Data { node: 0, root: 1, lost: DeviceSet::EMPTY, everywhere: 1, whole: true };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }
     }
 
     /// Returns a device that belongs to no volume.
     pub(super) fn blank() -> Self {
-        let data = Data { node: 0, root: 0, lost: 0, everywhere: 0, whole: false };
+        let data = Data { node: 0, root: 0, lost: DeviceSet::EMPTY, everywhere: 0, whole: false };
         Disk { copies: [Err(SuperFault::Foreign); 2], data, here: true, sick: false }
     }
 

@@ -14,7 +14,7 @@ impl Life<'_> {
                 0 => self.flush(),
                 1 => {
                     let members = self.session.as_ref().map_or(1, |it| it.seats.len());
-                    self.lose(any % members)
+                    self.lose((any % members) as u8)
                 }
                 2 => self.stop(),
                 3 => {

@@ -1,5 +1,6 @@
 //! One sequence: the devices, the process that serves them, and the events of both.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::roster::{Roster, Stamp, Standing, Write};
 
 use super::disks::{Data, Disk};
@@ -17,23 +18,23 @@ pub(super) enum End {
     Breach(Rule),
 }
 
-/// Serving process. Sets are bit sets by index in the stack.
+/// Serving process. Sets are by index in the stack.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     /// Disk of each member; `None` for a missing one.
     pub(super) seats: Vec<Option<usize>>,
     /// Members that take part.
-    pub(super) used: u16,
+    pub(super) used: DeviceSet,
     /// Members among them that still miss data because they were added or returned.
-    pub(super) fresh: u16,
+    pub(super) fresh: DeviceSet,
     /// Members among them that stay empty until another member is lost.
-    pub(super) spare: u16,
+    pub(super) spare: DeviceSet,
     /// Indices of removed members.
-    pub(super) gone: u16,
+    pub(super) gone: DeviceSet,
     /// Members that the layer has lost.
-    pub(super) lost: u16,
+    pub(super) lost: DeviceSet,
     /// Members with failed superblock writes, which are excluded from the next start on.
-    pub(super) gave_up: u16,
+    pub(super) gave_up: DeviceSet,
     pub(super) roster: Roster,
     /// Newest node, and the branch of the history that it continues.
     pub(super) node: u32,
@@ -44,19 +45,24 @@ pub(super) struct Session {
 
 impl Session {
     /// Returns the members that have all data.
-    pub(super) fn whole(&self) -> u16 {
-        self.used & !(self.lost | self.fresh | self.spare)
+    pub(super) fn whole(&self) -> DeviceSet {
+        self.used - (self.lost | self.fresh | self.spare)
     }
 
     /// Returns the members with missing data; they count against the losses that the volume
     /// tolerates.
-    pub(super) fn lacking(&self) -> u16 {
-        (self.lost | self.fresh) & !(self.gone | self.spare)
+    pub(super) fn lacking(&self) -> DeviceSet {
+        (self.lost | self.fresh) - (self.gone | self.spare)
     }
 
     /// Returns the disks of a set of members.
-    pub(super) fn disks(&self, set: u16) -> impl Iterator<Item = usize> + Clone {
-        bits(set).filter_map(|member| self.seats[member])
+    pub(super) fn disks(&self, set: DeviceSet) -> impl Iterator<Item = usize> + Clone {
+        set.iter().filter_map(|member| self.seats[usize::from(member)])
+    }
+
+    /// Returns the members that must be recorded as lost.
+    pub(super) fn missed(&self) -> DeviceSet {
+        (self.lost | self.gave_up) - self.gone
     }
 }
 
@@ -164,12 +170,12 @@ impl<'a> Life<'a> {
         self.tell(|_| "look".into());
         let before = self.disks.clone();
         if let Some(Judged { seats, .. }) = self.judge() {
-            let absent = seats.iter().enumerate().filter(|(_, seat)| seat.is_none());
-            let lost = absent.fold(0, |set, (index, _)| set | 1 << index);
+            let absent = (0..).zip(&seats).filter(|(_, seat)| seat.is_none());
+            let lost = absent.map(|(index, _)| index).collect::<DeviceSet>();
             let records = seats.iter().map(|seat| seat.map(|(_, record)| record));
             let mut roster = Roster::new(records).look_only();
             if let Some(write) =
-                roster.next(Standing::of_lost(lost), || Stamp { change: u64::MAX, at: 1 })
+                roster.next(Standing::of_lost(lost.to_bits()), || Stamp { change: u64::MAX, at: 1 })
             {
                 let (disk, _) = seats[usize::from(write.member)].expect("it is there");
                 self.disks[disk].write(write.copy, &write.superblock, false);
@@ -185,11 +191,11 @@ impl<'a> Life<'a> {
             self.seen.refused += 1;
             return Ok(Outcome::Refuses);
         };
-        if judged.unsaid != 0 && !consent {
+        if !judged.unsaid.is_empty() && !consent {
             self.seen.asked += 1;
             return Ok(Outcome::Asks);
         }
-        let Some((mut session, base)) = self.recover(&judged, judged.unsaid != 0)? else {
+        let Some((mut session, base)) = self.recover(&judged, !judged.unsaid.is_empty())? else {
             self.seen.refused += 1;
             self.tell(|_| "  the layer refuses".into());
             return Ok(Outcome::Refuses);
@@ -197,11 +203,11 @@ impl<'a> Life<'a> {
         // With member changes, no operator consents to a start on an older state; forks occur only
         // in the sequences without them.
         let is_newest = self.history.leaves() == [base] && !self.has_newer(&judged.newest());
-        if judged.unsaid != 0 && self.has_verbs && !is_newest {
+        if !judged.unsaid.is_empty() && self.has_verbs && !is_newest {
             self.seen.asked += 1;
             return Ok(Outcome::Asks);
         }
-        if judged.unsaid != 0 {
+        if !judged.unsaid.is_empty() {
             let taking_part: Vec<usize> = session.disks(session.used).collect();
             let left_out = self.file.disks().filter(|disk| !taking_part.contains(disk));
             let left_out = left_out.fold(0, |set, disk| set | 1 << disk);
@@ -212,7 +218,8 @@ impl<'a> Life<'a> {
         self.settle_file(&judged)?;
         self.write_root(&mut session)?;
         let newest = judged.newest();
-        let joined = newest.fresh & !(session.fresh | newest.spare) & session.used;
+        let fresh = DeviceSet::from_bits(newest.fresh & !newest.spare);
+        let joined = ((fresh - session.fresh) & session.used).to_bits();
         if !self.settle(&mut session, true, Standing { joined, ..Standing::default() })? {
             return Ok(Outcome::Refuses);
         }
@@ -220,10 +227,10 @@ impl<'a> Life<'a> {
         self.check_thrown_out(&session)?;
         self.check_forks(session.node)?;
         self.seen.served += 1;
-        self.seen.degraded += u64::from(session.lost & !session.gone != 0);
+        self.seen.degraded += u64::from(!session.lost.is_within(session.gone));
         self.tell(|_| {
             let Session { node, used, lost, fresh, seats, .. } = &session;
-            format!("  serves {node} with {used:b}, lost {lost:b}, fresh {fresh:b}, {seats:?}")
+            format!("  serves {node} with {used:?}, lost {lost:?}, fresh {fresh:?}, {seats:?}")
         });
         self.session = Some(session);
         Ok(Outcome::Serves)
@@ -234,51 +241,51 @@ impl<'a> Life<'a> {
     fn recover(&mut self, judged: &Judged, consented: bool) -> Result<Option<(Session, u32)>, End> {
         let newest = judged.newest();
         let seats: Vec<_> = judged.seats.iter().map(|seat| seat.map(|(disk, _)| disk)).collect();
-        let all = ((1_u32 << seats.len()) - 1) as u16;
-        let used = (0..seats.len()).filter(|it| seats[*it].is_some());
-        let used = used.fold(0, |set, member| set | 1 << member);
-        let (came, spare) = (newest.fresh & used & !newest.spare, newest.spare);
-        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
-        let has_data = bits(used & !spare).filter(|member| data(*member).whole);
+        let seat = |member: u8| seats[usize::from(member)];
+        let all = DeviceSet::first_n(seats.len());
+        let used = all.iter().filter(|member| seat(*member).is_some()).collect::<DeviceSet>();
+        let [fresh, spare, gone] =
+            [newest.fresh, newest.spare, newest.gone].map(DeviceSet::from_bits);
+        let came = (fresh & used) - spare;
+        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let has_data = (used - spare).iter().filter(|member| data(*member).whole);
         let Some(best) = has_data.map(data).max_by_key(|data| data.root) else {
             return Ok(None);
         };
-        let lacking = bits(came).filter(|member| !data(*member).whole);
-        let lacking = lacking.fold(0, |set, member| set | 1 << member);
+        let lacking = came.iter().filter(|member| !data(*member).whole).collect::<DeviceSet>();
         let fresh = lacking & best.lost;
         // A member that the newest root does not know was just added and is empty.
-        for disk in bits(lacking & !fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
+        for disk in (lacking - fresh).iter().filter_map(seat) {
             self.disks[disk].data = best;
         }
-        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
-        let held = used & !(fresh | spare);
-        let stale = bits(held).filter(|index| data(*index).root < best.everywhere);
-        let lost = stale.fold(all & !used | best.lost, |set, index| set | 1 << index);
-        let lost = lost & !(fresh | spare & used | newest.gone);
+        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let held = used - (fresh | spare);
+        let stale = held.iter().filter(|index| data(*index).root < best.everywhere);
+        let lost = stale.collect::<DeviceSet>() | (all - used) | best.lost;
+        let lost = lost - (fresh | spare & used | gone);
         // A joining member that was interrupted while it received the last data misses it again.
-        let (fresh, lost) = (fresh | came & lost, lost & !came);
-        for disk in bits(fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
+        let (fresh, lost) = (fresh | came & lost, lost - came);
+        for disk in fresh.iter().filter_map(seat) {
             self.disks[disk].data.whole = false;
         }
-        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
-        let takes_part = held & !(lost | fresh);
-        let members = bits(takes_part).map(|index| data(index).node);
+        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let takes_part = held - (lost | fresh);
+        let members = takes_part.iter().map(|index| data(index).node);
         let depth = |node: &u32| self.history.depth(*node);
-        let (Some(node), true) = (
-            members.max_by_key(depth),
-            ((lost | fresh) & !newest.spare).count_ones() <= self.tolerates,
-        ) else {
+        let (Some(node), true) =
+            (members.max_by_key(depth), ((lost | fresh) - spare).len() <= self.tolerates)
+        else {
             return Ok(None);
         };
         let base = self.history.acked(node);
-        let has_all = |index: usize| {
+        let has_all = |index: u8| {
             let own = data(index).node;
             self.history.leads_to(base, own) && self.history.leads_to(own, node)
         };
-        if !bits(takes_part).all(has_all) {
+        if !takes_part.iter().all(has_all) {
             return Err(End::Breach(Rule::NoStaleMember));
         }
-        let disks = bits(takes_part).filter_map(|member| seats[member]);
+        let disks = takes_part.iter().filter_map(seat);
         let line = match self.history.line(base, disks) {
             Some(line) => line,
             None if consented => self.history.fork(base),
@@ -290,9 +297,9 @@ impl<'a> Life<'a> {
             used,
             fresh,
             spare,
-            gone: newest.gone,
+            gone,
             lost,
-            gave_up: 0,
+            gave_up: DeviceSet::EMPTY,
             roster,
             node,
             line,
@@ -317,7 +324,7 @@ impl<'a> Life<'a> {
     /// Writes a root, and the data before it, to all members that have all data.
     pub(super) fn write_root(&mut self, session: &mut Session) -> Result<(), End> {
         session.root += 1;
-        let lost = (session.lost | session.fresh) & !session.gone;
+        let lost = (session.lost | session.fresh) - session.gone;
         for disk in session.disks(session.whole()).collect::<Vec<_>>() {
             if self.is_crash() {
                 return Err(End::Crash);
@@ -364,10 +371,10 @@ impl<'a> Life<'a> {
         more: Standing,
     ) -> Result<bool, End> {
         loop {
-            let lost = (session.lost | session.gave_up) & !session.gone;
+            let (lost, gone) = (session.missed(), session.gone.to_bits());
             let stamp = self.stamp();
-            let out = Some(session.spare & lost | session.gone);
-            let standing = Standing { lost, out, gone: session.gone, ..more };
+            let out = Some((session.spare & lost | session.gone).to_bits());
+            let standing = Standing { lost: lost.to_bits(), out, gone, ..more };
             let Some(write) = session.roster.next(standing, || stamp) else {
                 return Ok(true);
             };
@@ -376,13 +383,12 @@ impl<'a> Life<'a> {
                 session.roster.wrote(&write);
                 continue;
             }
-            let bit = 1 << write.member;
             session.roster.failed(&write);
-            let needed = (session.lacking() | session.gave_up | bit) & !session.spare;
-            if at_start || needed.count_ones() > self.tolerates || more != Standing::default() {
+            let needed = (session.lacking() | session.gave_up).with(write.member) - session.spare;
+            if at_start || needed.len() > self.tolerates || more != Standing::default() {
                 return Ok(false);
             }
-            session.gave_up |= bit;
+            session.gave_up.insert(write.member);
             self.has_failed = true;
             self.given_up |= 1 << disk;
         }
@@ -393,11 +399,9 @@ impl<'a> Life<'a> {
         session.node = self.history.write(session.node);
         self.tell(|_| format!("flush of {}", session.node));
         self.write_root(&mut session)?;
-        let lost = (session.lost | session.gave_up) & !session.gone;
-        let settled = session.roster.may_promise(lost)
+        let settled = session.roster.may_promise(session.missed().to_bits())
             || self.settle(&mut session, false, Standing::default())?;
-        let lost = (session.lost | session.gave_up) & !session.gone;
-        if settled && session.roster.may_promise(lost) {
+        if settled && session.roster.may_promise(session.missed().to_bits()) {
             self.check_record(&session, Rule::LossesBeforeFlushes)?;
             self.history.promise(session.node, session.line, session.disks(session.whole()));
             self.seen.flushes += 1;
@@ -407,19 +411,19 @@ impl<'a> Life<'a> {
     }
 
     /// Loses a member of the layer.
-    pub(super) fn lose(&mut self, member: usize) -> Result<(), End> {
+    pub(super) fn lose(&mut self, member: u8) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        let bit = 1 << member;
-        if session.used & !(session.lost | session.gone) & bit == 0 {
+        if !(session.used - (session.lost | session.gone)).contains(member) {
             self.session = Some(session);
             return Ok(());
         }
         self.tell(|_| format!("the layer loses {member}"));
-        if ((session.lacking() | bit) & !session.spare).count_ones() > self.tolerates {
+        if (session.lacking().with(member) - session.spare).len() > self.tolerates {
             return Ok(()); // The volume fails, and the process ends.
         }
-        (session.lost, session.fresh) = (session.lost | bit, session.fresh & !bit);
-        self.given_up |= session.disks(bit).fold(0, |set, disk| set | 1 << disk);
+        session.lost.insert(member);
+        session.fresh.remove(member);
+        self.given_up |= session.disks(DeviceSet::of(member)).fold(0, |set, disk| set | 1 << disk);
         self.seen.losses += 1;
         // If an operator later consents to start with the lost device alone, the present members
         // form a separate branch.
@@ -439,9 +443,4 @@ impl<'a> Life<'a> {
         self.write_root(&mut session)?;
         self.settle(&mut session, false, Standing::default()).map(drop)
     }
-}
-
-/// Returns the members of a set.
-pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> + Clone {
-    (0..16).filter(move |index| set >> index & 1 == 1)
 }

@@ -1,5 +1,6 @@
 //! Rules that are checked in one place.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::superblock::Superblock;
 
 use super::Rule;
@@ -9,12 +10,12 @@ use super::life::{End, Life, Outcome, Session};
 impl Life<'_> {
     /// Checks that all participating members record the lost ones.
     pub(super) fn check_record(&self, session: &Session, rule: Rule) -> Result<(), End> {
-        let lost = (session.lost | session.gave_up) & !session.gone;
+        let lost = session.missed();
         let knows = |disk: usize| {
             let superblock = self.disks[disk].superblock().map(|it| it.superblock);
-            superblock.is_ok_and(|it| lost & !it.missing == 0)
+            superblock.is_ok_and(|it| lost.is_within(DeviceSet::from_bits(it.missing)))
         };
-        if session.disks(session.used & !lost).all(knows) { Ok(()) } else { Err(End::Breach(rule)) }
+        if session.disks(session.used - lost).all(knows) { Ok(()) } else { Err(End::Breach(rule)) }
     }
 
     /// Returns whether a disk, accessible or not, has a newer superblock.
@@ -37,7 +38,7 @@ impl Life<'_> {
 
     /// Checks that all accessible listed devices take part, except those that were given up.
     pub(super) fn check_thrown_out(&self, session: &Session) -> Result<(), End> {
-        let taking_part: Vec<usize> = session.disks(session.used & !session.lost).collect();
+        let taking_part: Vec<usize> = session.disks(session.used - session.lost).collect();
         let here = self.file.disks().filter(|disk| self.disks[*disk].here);
         let mut left_out = here.filter(|disk| !taking_part.contains(disk));
         if left_out.all(|disk| self.given_up >> disk & 1 == 1) {
@@ -60,7 +61,7 @@ impl Life<'_> {
             let excluded = |index: &usize| {
                 let by = holders.iter().filter_map(|by| Some((of(*by).ok()?, disks[*by].data)));
                 by.into_iter().any(|(superblock, data)| {
-                    (superblock.missing | data.lost) >> index & 1 == 1
+                    (DeviceSet::from_bits(superblock.missing) | data.lost).contains(*index as u8)
                         || disks[*index].data.root < data.everywhere
                 })
             };

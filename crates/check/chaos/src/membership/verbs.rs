@@ -1,12 +1,13 @@
 //! Commands of an operator. Each may be interrupted at any of its writes.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::changes::{Coming, additions, comeback, replacement};
 use hostftl_format::roster::{Record, Standing, Write};
 use hostftl_format::superblock::Superblock;
 
 use super::Rule;
 use super::disks::{Data, Disk};
-use super::life::{End, Life, Outcome, Session, bits};
+use super::life::{End, Life, Outcome, Session};
 
 /// Maximum number of disks in a sequence, and of members.
 const DISKS: usize = 16;
@@ -18,8 +19,8 @@ impl Life<'_> {
         // The layer does not count members with failing superblocks, so it may lose more members
         // than the volume tolerates.
         let bearable = self.session.as_ref().is_some_and(|session| {
-            let set = session.lacking() | session.gave_up & !session.spare;
-            set.count_ones() <= self.tolerates
+            let set = session.lacking() | (session.gave_up - session.spare);
+            set.len() <= self.tolerates
         });
         self.is_changing = bearable;
         let done = self.change();
@@ -60,8 +61,8 @@ impl Life<'_> {
     /// Returns whether the volume may lose another member deliberately.
     fn may_lose(&self, member: u8) -> bool {
         self.session.as_ref().is_some_and(|session| {
-            let set = session.lacking() | session.gave_up | 1 << member;
-            session.gone >> member & 1 == 0 && set.count_ones() <= self.tolerates
+            let set = (session.lacking() | session.gave_up).with(member);
+            !session.gone.contains(member) && set.len() <= self.tolerates
         })
     }
 
@@ -70,7 +71,7 @@ impl Life<'_> {
         if !self.may_lose(member) {
             return Ok(());
         }
-        self.lose(member.into())?;
+        self.lose(member)?;
         self.settled().map(drop)
     }
 
@@ -92,12 +93,12 @@ impl Life<'_> {
 
     /// Replaces a member by another device; the member is taken offline first.
     fn replace(&mut self, old: usize, member: u8) -> Result<(), End> {
-        let is_fresh = |it: &Session| (it.fresh | it.spare) >> member & 1 == 1;
+        let is_fresh = |it: &Session| (it.fresh | it.spare).contains(member);
         let fresh = self.session.as_ref().is_none_or(is_fresh);
         if self.disks.len() == DISKS || fresh || !self.may_lose(member) {
             return Ok(());
         }
-        self.lose(member.into())?;
+        self.lose(member)?;
         if !self.settled()? {
             return Ok(());
         }
@@ -114,7 +115,7 @@ impl Life<'_> {
     fn online(&mut self, disk: usize, member: u8) -> Result<(), End> {
         let Some(session) = &self.session else { return Ok(()) };
         let (node, data) = (session.node, self.disks[disk].data);
-        let is_lost = session.lost >> member & 1 == 1 && self.disks[disk].here;
+        let is_lost = session.lost.contains(member) && self.disks[disk].here;
         let Ok(own) = self.disks[disk].superblock() else { return Ok(()) };
         if !is_lost || !self.history.leads_to(data.node, node) || !self.settled()? {
             return Ok(());
@@ -139,10 +140,11 @@ impl Life<'_> {
             return Ok(());
         }
         session.roster.replace(member, Record { superblock, sound: [true; 2] });
-        let bit = 1 << member;
         session.seats[usize::from(member)] = Some(disk);
-        (session.used, session.fresh) = (session.used | bit, session.fresh | bit);
-        (session.lost, session.gave_up) = (session.lost & !bit, session.gave_up & !bit);
+        session.used.insert(member);
+        session.fresh.insert(member);
+        session.lost.remove(member);
+        session.gave_up.remove(member);
         self.settle(&mut session, false, Standing::default())?;
         self.session = Some(session);
         Ok(())
@@ -164,7 +166,7 @@ impl Life<'_> {
         let count = self.dice.between(1, 2) as usize;
         let Some(session) = &self.session else { return Ok(()) };
         let is_full = session.seats.len() + count > MEMBERS || self.disks.len() + count > DISKS;
-        if session.lacking() | session.gave_up != 0 || is_full || !self.settled()? {
+        if !(session.lacking() | session.gave_up).is_empty() || is_full || !self.settled()? {
             return Ok(());
         }
         self.seen.verbs += 1;
@@ -182,13 +184,14 @@ impl Life<'_> {
             .roster
             .add(superblocks.iter().map(|it| Record { superblock: *it, sound: [true; 2] }));
         for disk in &new {
-            let bit = 1 << session.seats.len();
+            let member = session.seats.len() as u8;
             session.seats.push(Some(*disk));
-            session.used |= bit;
-            session.spare |= if is_spare { bit } else { 0 };
+            session.used.insert(member);
+            session.spare |= DeviceSet::of_if(is_spare, member);
             // It is empty, so it misses nothing.
             let Session { node, root, everywhere, .. } = session;
-            self.disks[*disk].data = Data { node, root, lost: 0, everywhere, whole: true };
+            self.disks[*disk].data =
+                Data { node, root, lost: DeviceSet::EMPTY, everywhere, whole: true };
         }
         self.settle(&mut session, false, Standing::default())?;
         self.session = Some(session);
@@ -201,19 +204,22 @@ impl Life<'_> {
     /// Removes a member permanently, once the others have its data.
     fn remove(&mut self, disk: usize, member: u8) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        let (bit, whole) = (1 << member, session.whole());
-        let enough = whole.count_ones() > self.tolerates.max(1) + 1;
-        if session.lacking() | session.gave_up != 0 || whole & bit == 0 || !enough {
+        let whole = session.whole();
+        let enough = whole.len() > self.tolerates.max(1) + 1;
+        let lacks = !(session.lacking() | session.gave_up).is_empty();
+        if lacks || !whole.contains(member) || !enough {
             self.session = Some(session);
             return Ok(());
         }
         self.tell(|_| format!("{disk}, member {member}, is removed"));
-        let leaves = Standing { leaving: Some(bit), ..Standing::default() };
+        let leaves =
+            Standing { leaving: Some(DeviceSet::of(member).to_bits()), ..Standing::default() };
         if !self.settle(&mut session, false, leaves)? {
             self.session = Some(session);
             return Ok(());
         }
-        (session.used, session.gone) = (session.used & !bit, session.gone | bit);
+        session.used.remove(member);
+        session.gone.insert(member);
         self.given_up |= 1 << disk;
         self.write_root(&mut session)?;
         let gone = Standing { leaving: Some(0), ..Standing::default() };
@@ -225,20 +231,19 @@ impl Life<'_> {
     /// Records that a joining member has all data.
     pub(super) fn join(&mut self) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        let Some(member) = bits(session.fresh).next() else {
+        let Some(member) = session.fresh.first() else {
             self.session = Some(session);
             return Ok(());
         };
         self.tell(|_| format!("{member} has all data"));
-        let bit = 1 << member;
         let Session { node, root, everywhere, .. } = session;
-        session.fresh &= !bit;
+        session.fresh.remove(member);
         let lost = session.lacking();
-        for disk in session.disks(bit).collect::<Vec<_>>() {
+        for disk in session.disks(DeviceSet::of(member)).collect::<Vec<_>>() {
             self.disks[disk].data = Data { node, root, lost, everywhere, whole: true };
         }
         self.write_root(&mut session)?;
-        let joined = Standing { joined: bit, ..Standing::default() };
+        let joined = Standing { joined: DeviceSet::of(member).to_bits(), ..Standing::default() };
         self.settle(&mut session, false, joined)?;
         self.session = Some(session);
         Ok(())

@@ -1,5 +1,6 @@
 //! Volume file: lists the devices in any order, and those that a change is about to add.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::assemble::{Verdict, assemble};
 use hostftl_format::changes::{announce, choose_pending, member_at};
 use hostftl_format::roster::Record;
@@ -49,7 +50,7 @@ pub(super) struct Judged {
     /// Disk and superblock of each member; `None` for a missing one.
     pub seats: Vec<Option<(usize, Record)>>,
     /// Members whose absence requires consent.
-    pub unsaid: u16,
+    pub unsaid: DeviceSet,
     /// Disks with pending names that are members, and those that are to be cleared.
     pub come: Vec<usize>,
     pub undone: Vec<usize>,
@@ -103,7 +104,7 @@ impl Life<'_> {
         let disks = |places: Vec<usize>| places.into_iter().map(|at| pending[at].0).collect();
         let judged = |seats, unsaid| Judged {
             seats,
-            unsaid,
+            unsaid: DeviceSet::from_bits(unsaid),
             come: disks(choice.come.clone()),
             undone: disks(choice.undone.clone()),
         };
