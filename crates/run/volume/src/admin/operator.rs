@@ -10,8 +10,8 @@ use hostftl_core::{Answer, Scrub, Setting, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::change::add::{AddSpec, Added};
+use crate::change::changer::Changer;
 use crate::change::replace::{ReplaceSpec, Replaced};
-use crate::change::served::Seats;
 use crate::metadata::config::Config;
 use crate::metadata::settings::change;
 use crate::open::names::{DeviceId, complete};
@@ -91,13 +91,13 @@ impl Wish {
 #[derive(Debug)]
 pub(crate) struct Operator {
     /// Devices and the layer over them.
-    seats: Arc<Seats>,
+    changer: Arc<Changer>,
 }
 
 impl Operator {
     /// Creates the operator of the volume with these devices.
-    pub(crate) fn new(seats: Seats) -> Self {
-        Operator { seats: Arc::new(seats) }
+    pub(crate) fn new(changer: Changer) -> Self {
+        Operator { changer: Arc::new(changer) }
     }
 
     /// Replaces a device of the served volume.
@@ -113,7 +113,7 @@ impl Operator {
         &self,
         spec: &ReplaceSpec,
     ) -> Result<(Replaced, Option<Arc<Copying>>), AdminError> {
-        self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
+        self.changer.replace(&ReplaceSpec { path: self.changer.path().into(), ..spec.clone() })
     }
 
     /// Adds devices to the served volume.
@@ -121,12 +121,12 @@ impl Operator {
     /// # Errors
     /// When the devices were not added.
     pub(crate) fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
-        self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
+        self.changer.add(&AddSpec { path: self.changer.path().into(), ..spec.clone() })
     }
 
     /// Ends the copy of a device, if one is in progress, because the volume is being closed.
     pub(crate) fn end_copy(&self) {
-        self.seats.end_copy();
+        self.changer.end_copy();
     }
 
     /// Carries out a request.
@@ -136,28 +136,28 @@ impl Operator {
     pub(crate) fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
         let verb = match wish {
             Wish::Offline(name) => {
-                self.seats.refuse_while_copying()?;
-                let index = self.seats.find(name)?;
-                let mut notes = self.seats.notes_on(index);
-                self.seats.settle();
-                let is_new = self.seats.offline(index)?;
+                self.changer.refuse_while_copying()?;
+                let index = self.changer.find(name)?;
+                let mut notes = self.changer.notes_on(index);
+                self.changer.settle();
+                let is_new = self.changer.offline(index)?;
                 notes.extend(self.notes_offline(index));
                 return Ok(self.of_device(index, is_new, notes));
             }
             Wish::Online(name) => {
-                let index = self.seats.find(name)?;
-                if let Some(new) = self.seats.cancel_copy(index)? {
+                let index = self.changer.find(name)?;
+                if let Some(new) = self.changer.cancel_copy(index)? {
                     let notes = vec![format!("the copy to {new} was cancelled")];
                     return Ok(self.of_device(index, true, notes));
                 }
-                let is_new = self.seats.online(index)?;
+                let is_new = self.changer.online(index)?;
                 return Ok(self.of_device(index, is_new, Vec::new()));
             }
             Wish::Remove(name) => return self.set_leaving(name, true),
             Wish::MayRemove(name) => {
-                let index = self.seats.find(name)?;
-                let notes = self.seats.notes_on(index);
-                let answer = self.seats.ask(Verb::MayRemove(index))?;
+                let index = self.changer.find(name)?;
+                let notes = self.changer.notes_on(index);
+                let answer = self.changer.ask(Verb::MayRemove(index))?;
                 return Ok(self.of_device(index, answer == Answer::Begun, notes));
             }
             Wish::Cancel(name) => return self.set_leaving(name, false),
@@ -166,41 +166,41 @@ impl Operator {
             Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
             Wish::StopScrub => Verb::Scrub(Scrub::Stop),
             Wish::Clear(name) => {
-                let device = name.as_ref().map(|name| self.seats.find(name)).transpose()?;
-                return self.seats.clear(device).map(|()| Outcome::of_volume(true));
+                let device = name.as_ref().map(|name| self.changer.find(name)).transpose()?;
+                return self.changer.clear(device).map(|()| Outcome::of_volume(true));
             }
             Wish::Set { key, value } => {
                 // The layer comes first: a value that it refuses must not reach the volume file.
-                self.seats.ask(verb(&self.seats.config(), key, value)?)?;
+                self.changer.ask(verb(&self.changer.config(), key, value)?)?;
                 // The lock stays on the inode that was replaced; the lock of the volume's UUID
                 // remains in effect.
-                let kept = keep(self.seats.path(), key, value).map_err(AdminError::from);
+                let kept = keep(self.changer.path(), key, value).map_err(AdminError::from);
                 return kept.map(Outcome::of_volume);
             }
         };
-        let answer = self.seats.ask(verb)?;
+        let answer = self.changer.ask(verb)?;
         Ok(Outcome::of_volume(answer == Answer::Begun))
     }
 
     /// Marks the named device as leaving, or cancels that.
     fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, AdminError> {
-        let index = self.seats.find(name)?;
+        let index = self.changer.find(name)?;
         if leaves {
-            self.seats.refuse_while_copying()?;
+            self.changer.refuse_while_copying()?;
         }
-        let notes = if leaves { self.seats.notes_on(index) } else { Vec::new() };
-        let is_new = self.seats.set_leaving(index, leaves)?;
+        let notes = if leaves { self.changer.notes_on(index) } else { Vec::new() };
+        let is_new = self.changer.set_leaving(index, leaves)?;
         Ok(self.of_device(index, is_new, notes))
     }
 
     /// Keeps the member slot of a device that was taken offline by command. Returns a warning.
     fn notes_offline(&self, index: u8) -> Vec<String> {
-        let spares: Vec<String> = self.seats.spares().iter().map(ToString::to_string).collect();
+        let spares: Vec<String> = self.changer.spares().iter().map(ToString::to_string).collect();
         let stays = (!spares.is_empty()).then(|| {
             format!("the spare is not used: {}; run `hostftl device replace`", spares.join(", "))
         });
         let unkept = self
-            .seats
+            .changer
             .note_offline(index, true)
             .err()
             .map(|why| format!("a spare may replace it after a restart, because {why}"));
@@ -208,7 +208,7 @@ impl Operator {
     }
 
     fn of_device(&self, index: u8, is_new: bool, notes: Vec<String>) -> Outcome {
-        Outcome { is_new, device: Some(self.seats.id(index)), notes }
+        Outcome { is_new, device: Some(self.changer.id(index)), notes }
     }
 }
 

@@ -12,7 +12,7 @@ use hostftl_layers::AnyLayer;
 
 use crate::admin::control::server::Control;
 use crate::admin::operator::Operator;
-use crate::change::served::Seats;
+use crate::change::changer::Changer;
 use crate::metadata::config::Config;
 use crate::metadata::record::Recording;
 use crate::open::event_host::Quiet;
@@ -135,8 +135,8 @@ impl Volume {
         // A session that writes nothing leaves the session marks unchanged.
         let session = session.filter(|_| !reads);
         let (of, how) = ((&self.config, self.layer), (session.clone(), rehearsal));
-        let seats = Seats::new(&self.path, port.clone(), &live, of, how);
-        let operator = Arc::new(Operator::new(seats));
+        let changer = Changer::new(&self.path, port.clone(), &live, of, how);
+        let operator = Arc::new(Operator::new(changer));
         let listen = || Control::listen(self.config.uuid, live.clone(), operator.clone());
         let control = (!rehearses).then(listen).transpose()?;
         let (of, events) = ((options, &self.config), &live.watched.events);

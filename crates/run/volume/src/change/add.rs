@@ -1,33 +1,34 @@
-//! More devices for a volume: the process that serves it does that, see [`crate::change::served`],
-//! or this one, when none does.
+//! Devices are added to a volume, as members or as spares.
 //!
-//! The order keeps a cut harmless: look at everything; name the new devices as pending in the
-//! volume file; clear them; write their superblocks, which say that they hold nothing yet; write
-//! those of the others; list the new devices in the volume file. Nothing else is written: where
-//! things lie stays as it is, and rows become wider when the volume is served. The next start, or
-//! the same command, finishes or undoes a change that was cut off: see [`crate::open::cut`].
+//! The layer is laid out anew with them, so it is closed and opened again. Data stays in its place,
+//! and rows become wider from then on.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
-use hostftl_core::{DeviceInfo, DeviceSet, SECTOR};
+use hostftl_core::{DeviceInfo, DeviceSet, Layer, SECTOR};
 use hostftl_format::changes::{self, Coming};
-use hostftl_format::roster::Record;
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
-use hostftl_io::{Device, IoError};
-use hostftl_layers::{LayerConfig, Members};
+use hostftl_io::{Backing, Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig, Members};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::changer::{CLOSED, Changer, PATIENCE, PAUSE};
+use super::steps::{ADD, Change, Place};
 use crate::metadata::config::{Config, MISSING};
 use crate::metadata::roster::stamp;
 use crate::metadata::storage::{self, is_same};
-use crate::metadata::superblocks::describe;
 use crate::metadata::{journal, modelled};
-use crate::open::machine::{infos, plan};
+use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::DeviceId;
 use crate::open::take::peer_geometry::Beside;
-use crate::util::error::{AdminError, Error, device};
+use crate::open::take::take_whole;
+use crate::running::jobs::Jobs;
+use crate::util::error::{AdminError, AdminErrorKind, Error, device};
+use crate::util::events::Level;
 
 /// What is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,26 +59,92 @@ pub struct Added {
     pub notes: Vec<String>,
 }
 
-/// Writes what new devices say of themselves.
-///
-/// # Errors
-/// When one of them can't be written.
-pub(crate) fn write(fresh: &[Device], superblocks: &[Superblock]) -> Result<(), IoError> {
-    let both = fresh.iter().zip(superblocks);
-    both.into_iter().try_for_each(|(one, superblock)| describe(one, superblock))
-}
+impl Changer {
+    /// Adds devices.
+    pub(crate) fn add(self: &Arc<Self>, spec: &AddSpec) -> Result<Added, AdminError> {
+        let _changes = self.begin()?;
+        let file = self.file()?;
+        may_grow(&file, &self.layer(), spec)?;
+        let new = names(spec)?;
+        let force = spec.force || new.iter().all(|name| file.pending.contains(name));
+        self.has_its_journal()?;
+        let (mut beside, gone) = self.may_be_closed()?;
+        if spec.spare {
+            beside = beside.with_room(spare_sectors(&self.layer(), &self.said()?) + 2 * RESERVE);
+        }
+        refuse_known(spec, (&new, &file.devices), gone)?;
+        self.are_closed(&new)?;
+        let place = Place::New { is_spare: spec.spare };
+        let mut change = Change::new(self, place, new.clone());
+        for (asked, name) in spec.new.iter().zip(&new) {
+            change.take(take_whole((asked, name), &beside, force)?);
+        }
+        change.notes.extend(of_zones(&beside, spec.spare));
+        let first = file.devices.len() as u8;
+        let exported = self.would_export(spec, &change.devices)?;
+        if spec.rehearse {
+            return Ok(added(ids(&new, first), exported, change.notes.clone()));
+        }
+        let begun = Instant::now();
+        change.run(ADD, 0)?;
+        let come: Vec<_> = (first..first + new.len() as u8).map(|index| self.id(index)).collect();
+        for DeviceId { number, path, .. } in &come {
+            let text =
+                format!("{path} is device {number} after {} ms", begun.elapsed().as_millis());
+            self.live.watched.events.tell(Level::Info, "device-added", text);
+        }
+        Ok(added(come, exported, change.notes.clone()))
+    }
 
-/// A superblock that was just written.
-pub(crate) fn record(superblock: &Superblock) -> Record {
-    Record { superblock: *superblock, sound: [true; 2] }
+    /// Whether the journal's device is there, if there is one.
+    fn has_its_journal(&self) -> Result<(), AdminError> {
+        let journal = journal::bit(&self.layer(), self.config().devices.len());
+        let look =
+            |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost().to_bits();
+        match self.port.between(look).ok_or(CLOSED)? & journal {
+            0 => Ok(()),
+            _ => {
+                let (path, index) = (self.path().display(), journal.trailing_zeros());
+                let text = format!(
+                    "cannot add devices while the journal is missing: bring it back, or replace \
+                     it (`hostftl device replace {path} {index} NEW`), and run the same command \
+                     again"
+                );
+                Err(AdminError::new(AdminErrorKind::NeedsHand, text))
+            }
+        }
+    }
+
+    /// Waits until devices that have left, and are to come again under these names, are closed.
+    fn are_closed(&self, new: &[String]) -> Result<(), AdminError> {
+        let known = self.config().devices;
+        let begun = Instant::now();
+        let is_open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            let mut devices = driver.devices().iter().zip(&known);
+            devices.any(|(device, name)| new.contains(name) && device.backing() != Backing::Absent)
+        };
+        while self.port.between(is_open).ok_or(CLOSED)? {
+            if begun.elapsed() > PATIENCE {
+                return Err("a device that has left can't be closed: commands never ended".into());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// What clients see before and after, in sectors, if the volume can be laid out so.
+    fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
+        let look = self.port.between(|driver, _| infos(driver.devices()));
+        let (others, said) = (look.ok_or(CLOSED)?, self.said()?);
+        let layer = as_members(self.layer(), said.missing, &said);
+        let superblocks = superblocks_of(&layer, &said, (others, come), spec.spare);
+        let after = superblocks?[0].exported;
+        Ok((said.exported, after))
+    }
 }
 
 /// Whether a volume may get the devices that are wanted.
-pub(crate) fn may_grow(
-    config: &Config,
-    layer: &LayerConfig,
-    spec: &AddSpec,
-) -> Result<(), AdminError> {
+fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), AdminError> {
     if spec.spare && layer.tolerates() == 0 {
         return Err("a spare is of use only where a loss is survived: with parity".into());
     }
@@ -97,7 +164,7 @@ pub(crate) fn may_grow(
 }
 
 /// The full names of the new devices.
-pub(crate) fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
+fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for asked in &spec.new {
         let name = modelled::full_name(asked)?;
@@ -114,7 +181,7 @@ pub(crate) fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
 
 /// Refuses a new device that is one of the volume's already, and has not left it. `known` is by
 /// member number.
-pub(crate) fn refuse_known(
+fn refuse_known(
     spec: &AddSpec,
     (new, known): (&[String], &[String]),
     gone: u16,
@@ -132,41 +199,34 @@ pub(crate) fn refuse_known(
 }
 
 /// Names the new devices after the others; one that had left has its name in the new place alone.
-pub(crate) fn come_in(devices: &mut Vec<String>, new: &[String]) {
+pub(super) fn come_in(devices: &mut Vec<String>, new: &[String]) {
     let left = devices.iter_mut().filter(|name| new.contains(name));
     left.for_each(|name| *name = MISSING.into());
     devices.extend_from_slice(new);
 }
 
 /// What should be known where devices with zones come.
-pub(crate) fn of_zones(beside: &Beside, is_spare: bool) -> Option<String> {
+fn of_zones(beside: &Beside, is_spare: bool) -> Option<String> {
     let note = "with zones, more devices are spare room, so that garbage collection copies less; \
                 what clients see stays as large as it was";
     (beside.zones.is_some() && !is_spare).then(|| note.into())
 }
 
-/// The devices with these names as members from number `first` on; their UUIDs where a superblock
-/// says them.
-pub(crate) fn ids(new: &[String], first: u8, said: Option<&Superblock>) -> Vec<DeviceId> {
-    let uuid = |index: u8| said.map(|it| Uuid::from_bytes(it.members[usize::from(index)]));
+/// The devices with these names as members from number `first` on, which have no UUIDs yet.
+fn ids(new: &[String], first: u8) -> Vec<DeviceId> {
     let both = (first..).zip(new.iter().cloned());
-    both.map(|(number, path)| DeviceId {
-        number,
-        uuid: uuid(number).map_or(String::new(), |uuid| uuid.to_string()),
-        path,
-    })
-    .collect()
+    both.map(|(number, path)| DeviceId { number, uuid: String::new(), path }).collect()
 }
 
 /// The reply: these devices come; `exported` is in sectors.
-pub(crate) fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Added {
+fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Added {
     let bytes = |sectors: u64| sectors * SECTOR as u64;
-    Added { devices, exported: (bytes(exported.0), bytes(exported.1)), served: false, notes }
+    Added { devices, exported: (bytes(exported.0), bytes(exported.1)), served: true, notes }
 }
 
 /// Sectors of data that a spare needs to take the place of any device: as many as are in use on the
 /// longest. What only as many devices have as may be lost is used on none.
-pub(crate) fn spare_sectors(layer: &LayerConfig, said: &Superblock) -> u64 {
+fn spare_sectors(layer: &LayerConfig, said: &Superblock) -> u64 {
     let apart = journal::bit_in(layer, said) | said.gone | said.leaving | said.spare;
     let rows = (0..usize::from(said.count)).filter(|index| apart >> index & 1 == 0);
     let mut lengths: Vec<u64> = rows.map(|index| said.lengths[index]).collect();
@@ -193,9 +253,7 @@ fn refuse_short(one: &Device, needed: u64) -> Result<(), Error> {
 /// What the new devices say of themselves that come beside `others`, which say `before`; the layer
 /// is the one over the others.
 ///
-/// # Errors
-/// When the volume can't be laid out with them.
-pub(crate) fn superblocks(
+pub(super) fn superblocks_of(
     layer: &LayerConfig,
     before: &Superblock,
     (mut others, new): (Vec<DeviceInfo>, &[Device]),

@@ -1,8 +1,13 @@
 //! Changes of the members: devices that are added, replaced, copied, or brought back.
 //!
-//! A change writes the superblocks and the volume file in an order that makes a power cut harmless.
-//! `served` changes a volume beside its clients; the other modules change one that is not served.
+//! A [`changer::Changer`] changes a volume that is open in this process, beside its clients if it
+//! has any. Each change is a table of named steps: see [`steps`].
 
 pub(crate) mod add;
+pub(crate) mod changer;
+mod copy;
+mod online;
+mod orders;
+mod reopen;
 pub(crate) mod replace;
-pub(crate) mod served;
+mod steps;

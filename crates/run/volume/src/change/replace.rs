@@ -1,14 +1,23 @@
-//! The request to replace a device, and its outcome.
+//! A device takes the place of another: as a copy of it, or empty, to be rebuilt from the others.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use hostftl_format::superblock::Superblock;
+use hostftl_io::Device;
 use serde::{Deserialize, Serialize};
 
+use super::changer::{Changer, Finding};
+use super::steps::{ADD, Change, Place, REBUILD};
 use crate::metadata::config::Config;
 use crate::metadata::storage::is_same;
 use crate::metadata::{modelled, storage};
+use crate::open::machine::plan;
 use crate::open::names::DeviceId;
-use crate::util::error::{Error, device};
+use crate::open::take::take_with_room;
+use crate::running::copying::Copying;
+use crate::util::error::{AdminError, Error, device};
+use crate::util::events::Level;
 
 /// What is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,8 +57,94 @@ pub struct Replaced {
     pub notes: Vec<String>,
 }
 
+impl Changer {
+    /// Puts another device in the place of one. Returns the copy that was begun, if one was.
+    pub(crate) fn replace(
+        self: &Arc<Self>,
+        spec: &ReplaceSpec,
+    ) -> Result<(Replaced, Option<Arc<Copying>>), AdminError> {
+        let _changes = self.begin()?;
+        let index = self.find(&spec.old)?;
+        let (old, new) = (self.id(index), new_name(&self.config(), index.into(), &spec.new)?);
+        let is_journal = self.is_journal(index);
+        let finding = self.may_replace(index)?;
+        let was_lost = finding.was_lost;
+        if !was_lost && (is_same(&new, &old.path) || storage::is_shared(&new, &old.path)) {
+            let why = format!("is device {index} of this volume already");
+            return Err(device(&spec.new, why).into());
+        }
+        let force = spec.force || self.file()?.pending.contains(&new);
+        let taken = take_with_room((&spec.new, &new), &finding.beside, finding.length(), force)?;
+        self.would_fit(&finding, &taken.device)?;
+        let copying = !is_journal && self.can_copy(&finding, Some(&taken.device))?;
+        let mut change = Change::new(self, Place::Member(finding), vec![new.clone()]);
+        if !is_journal {
+            change.notes = self.notes_on(index);
+        }
+        change.take(taken);
+        let new = DeviceId { number: index, uuid: String::new(), path: new };
+        let lacks = !copying && !is_journal;
+        let notes = change.notes.clone();
+        let mut replaced =
+            Replaced { old, new, was_lost, copied: false, copying, lacks, served: true, notes };
+        if spec.rehearse {
+            return Ok((replaced, None));
+        }
+        if copying {
+            return Ok((replaced, Some(change.begin_copy()?)));
+        }
+        let done = change.run(if is_journal { ADD } else { REBUILD }, 0);
+        done.map_err(|why| change.explain(why, lacks && !was_lost))?;
+        (replaced.new, replaced.notes) = (self.id(index), change.notes.clone());
+        let (new, old) = (&replaced.new.path, &replaced.old.path);
+        let rest = if lacks { "; its missing data is rebuilt from the others" } else { "" };
+        let text = format!("{new} is in the place of device {index} ({old}){rest}");
+        self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
+        Ok((replaced, None))
+    }
+
+    /// Examines a member that is to be replaced.
+    fn may_replace(&self, index: u8) -> Result<Finding, AdminError> {
+        if self.is_journal(index) {
+            self.may_be_closed()?;
+            return self.find_member(index);
+        }
+        let finding = self.find_member(index)?;
+        let Superblock { missing, out, spare, .. } = finding.newest;
+        if self.is_rehearsal() && finding.was_lost && (missing | spare) >> index & 1 == 0 {
+            // Nobody has agreed yet to do without it: nothing may be lost with it.
+            let lacking = finding.newest.fresh | finding.lacking;
+            let away = missing & !out | lacking | 1 << index;
+            if away.count_ones() > self.layer().tolerates() {
+                return Err(self.needed_by(index, lacking & !(missing | 1 << index)));
+            }
+        }
+        if self.layer().tolerates() > 0 {
+            return self.look(index);
+        }
+        self.can_copy(&finding, None)?;
+        Ok(finding)
+    }
+
+    /// Whether the volume would be laid out with the new device as it is.
+    fn would_fit(&self, finding: &Finding, device: &Device) -> Result<(), AdminError> {
+        let mut infos = finding.infos.clone();
+        infos[usize::from(finding.index)] = device.info();
+        let mut layer = self.layer_now(finding);
+        layer.members.missing.remove(finding.index);
+        let planned = plan(&layer, &infos)?;
+        match planned.limits.exported == finding.newest.exported {
+            true => Ok(()),
+            false => Err(AdminError::refused(format!(
+                "{} is not one on which the volume would be laid out as it is",
+                device.name()
+            ))),
+        }
+    }
+}
+
 /// The full name of what comes in place `index`.
-pub(crate) fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
+fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
     let new = modelled::full_name(asked)?;
     let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);
     match others.find(|(_, name)| is_same(name, &new) || storage::is_shared(name, &new)) {

@@ -8,7 +8,7 @@ use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
 use uuid::Uuid;
 
-use super::{CLOSED, PAUSE, Seats, lock};
+use super::changer::{CLOSED, Changer, PAUSE, lock};
 use crate::metadata::config::Config;
 use crate::open::names::DeviceId;
 use crate::running::jobs::Jobs;
@@ -19,7 +19,7 @@ const SETTLES: Duration = Duration::from_secs(2);
 /// How long the superblocks may take to say what an operator wants, before the operator is told.
 const DURABLE: Duration = Duration::from_millis(2500);
 
-impl Seats {
+impl Changer {
     /// Before a device goes: what is written is made known from the start on, so that the device
     /// lacks little when it is back. That is not waited for long: the device may be the one that
     /// hangs.
@@ -118,13 +118,8 @@ impl Seats {
     pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
         let said = self.said()?;
         let device = Uuid::from_bytes(said.members[usize::from(index)]);
-        let mut config = lock(&self.config);
-        match is_out {
-            true => config.offline.insert(device),
-            false => config.offline.remove(&device),
-        };
-        drop(config);
-        Config::set_offline(&self.path, device, is_out).map_err(AdminError::from)
+        self.keep_offline(device, is_out);
+        Config::set_offline(self.path(), device, is_out).map_err(AdminError::from)
     }
 
     /// The spares that are ready, as replies show them.

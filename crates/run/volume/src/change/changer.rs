@@ -1,22 +1,8 @@
-//! The devices of a volume that is served, in their places, and the layer that is asked about them:
-//! another device comes in the place of one, beside the clients.
-//!
-//! The order keeps a cut harmless, as with a volume that is not served: look at everything; name
-//! the new device as pending in the volume file; clear it; let the layer do without the old one;
-//! write the superblock of the new one, which says that it holds nothing yet; write those of the
-//! others; list the new device in the volume file; and then let the layer know. The next start
-//! finishes or undoes a change that was cut off: see [`crate::open::cut`].
+//! The members of a volume that is open in this process, as changes find and leave them.
 //!
 //! Invariants
-//! - One device comes at a time.
+//! - One change is under way at a time.
 //! - A device is exchanged when no command to the one before is under way.
-
-mod add;
-mod copy;
-mod of_journal;
-mod online;
-mod orders;
-mod replace;
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -26,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, DeviceInfo, DeviceSet, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Backing, Device, Driver, IoError};
+use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
+use uuid::Uuid;
 
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
@@ -44,54 +31,61 @@ use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
 
 /// How long the old device, and those that have to know that it is left out, may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to look for that.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 /// What is said where superblocks never change.
 const UNSAID: &str = "its devices have no superblocks: the volume is in memory, or only read";
 /// What is said when nothing can be asked any more.
-const CLOSED: &str = "the volume is being closed";
+pub(super) const CLOSED: &str = "the volume is being closed";
 
 /// See the module text.
 #[derive(Debug)]
-pub(crate) struct Seats {
+pub(crate) struct Changer {
     /// The volume's file.
     path: PathBuf,
-    port: Port,
-    live: Live,
+    pub(super) port: Port,
+    pub(super) live: Live,
     /// What the volume's file has.
     config: Mutex<Config>,
     /// The layer as it was opened last.
     layer: Mutex<LayerConfig>,
     /// How the volume is served, if it is.
-    session: Option<Session>,
+    pub(super) session: Option<Session>,
     /// What all superblocks said at the open, in a rehearsal, which writes nothing.
     rehearsal: Option<Superblock>,
-    /// Held while a device comes.
+    /// Held during a change, except while a device is copied.
     changes: Mutex<()>,
+    /// The step of the change that is under way.
+    pub(super) step: Mutex<&'static str>,
 }
 
-/// What is known before anything is written.
-struct Look {
-    index: u8,
-    was_lost: bool,
+/// A member before a change, and the others.
+pub(super) struct Finding {
+    pub index: u8,
+    pub was_lost: bool,
     /// What all superblocks say.
-    newest: Superblock,
-    infos: Vec<DeviceInfo>,
-    /// The devices that a new one is like.
-    beside: Beside,
+    pub newest: Superblock,
+    pub infos: Vec<DeviceInfo>,
+    /// The geometry of the devices that a new one is like.
+    pub beside: Beside,
     /// The devices that lack chunks, as a set of bits.
-    lacking: u16,
+    pub lacking: u16,
 }
 
-impl Look {
+impl Finding {
     /// Sectors of data on the device.
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.newest.lengths[usize::from(self.index)]
+    }
+
+    /// Its UUID.
+    pub(super) fn uuid(&self) -> [u8; 16] {
+        self.newest.members[usize::from(self.index)]
     }
 }
 
-impl Seats {
+impl Changer {
     /// Those of the volume whose file is `path`, which takes jobs at `port`.
     pub(crate) fn new(
         path: &Path,
@@ -103,7 +97,8 @@ impl Seats {
         let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
         let layer = Mutex::new(layer);
         let (path, live) = (path.into(), live.clone());
-        Seats { path, port, live, config, layer, session, rehearsal, changes }
+        let step = Mutex::new("");
+        Changer { path, port, live, config, layer, session, rehearsal, changes, step }
     }
 
     /// The volume's file.
@@ -146,7 +141,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when it can't be read, has other devices, or is of another volume.
-    fn file(&self) -> Result<Config, AdminError> {
+    pub(super) fn file(&self) -> Result<Config, AdminError> {
         let file = Config::load(&self.path)?;
         let devices = self.list_of(&file, &self.path)?;
         Ok(Config { devices, ..file })
@@ -174,7 +169,7 @@ impl Seats {
     }
 
     /// Returns what all superblocks say.
-    fn said(&self) -> Result<Superblock, AdminError> {
+    pub(super) fn said(&self) -> Result<Superblock, AdminError> {
         match self.rehearsal {
             Some(said) => Ok(said),
             None => self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID.into()),
@@ -182,7 +177,7 @@ impl Seats {
     }
 
     /// The layer as it was opened last.
-    fn layer(&self) -> LayerConfig {
+    pub(super) fn layer(&self) -> LayerConfig {
         lock(&self.layer).clone()
     }
 
@@ -231,20 +226,105 @@ impl Seats {
         Some(warning)
     }
 
-    /// A device is about to come, and no other.
-    fn begin(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
+    /// Whether this is a rehearsal, which writes nothing.
+    pub(super) fn is_rehearsal(&self) -> bool {
+        self.rehearsal.is_some()
+    }
+
+    /// The layer was opened again, with the devices of this file.
+    pub(super) fn reopened(&self, layer: LayerConfig, config: Config) {
+        *lock(&self.layer) = layer;
+        *lock(&self.config) = config;
+    }
+
+    /// Member `index` is called so from now on.
+    pub(super) fn rename(&self, index: u8, name: &str) {
+        lock(&self.live.news).rename(index, name.to_owned());
+        let mut config = lock(&self.config);
+        config.devices[usize::from(index)] = name.into();
+        let Config { devices, deadlines, .. } = &mut *config;
+        deadlines.retain(|name, _| devices.contains(name));
+    }
+
+    /// Remembers that an operator left a device out, or no longer does.
+    pub(super) fn keep_offline(&self, device: Uuid, is_out: bool) {
+        let offline = &mut lock(&self.config).offline;
+        if is_out {
+            offline.insert(device)
+        } else {
+            offline.remove(&device)
+        };
+    }
+
+    /// Lists the devices that are members now in the volume file, and those of `names` as pending no
+    /// more. Its owner may have changed it since the start. Returns a warning when it can't be
+    /// written.
+    pub(super) fn publish(&self, names: &[String]) -> Option<String> {
+        let mut file = match self.file() {
+            Ok(file) => file,
+            Err(why) => return Some(format!("warning: the devices have changed, but {why}")),
+        };
+        let served = self.config();
+        file.pending.retain(|name| !names.contains(name));
+        file.devices = served.devices;
+        file.offline.retain(|device| served.offline.contains(device));
+        let Config { devices, deadlines, .. } = &mut file;
+        deadlines.retain(|name, _| devices.contains(name));
+        self.conclude(&file)
+    }
+
+    /// Lists devices as pending no longer.
+    pub(super) fn forget_pending(&self, names: &[String]) {
+        let forgotten = self.file().and_then(|mut file| {
+            if !file.pending.iter().any(|name| names.contains(name)) {
+                return Ok(());
+            }
+            file.pending.retain(|name| !names.contains(name));
+            file.publish_again(&self.path).map_err(AdminError::from)
+        });
+        if let Err(why) = forgotten {
+            let text = format!(
+                "{} may still be listed as pending: {why}; the next start corrects it",
+                names.join(", ")
+            );
+            self.live.watched.events.tell(Level::Warning, "note", text);
+        }
+    }
+
+    /// Refuses another change of the devices while one is copied.
+    ///
+    /// # Errors
+    /// In words, when one is.
+    pub(crate) fn refuse_while_copying(&self) -> Result<(), AdminError> {
+        match &*lock(&self.live.copy) {
+            None => Ok(()),
+            Some(copy) => Err(AdminError::refused(format!(
+                "device {} is being copied to {}: wait for that (`hostftl wait`), or cancel it \
+                 (`hostftl device online {} {}`)",
+                copy.index,
+                copy.new,
+                self.path.display(),
+                copy.index
+            ))),
+        }
+    }
+
+    /// Begins a change, of which one is under way at a time.
+    pub(super) fn begin(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
         self.refuse_while_copying()?;
         match self.changes.try_lock() {
             Ok(changes) => Ok(changes),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => {
-                Err("another device is just coming: wait for that".into())
+                let step = *lock(&self.step);
+                let text = format!("another change of the devices is under way ({step}): wait");
+                Err(AdminError::refused(text))
             }
         }
     }
 
     /// It has come, or will not: then what the layer says of its place counts again.
-    fn end(&self, index: u8, done: Result<(), AdminError>) -> Result<(), AdminError> {
+    pub(super) fn end(&self, index: u8, done: Result<(), AdminError>) -> Result<(), AdminError> {
         if done.is_err() {
             self.port.between(|_, jobs| jobs.end_seat(index, false));
         }
@@ -252,19 +332,19 @@ impl Seats {
     }
 
     /// The layer with the devices as they are now.
-    fn layer_now(&self, look: &Look) -> LayerConfig {
-        let mut layer = as_members(self.layer(), look.newest.missing, &look.newest);
+    pub(super) fn layer_now(&self, finding: &Finding) -> LayerConfig {
+        let mut layer = as_members(self.layer(), finding.newest.missing, &finding.newest);
         layer.members.fresh = DeviceSet::EMPTY;
         layer
     }
 
     /// Whether a device may come in place `index`, and what is known of the others.
-    fn look(&self, index: u8) -> Result<Look, AdminError> {
+    pub(super) fn look(&self, index: u8) -> Result<Finding, AdminError> {
         if self.layer().tolerates() == 0 {
             let text = format!("layer {} has no redundancy to rebuild a device", self.layer().kind);
             return Err(text.into());
         }
-        let look = self.seen(index)?;
+        let look = self.find_member(index)?;
         match self.ask(Verb::MayReplace(index)) {
             Ok(_) => Ok(look),
             Err(why) => {
@@ -276,18 +356,18 @@ impl Seats {
     }
 
     /// Why member `index` is needed: those of `lacking` are rebuilt from it.
-    fn needed_by(&self, index: u8, lacking: u16) -> AdminError {
+    pub(super) fn needed_by(&self, index: u8, lacking: u16) -> AdminError {
         let others = (0..16).filter(|at| lacking >> at & 1 == 1).map(|at| self.id(at).path);
         AdminError::refused(is_needed(&self.id(index).path, &others.collect::<Vec<_>>()))
     }
 
     /// Whether the journal's device is in place `index`.
-    fn is_journal(&self, index: u8) -> bool {
+    pub(super) fn is_journal(&self, index: u8) -> bool {
         journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1
     }
 
     /// What is known before a device comes in place `index`.
-    fn seen(&self, index: u8) -> Result<Look, AdminError> {
+    pub(super) fn find_member(&self, index: u8) -> Result<Finding, AdminError> {
         let newest = self.said()?;
         let look = self.port.between(|driver, _| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
@@ -301,24 +381,24 @@ impl Seats {
             let beside = Beside::of(there.map(|(_, device)| device));
             let infos = devices.iter().map(Device::info).collect();
             let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking.to_bits());
-            Look { index, was_lost, newest, infos, beside, lacking }
+            Finding { index, was_lost, newest, infos, beside, lacking }
         });
         look.ok_or_else(|| CLOSED.into())
     }
 
     /// The layer does without the old device, the others know, and no command to it is under way.
-    fn leave_out(&self, look: &Look) -> Result<(), AdminError> {
-        if !look.was_lost {
-            self.offline(look.index)?;
+    pub(super) fn leave_out(&self, finding: &Finding) -> Result<(), AdminError> {
+        if !finding.was_lost {
+            self.offline(finding.index)?;
         }
         let begun = Instant::now();
         loop {
-            let is_known = self.ask(Verb::MayReplace(look.index))? == Answer::Begun;
+            let is_known = self.ask(Verb::MayReplace(finding.index))? == Answer::Begun;
             let (busy, is_said) = self
                 .port
                 .between(|driver, jobs| {
-                    let says = |said: Superblock| said.missing >> look.index & 1 == 1;
-                    (driver.is_busy(look.index), jobs.said().is_none_or(says))
+                    let says = |said: Superblock| said.missing >> finding.index & 1 == 1;
+                    (driver.is_busy(finding.index), jobs.said().is_none_or(says))
                 })
                 .ok_or(CLOSED)?;
             if is_known && is_said && !busy {
@@ -331,18 +411,23 @@ impl Seats {
                 };
                 return Err(AdminError::refused(format!(
                     "device {} can't be replaced now: {what}",
-                    look.index
+                    finding.index
                 )));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// The layer works with the device from now on.
-    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), AdminError> {
+    /// Shows that another device is in place `index`, as all superblocks say.
+    pub(super) fn show_device(&self, index: u8, device: &Device) {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
-        let uuid = self.said()?.members[usize::from(index)];
-        lock(&self.live.faces).replace(index, &device, uuid, &self.live.watched.events);
+        let uuid = self.said().map_or([0; 16], |said| said.members[usize::from(index)]);
+        lock(&self.live.faces).replace(index, device, uuid, &self.live.watched.events);
+    }
+
+    /// The layer works with the device from now on.
+    pub(super) fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), AdminError> {
+        self.show_device(index, &device);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
             let answer = driver.operate(verb, jobs);
@@ -356,13 +441,23 @@ impl Seats {
 
     /// Orders the superblocks that put the device, which has what is said, in its place. Returns
     /// the receiver of the outcome.
-    fn order_seat(
+    pub(super) fn order_seat(
         &self,
         index: u8,
         device: &Device,
         has: Has,
     ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
-        self.port.between(|driver, _| self.mark(driver.devices(), device)).ok_or(CLOSED)??;
+        // The end of the last run stays known also when all devices are replaced.
+        match &self.session {
+            Some(session) => session.serving(slice::from_ref(device), 0)?,
+            None => {
+                let volume = self.config().uuid;
+                let carry = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+                    session::carry_over(volume, driver.devices(), device)
+                };
+                self.port.between(carry).ok_or(CLOSED)??;
+            }
+        }
         let places = places(has.sectors());
         let reserve = device.reserve(places)?;
         let coming = Coming { index, has, reserve };
@@ -370,17 +465,13 @@ impl Seats {
         hears.ok_or_else(|| "the volume's devices never change".into())
     }
 
-    /// Gives a device that comes the session mark: the end of the last run stays known also when
-    /// all `devices` are replaced.
-    fn mark(&self, devices: &[Device], new: &Device) -> Result<(), IoError> {
-        match &self.session {
-            Some(session) => session.serving(slice::from_ref(new), 0),
-            None => session::carry_over(self.config().uuid, devices, new),
-        }
-    }
-
     /// All superblocks say that the device, which has what is said, is in its place.
-    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), AdminError> {
+    pub(super) fn write_superblocks(
+        &self,
+        index: u8,
+        device: &Device,
+        has: Has,
+    ) -> Result<(), AdminError> {
         let hears = self.order_seat(index, device, has)?;
         let late = || AdminError::new(AdminErrorKind::Failed, "the superblocks can't be written");
         hears.recv_timeout(PATIENCE).map_err(|_| late())?
@@ -400,7 +491,11 @@ pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
 
 /// Puts a device in the place of one that the layer does without still: what lay on it may have
 /// moved to a spare meanwhile, and then nothing comes in its place.
-fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, AdminError> {
+pub(super) fn put(
+    driver: &mut Driver<AnyLayer>,
+    index: u8,
+    device: Device,
+) -> Result<Device, AdminError> {
     if !driver.layer().members().lost().contains(index) {
         return Err(AdminError::refused(format!(
             "device {index} was removed meanwhile: add another device instead"
@@ -423,6 +518,6 @@ fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<Stri
     rest.is_empty().then_some(list)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

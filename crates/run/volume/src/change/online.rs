@@ -1,55 +1,41 @@
 //! A device that was lost comes back, and keeps what it has.
 
-use hostftl_core::{Layer, MetaBuf, SECTORS_PER_BLOCK, Verb};
+use std::sync::Arc;
+
+use hostftl_core::{Layer, MetaBuf, SECTORS_PER_BLOCK};
 use hostftl_format::superblock::Superblock;
-use hostftl_io::{Access, Device, zoned_path};
+use hostftl_io::{Device, zoned_path};
 use uuid::Uuid;
 
-use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
-use crate::open::stack::{Member, open_member};
-use crate::open::take::clear::cleared;
-use crate::running::superblock_writer::Has;
+use super::changer::{CLOSED, Changer, Finding, PATIENCE, put};
+use super::steps::{Change, Place, TAKE_BACK, TAKE_JOURNAL_BACK};
+use crate::open::stack::Member;
 use crate::util::error::{AdminError, Error, device};
+use crate::util::events::Level;
 
-impl Seats {
-    /// Takes a device back that the volume does without. Whether it was out; else it belongs
-    /// already.
-    ///
-    /// # Errors
-    /// Why it is not there, in words.
-    pub(crate) fn online(&self, index: u8) -> Result<bool, AdminError> {
+impl Changer {
+    /// Takes a device back that the volume does without. Returns whether it was out; else it
+    /// belongs already.
+    pub(crate) fn online(self: &Arc<Self>, index: u8) -> Result<bool, AdminError> {
         let _changes = self.begin()?;
-        if self.is_journal(index) {
-            return self.journal_online(index);
-        }
-        if !self.seen(index)?.was_lost {
+        let finding = self.find_member(index)?;
+        if !finding.was_lost {
             return Ok(false);
         }
-        let look = self.look(index)?;
         let name = self.config().devices[usize::from(index)].clone();
+        if self.is_journal(index) {
+            self.may_be_closed()?;
+            let mut change = Change::new(self, Place::Member(finding), vec![name.clone()]);
+            change.run(TAKE_JOURNAL_BACK, 0)?;
+            let text = format!("{name}, the journal's, is back as device {index}");
+            self.live.watched.events.tell_of(index, Level::Info, "device-joined", text);
+            return Ok(true);
+        }
+        let finding = self.look(index)?;
         if zoned_path(&name).is_some() {
             self.refuse_to_erase(&name)?;
         }
-        self.leave_out(&look)?;
-        let look = self.look(index)?;
-        // What is open still may be what is gone; it is opened again when it is there.
-        self.close(&look, &name)?;
-        let member = open_member(&name, Access::Full)?;
-        let own = verify(&member, &look.newest, index.into())?;
-        let Member { device, .. } = member;
-        if device.is_zoned() {
-            // What is in zones can't be gone on with: all of it is made anew.
-            self.note_offline(index, false)?;
-            let device = cleared(device)?;
-            return self.seat(&look, device).map(|_| true);
-        }
-        let has = self.last_on(&look, &device, &own)?;
-        // A volume file that can't be written is found before a superblock is written.
-        self.note_offline(index, false)?;
-        let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));
-        let verb = Verb::Returned { device: index, has };
-        lock(&self.live.news).rename(index, name);
-        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
+        Change::new(self, Place::Member(finding), vec![name]).run(TAKE_BACK, 0)?;
         Ok(true)
     }
 
@@ -67,8 +53,8 @@ impl Seats {
     }
 
     /// Closes a device that the layer does without: both ways to it.
-    pub(super) fn close(&self, look: &Look, name: &str) -> Result<(), AdminError> {
-        let (index, absent) = (look.index, Device::absent(name, look.length()));
+    pub(super) fn close(&self, finding: &Finding, name: &str) -> Result<(), AdminError> {
+        let (index, absent) = (finding.index, Device::absent(name, finding.length()));
         let nothing = absent.reserve([0, 0])?;
         let closed = self.port.between(|driver, jobs| {
             let old = put(driver, index, absent)?;
@@ -79,9 +65,32 @@ impl Seats {
         hears.map_or(Ok(()), |hears| hears.recv_timeout(PATIENCE)).map_err(|_| CLOSED.into())
     }
 
-    /// The last of what the layer wrote that the device has for sure.
-    fn last_on(&self, look: &Look, device: &Device, own: &Superblock) -> Result<u64, AdminError> {
-        let layer = self.layer_now(look);
+    /// Verifies that a device is the one that was lost. Returns its superblock and the last write
+    /// of the layer that it has for sure; `None` for one with zones, whose data can't be continued.
+    pub(super) fn verify(
+        &self,
+        finding: &Finding,
+        found: &Member,
+    ) -> Result<Option<(Superblock, u64)>, AdminError> {
+        if self.is_journal(finding.index) {
+            refuse_stranger(finding, found)?;
+            return Ok(Some((found.superblock, 0)));
+        }
+        let own = verify(found, &finding.newest, finding.index.into())?;
+        if found.device.is_zoned() {
+            return Ok(None);
+        }
+        Ok(Some((own, self.last_on(finding, &found.device, &own)?)))
+    }
+
+    /// Returns the last write of the layer that the device has for sure.
+    fn last_on(
+        &self,
+        finding: &Finding,
+        device: &Device,
+        own: &Superblock,
+    ) -> Result<u64, AdminError> {
+        let layer = self.layer_now(finding);
         let roots = layer.kind.registration().promises.roots;
         let last_on = roots.ok_or("a device never comes back to such a layer")?.last_on;
         let mut read = |lba: u64, buf: &mut MetaBuf| {
@@ -91,9 +100,22 @@ impl Seats {
                 .zip((from..).step_by(SECTORS_PER_BLOCK as usize))
                 .all(|(page, at)| device.read_page(at).map(|read| *page = read).is_ok())
         };
-        last_on(&layer, &look.infos, look.index, &mut read)
+        last_on(&layer, &finding.infos, finding.index, &mut read)
             .map_err(|why| AdminError::refused(why.to_string()))
     }
+}
+
+/// Refuses a device that is not the journal's of this volume.
+fn refuse_stranger(finding: &Finding, found: &Member) -> Result<(), AdminError> {
+    let own = &found.superblock;
+    if own.volume == finding.newest.volume && own.device == finding.uuid() {
+        return Ok(());
+    }
+    Err(AdminError::refused(format!(
+        "{} is not the journal's device of this volume; `hostftl device replace` takes another one \
+         in its place",
+        found.device.name()
+    )))
 }
 
 /// Returns the superblock of a device that is to come back in place `index`. It must be the device

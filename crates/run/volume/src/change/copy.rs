@@ -1,0 +1,376 @@
+//! A device that still answers is replaced by a copy of it, beside the clients: until the copy is
+//! complete, the old device stays a member, and no redundancy is lost.
+//!
+//! The layer knows nothing of the copy. Chunks that change meanwhile are copied again. At the end
+//! commands to the old device are held back until the last chunks are copied, the superblocks name
+//! the new device, and it is in the old one's place. Until the new device's superblock is durable
+//! the old device is the member: a cut, a cancellation or an error of the new device leaves
+//! everything as it was. A device that can't be read completely is left out instead, and the new
+//! one is rebuilt from the others, if they have what it lacks.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Layer, SECTOR, Verb};
+use hostftl_io::{Backing, Device, IoError, Source, cuts};
+
+use super::changer::{CLOSED, Changer, Finding, PATIENCE, lock};
+use super::steps::{ANNOUNCE, CLEAR, Change, PUBLISH, Place, REBUILD, Step};
+use crate::metadata::modelled;
+use crate::metadata::roster::clear_ends;
+use crate::running::copying::Copying;
+use crate::running::superblock_writer::Has;
+use crate::running::superblock_writer::seating::Seating;
+use crate::util::error::{AdminError, Error};
+use crate::util::events::Level;
+
+/// The most that the last round may copy, in bytes, while commands to the old device wait.
+const LAST: u64 = 8 << 20;
+/// The most rounds before that. Each copies the chunks that changed during the round before.
+const ROUNDS: u32 = 32;
+/// How long commands of the old device may take to end at the last.
+const ENDS: Duration = Duration::from_secs(20);
+/// How long the end of a copy is waited for when it was cancelled.
+const CANCELS: Duration = Duration::from_secs(30);
+/// The longest rest after a chunk.
+const LONGEST_REST: Duration = Duration::from_millis(100);
+
+/// Replaces a device by a copy of it. The first step is done before the copy is in the background.
+const COPY: &[Step] = &[
+    ANNOUNCE,
+    CLEAR,
+    Step { name: "copy the data", action: Change::copy_data, undo: |_| () },
+    Step { name: "hold back commands", action: Change::hold_back, undo: Change::release },
+    Step { name: "write the superblocks", action: Change::make_member, undo: Change::withdraw },
+    Step { name: "put the copy in its place", action: Change::swap, undo: |_| () },
+    PUBLISH,
+];
+
+/// A copy that is under way.
+pub(super) struct Copy {
+    copying: Arc<Copying>,
+    /// The way to the old device, until it is not read any more.
+    source: Option<Source>,
+    held: Option<Held>,
+    /// Whether the copy failed because not all of the old device can be copied.
+    is_unreadable: bool,
+}
+
+impl Changer {
+    /// Whether the member that `finding` is about is replaced by a copy of it: it answers, its data is
+    /// trusted unless no other device has it, and both devices can be copied.
+    pub(super) fn can_copy(
+        &self,
+        finding: &Finding,
+        new: Option<&Device>,
+    ) -> Result<bool, AdminError> {
+        let uncopied = self.port.between(|driver, _| {
+            let old = &driver.devices()[usize::from(finding.index)];
+            let bad = driver.layer().gauges().map_or(0, |it| (it.failing | it.damaged).to_bits());
+            let why = if finding.was_lost { Some("is lost") } else { uncopyable(old) };
+            let why = why.map(|why| (old.name().to_owned(), why));
+            let of_new = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
+            (why.or_else(of_new), bad >> finding.index & 1 == 1)
+        });
+        let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
+        match uncopied {
+            Some((name, why)) if self.layer().tolerates() == 0 => {
+                let text = format!("{name} {why}, and no other device has what it holds");
+                Err(AdminError::refused(text))
+            }
+            uncopied => Ok(uncopied.is_none() && !(is_bad && self.layer().tolerates() > 0)),
+        }
+    }
+
+    /// Cancels the copy of a device, if one is under way. Returns the new device, if one
+    /// was.
+    ///
+    /// # Errors
+    /// In words, when the new device takes the old one's place already.
+    pub(crate) fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
+        let copy = lock(&self.live.copy).clone().filter(|copy| copy.index == index);
+        let Some(copy) = copy else { return Ok(None) };
+        let is_cancelled = copy.cancel();
+        copy.wait(CANCELS);
+        match is_cancelled {
+            true => Ok(Some(copy.new.clone())),
+            false => Err(AdminError::refused(format!(
+                "device {index} can't be kept: {} takes its place",
+                copy.new
+            ))),
+        }
+    }
+
+    /// Ends the copy of a device, if one is under way, because the volume is being closed.
+    pub(crate) fn end_copy(&self) {
+        let copy = lock(&self.live.copy).clone();
+        if let Some(copy) = copy {
+            copy.stop();
+            copy.wait(CANCELS);
+        }
+    }
+}
+
+impl Change {
+    /// Begins to copy the old device in the background. Events report the outcome.
+    pub(super) fn begin_copy(mut self) -> Result<Arc<Copying>, AdminError> {
+        self.run(&COPY[..1], 0)?;
+        let changer = self.changer.clone();
+        let volume = changer.config().uuid;
+        // A file that was made goes again with the part that was copied.
+        self.made.iter_mut().for_each(|made| made.formats(volume));
+        let (index, new) = (self.member().index, self.names[0].clone());
+        let ways = changer.port.between(|driver, _| {
+            let source = driver.devices()[usize::from(index)].source()?;
+            Ok::<_, IoError>((source, driver.begin_copy(index)))
+        });
+        let withdraw = |why: AdminError| {
+            changer.forget_pending(&[new.clone()]);
+            why
+        };
+        let ways = ways.ok_or(CLOSED).map_err(AdminError::from);
+        let (source, uncopied) = ways.and_then(|ways| Ok(ways?)).map_err(withdraw)?;
+        let copying = Arc::new(Copying::new(index, changer.id(index), new.clone(), uncopied));
+        *lock(&changer.live.copy) = Some(copying.clone());
+        let source = Some(source);
+        let of = Copy { copying: copying.clone(), source, held: None, is_unreadable: false };
+        self.copy = Some(of);
+        match thread::Builder::new().name("copy".into()).spawn(move || self.run_copy()) {
+            Ok(_) => Ok(copying),
+            Err(error) => {
+                changer.port.between(|driver, _| driver.end_copy());
+                *lock(&changer.live.copy) = None;
+                Err(withdraw(AdminError::refused(format!("cannot start a thread: {error}"))))
+            }
+        }
+    }
+
+    fn copy(&mut self) -> &mut Copy {
+        self.copy.as_mut().expect("a device is copied")
+    }
+
+    /// Copies the device, and puts the new one in its place.
+    fn run_copy(mut self) {
+        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+        let done = self.run(COPY, 1).map(|()| true);
+        self.copy().source = None;
+        let outcome = match done {
+            Err(why) if self.copy().is_unreadable => self.rebuild(&why).map(|()| false),
+            done => done,
+        };
+        changer.port.between(|driver, _| driver.end_copy());
+        let events = &changer.live.watched.events;
+        let (index, old, new) = (copying.index, &copying.old.path, &copying.new);
+        let (level, kind, text) = match &outcome {
+            Ok(is_copied) => {
+                let how = if *is_copied { COMPLETE } else { REBUILT };
+                let text = format!("{new} is in the place of device {index} ({old}); {how}");
+                (Level::Info, "device-replaced", text)
+            }
+            Err(why) => {
+                let text = format!("device {index} ({old}) was not replaced by {new}: {why}");
+                (Level::Warning, "replace-cancelled", text)
+            }
+        };
+        // A file that was made for the new device goes before anybody hears of it.
+        drop(self);
+        *lock(&changer.live.copy) = None;
+        events.tell_of(index, level, kind, text);
+        // The layer reports a device that is rebuilt.
+        if outcome == Ok(true) {
+            let text = format!("device {index} ({new}) belongs to the volume and is written");
+            events.tell_of(index, Level::Info, "device-joined", text);
+        }
+        copying.end(outcome);
+    }
+
+    /// Copies all chunks, and those that change meanwhile, until few are left.
+    fn copy_data(&mut self) -> Result<(), AdminError> {
+        let copying = self.copy().copying.clone();
+        for round in 0..ROUNDS {
+            self.copy_chunks(round == 0)?;
+            self.devices[0].sync()?;
+            if copying.uncopied.bytes() <= LAST {
+                return Ok(());
+            }
+        }
+        let why = format!("it is written faster than {} takes a copy", copying.new);
+        Err(self.unreadable(why))
+    }
+
+    /// Copies the chunks that are marked. Where the new device is clear, zeros are left out.
+    fn copy_chunks(&mut self, is_clear: bool) -> Result<(), AdminError> {
+        let copying = self.copy().copying.clone();
+        let share = self.changer.layer().log.rebuild_share;
+        let (mut from, mut requests) = (0, 0);
+        while let Some(chunk) = copying.uncopied.take(from) {
+            let passed = cuts::pass(&copying.new, || copying.is_cancelled().is_some());
+            passed.map_err(|error| error.to_string())?;
+            if let Some(why) = copying.is_cancelled() {
+                return Err(why.into());
+            }
+            let seen = self.refuse_lost()?;
+            let begun = Instant::now();
+            let source = self.copy().source.as_ref().ok_or(CLOSED)?;
+            let read = source.read_chunk(chunk);
+            let mut pages = read.map_err(|error| self.unreadable(error.to_string()))?;
+            self.devices[0].write_chunk(chunk, &mut pages, is_clear)?;
+            // Clients that are there get their share of the devices.
+            if is_clear && seen != std::mem::replace(&mut requests, seen) {
+                let rest =
+                    begun.elapsed() * u32::from(100 - share.min(99)) / u32::from(share.max(1));
+                thread::sleep(rest.min(LONGEST_REST));
+            }
+            from = chunk + 1;
+        }
+        Ok(())
+    }
+
+    /// Refuses an old device that the layer lost. Returns the requests of clients so far.
+    fn refuse_lost(&mut self) -> Result<u64, AdminError> {
+        let index = self.member().index;
+        let seen = self
+            .changer
+            .port
+            .between(|driver, _| (driver.layer().members().lost(), driver.stats().requests_in));
+        let (lost, requests) = seen.ok_or(CLOSED)?;
+        if lost.contains(index) { Err(self.unreadable("it was lost".into())) } else { Ok(requests) }
+    }
+
+    /// Not all of the old device can be copied, for this reason.
+    fn unreadable(&mut self, why: String) -> AdminError {
+        self.copy().is_unreadable = true;
+        why.into()
+    }
+
+    /// Holds back commands to the old device, and copies the last chunks.
+    fn hold_back(&mut self) -> Result<(), AdminError> {
+        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+        if !copying.take_over() {
+            return Err(copying.is_cancelled().unwrap_or("it ended").into());
+        }
+        let index = copying.index;
+        changer.port.between(|driver, _| driver.hold(index)).ok_or(CLOSED)?;
+        self.copy().held = Some(Held(changer.clone()));
+        let begun = Instant::now();
+        while changer.port.between(|driver, _| driver.is_busy(index)).unwrap_or(false) {
+            if begun.elapsed() > ENDS {
+                return Err("commands of it never ended".into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.copy_chunks(false)?;
+        self.devices[0].sync()?;
+        self.refuse_lost().map(drop)
+    }
+
+    fn release(&mut self) {
+        self.copy().held = None;
+    }
+
+    /// Writes the superblock of a complete copy, then those of the others. From when its own is
+    /// durable the new device is the member, also when another can't be written.
+    fn make_member(&mut self) -> Result<(), AdminError> {
+        let (seating, device) = (Arc::new(Seating::default()), &self.devices[0]);
+        let has = Has::Everything(device.bytes() / SECTOR as u64, seating.clone());
+        let hears = self.changer.order_seat(self.member().index, device, has)?;
+        let said = match hears.recv_timeout(PATIENCE) {
+            Ok(said) => said,
+            Err(_) if seating.withdraw() => Err("the superblocks can't be written".into()),
+            // It is being written: only its end shows which device is the member.
+            Err(_) => hears.recv().unwrap_or_else(|_| Err(CLOSED.into())),
+        };
+        if !seating.is_done() {
+            return said;
+        }
+        self.decide();
+        Ok(())
+    }
+
+    /// Leaves no superblock on a device that did not become a member: one may be durable, and must
+    /// go before the old device changes.
+    fn withdraw(&mut self) {
+        let (device, events) = (&self.devices[0], &self.changer.live.watched.events);
+        if let Err(error) = clear_ends(device) {
+            let text =
+                format!("{} may still have a superblock of this volume: {error}", device.name());
+            events.tell(Level::Warning, "note", text);
+        }
+    }
+
+    /// The layer works with the new device from now on, which all superblocks name.
+    fn swap(&mut self) -> Result<(), AdminError> {
+        self.copy().source = None;
+        let (changer, device) = (self.changer.clone(), self.devices.remove(0));
+        let (index, discard) = (self.member().index, device.info().discard);
+        changer.show_device(index, &device);
+        let old = changer.port.between(|driver, jobs| {
+            let old = driver.swap(index, device);
+            driver.end_copy();
+            let verb = match &old {
+                Ok(_) => Verb::Copied { device: index, discard },
+                // The old device is no member any more, and must not be written.
+                Err(_) => Verb::Offline(index),
+            };
+            let is_told = driver.operate(verb, jobs).is_ok();
+            old.map(drop).map_err(|error| (error, is_told))
+        });
+        if let Some(Err((error, is_out))) = old {
+            if !is_out {
+                let why = format!("the copy of device {index} can't be used: {error}");
+                changer.port.renew(|_, _| Err::<(_, ()), _>(Error::Failed(why)));
+            }
+            let text = format!("device {index} is left out, because it can't be used: {error}");
+            changer.live.watched.events.tell_of(index, Level::Error, "device-lost", text);
+        }
+        self.release();
+        changer.rename(index, &self.names[0]);
+        Ok(())
+    }
+
+    /// Leaves out a device that can't be copied, and rebuilds the new one from the others.
+    fn rebuild(&mut self, why: &AdminError) -> Result<(), AdminError> {
+        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+        let (index, new) = (copying.index, &copying.new);
+        let finding = changer.look(index).map_err(|no| {
+            no.reword(|no| format!("it can't be copied ({why}), nor rebuilt from the others: {no}"))
+        })?;
+        if !copying.take_over() {
+            return Err(copying.is_cancelled().unwrap_or("it ended").into());
+        }
+        let text = format!(
+            "device {index} can't be copied to {new} ({why}): it is left out, and {new} is rebuilt \
+             from the others"
+        );
+        changer.live.watched.events.tell_of(index, Level::Warning, "replace-rebuilds", text);
+        self.place = Place::Member(finding);
+        self.run(REBUILD, 0).map_err(|why| self.explain(why, true))
+    }
+}
+
+/// How a new device got its data.
+const COMPLETE: &str = "it is a complete copy";
+const REBUILT: &str = "its missing data is rebuilt from the others";
+
+/// Returns why a device can't be copied, or can't get a copy.
+fn uncopyable(one: &Device) -> Option<&'static str> {
+    if matches!(one.backing(), Backing::Absent | Backing::Memory) {
+        Some("is missing")
+    } else if modelled::backing(one.name()).is_some() {
+        Some("stands for a modelled drive, which can't be copied: copy its file")
+    } else if one.is_zoned() {
+        Some("is zoned: such a device can't be copied yet")
+    } else {
+        None
+    }
+}
+
+/// Commands to a device are held back until this is dropped.
+struct Held(Arc<Changer>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.port.between(|driver, _| driver.release());
+    }
+}

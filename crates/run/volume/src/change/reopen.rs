@@ -1,0 +1,180 @@
+//! The layer of a volume is closed and opened again with other devices, while clients wait: it is
+//! laid out anew with devices that are added, and one that was closed clean needs nothing of its
+//! journal, whose device can be another one then.
+//!
+//! With the layer closed the superblocks of the devices that come are written, and those of the
+//! others. Until a superblock of the others is written the volume is opened as it was when
+//! something fails.
+
+use std::mem;
+
+use hostftl_core::{Layer, SECTOR};
+use hostftl_format::roster::{Record, Standing};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Backing, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use super::add::{come_in, superblocks_of};
+use super::changer::{CLOSED, Changer, lock};
+use super::steps::{Change, Place};
+use crate::metadata::config::Config;
+use crate::metadata::journal;
+use crate::metadata::superblocks::{self, describe};
+use crate::open::machine::{as_members, infos};
+use crate::open::session;
+use crate::open::take::peer_geometry::Beside;
+use crate::running::jobs::Jobs;
+use crate::running::reopen::{self, Opened, Rest};
+use crate::running::status::Status;
+use crate::util::error::{AdminError, Error};
+
+impl Changer {
+    /// Checks whether the layer may be closed and opened again. Returns the geometry of its devices,
+    /// and those that have left, as a set of bits.
+    pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
+        let (layer, said) = (self.layer(), self.said()?);
+        let is_rehearsed = self.is_rehearsal();
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            let (devices, lost) = (driver.devices(), driver.layer().members().lost().to_bits());
+            if driver.is_tapped() {
+                return Err("what it does is being recorded: serve it without --record");
+            }
+            // A journal is not needed once the layer is closed, whatever the others know.
+            let unsaid = lost & !said.missing & !journal::bit_in(&layer, &said);
+            if unsaid != 0 && !is_rehearsed {
+                return Err("a device was just lost, and not all others know: try again");
+            }
+            if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
+                return Err("commands of a lost device are under way: stop the volume for this");
+            }
+            let others = journal::others(&layer, devices);
+            let there = others.filter(|device| device.backing() != Backing::Absent);
+            // The superblocks may not say so yet: they do when it is closed.
+            Ok((Beside::of(there), driver.layer().members().removed().to_bits()))
+        };
+        self.port.between(look).ok_or(CLOSED)?.map_err(AdminError::from)
+    }
+
+    /// Shows the volume as it is from now on, which had `count` devices.
+    fn show(&self, opened: &Opened, config: &Config, count: usize, jobs: &Jobs) {
+        let (driver, path) = (&opened.driver, self.path());
+        let still = Status::of_running(path, config, &opened.layer, &opened.plan, driver);
+        let mut faces = lock(&self.live.faces);
+        faces.reopened(still, driver.devices(), count, &self.live.watched.events);
+        let members = jobs.said().map_or_else(Default::default, |said| said.members);
+        faces.names.take_list(&config.devices, &members);
+        drop(faces);
+        let mut news = lock(&self.live.news);
+        driver.devices()[count..].iter().for_each(|device| news.add(device.name()));
+    }
+}
+
+impl Change {
+    /// Closes the layer, and opens it with the devices that come.
+    pub(super) fn reopen(&mut self) -> Result<(), AdminError> {
+        let (changer, file) = (self.changer.clone(), self.changer.file()?);
+        let path = changer.path();
+        let layer = file.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
+        let renewed = changer.port.renew(|driver, jobs| self.reopen_with(&layer, driver, jobs));
+        match renewed.ok_or(CLOSED)? {
+            Ok(reopened) => reopened.map_err(AdminError::from),
+            Err(why) => {
+                // The volume is over.
+                self.decide();
+                Err(why)
+            }
+        }
+    }
+
+    /// Returns the layer that is open then, and why it has the devices of before if it has.
+    fn reopen_with(
+        &mut self,
+        layer: &LayerConfig,
+        driver: Driver<AnyLayer>,
+        jobs: &mut Jobs,
+    ) -> Result<(Driver<AnyLayer>, Result<(), Error>), Error> {
+        let changer = self.changer.clone();
+        let mut rest = reopen::close(driver, jobs)?;
+        let (mut config, count) = (changer.config(), rest.devices.len());
+        let written = self.write_closed(layer, &rest);
+        let seated = match written {
+            Ok(superblocks) => {
+                self.decide();
+                self.seat(&superblocks, &mut rest, &mut config)?;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        let (port, live) = (&changer.port, &changer.live);
+        let opened = reopen::open(rest, (&config, layer.clone()), (port, live), jobs)?;
+        if let (Ok(()), Place::Member(finding)) = (&seated, &self.place) {
+            let (index, at) = (finding.index, usize::from(finding.index));
+            let device = &opened.driver.devices()[at];
+            let uuid = jobs.said().map_or([0; 16], |said| said.members[at]);
+            lock(&live.faces).replace(index, device, uuid, &live.watched.events);
+            lock(&live.news).rename(index, device.name().to_owned());
+        }
+        changer.show(&opened, &config, count, jobs);
+        port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
+        changer.reopened(opened.layer, config);
+        Ok((opened.driver, seated))
+    }
+
+    /// Writes the superblocks of the devices that come, and the session mark.
+    fn write_closed(&self, layer: &LayerConfig, rest: &Rest) -> Result<Vec<Superblock>, Error> {
+        let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
+        let superblocks = match &self.place {
+            Place::Member(finding) => {
+                let (index, device) = (finding.index, &self.devices[0]);
+                let mut superblock = match &self.own {
+                    None => superblocks::replacement(&said, index, device.bytes() / SECTOR as u64),
+                    Some((own, _)) => superblocks::comeback(&said, own),
+                };
+                // A journal lacks nothing: no root says that it is needed.
+                (superblock.fresh, superblock.returning) = (said.fresh, said.returning);
+                vec![superblock]
+            }
+            Place::New { is_spare } => {
+                let layer = as_members(layer.clone(), rest.lost, &said);
+                let devices = (infos(&rest.devices), &self.devices[..]);
+                superblocks_of(&layer, &said, devices, *is_spare)?
+            }
+        };
+        for (device, superblock) in self.devices.iter().zip(&superblocks) {
+            describe(device, superblock)?;
+            match &self.changer.session {
+                Some(session) => session.serving(std::slice::from_ref(device), 0)?,
+                None => session::carry_over(self.changer.config().uuid, &rest.devices, device)?,
+            }
+        }
+        Ok(superblocks)
+    }
+
+    /// Puts the devices in their places, and writes the superblocks of the others.
+    fn seat(
+        &mut self,
+        superblocks: &[Superblock],
+        rest: &mut Rest,
+        config: &mut Config,
+    ) -> Result<(), Error> {
+        let record = |superblock: &Superblock| Record { superblock: *superblock, sound: [true; 2] };
+        let records: Vec<Record> = superblocks.iter().map(record).collect();
+        match &self.place {
+            Place::Member(finding) => {
+                let (index, at) = (finding.index, usize::from(finding.index));
+                rest.devices[at] = self.devices.remove(0);
+                rest.lost &= !(1 << index);
+                rest.roster.replace(index, records[0]);
+                config.devices[at].clone_from(&self.names[0]);
+            }
+            Place::New { .. } => {
+                rest.devices.extend(mem::take(&mut self.devices));
+                rest.roster.add(&records);
+                come_in(&mut config.devices, &self.names);
+            }
+        }
+        let devices = &config.devices;
+        config.deadlines.retain(|name, _| devices.contains(name));
+        Ok(rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?)
+    }
+}

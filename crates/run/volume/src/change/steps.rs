@@ -1,0 +1,249 @@
+//! A change of the members as a table of named steps.
+//!
+//! The steps of a table run in order. When one fails, it and those before it are undone in reverse
+//! order, and nothing was changed. Once a superblock may name a new device as a member the change
+//! is decided, and nothing is undone any more: the next start finishes or undoes it, as the
+//! superblocks say (see [`crate::open::cut`]).
+//!
+//! The order of the steps keeps a cut harmless: the volume file names the new devices as pending
+//! before they are written to; their superblocks are written before those of the others; and the
+//! volume file lists them as members last.
+
+use std::mem;
+use std::sync::Arc;
+
+use hostftl_core::{SECTOR, Verb};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Access, Device};
+use uuid::Uuid;
+
+use super::changer::{Changer, Finding, lock};
+use super::copy::Copy;
+use crate::metadata::claims;
+use crate::open::stack::open_member;
+use crate::open::take::Taken;
+use crate::open::take::clear::cleared;
+use crate::open::take::made::Undo;
+use crate::running::superblock_writer::Has;
+use crate::util::error::AdminError;
+
+/// One step of a change.
+pub(super) struct Step {
+    /// Its name, which a refusal of another change gives.
+    pub name: &'static str,
+    pub action: fn(&mut Change) -> Result<(), AdminError>,
+    /// Takes the step back, also one that failed.
+    pub undo: fn(&mut Change),
+}
+
+pub(super) const ANNOUNCE: Step = Step {
+    name: "list the new devices as pending",
+    action: Change::announce,
+    undo: |change| change.changer.forget_pending(&change.names),
+};
+pub(super) const CLEAR: Step =
+    Step { name: "clear the new devices", action: Change::clear, undo: nothing };
+const LEAVE_OUT: Step =
+    Step { name: "leave the old device out", action: Change::leave_out, undo: nothing };
+const OPEN: Step = Step { name: "open the device", action: Change::open, undo: nothing };
+const NOTE: Step = Step {
+    name: "withdraw the note that it is offline",
+    action: Change::withdraw_note,
+    undo: Change::restore_note,
+};
+const ERASE: Step = Step { name: "erase its zones", action: Change::erase, undo: nothing };
+const SUPERBLOCKS: Step =
+    Step { name: "write the superblocks", action: Change::write_superblocks, undo: nothing };
+const EXCHANGE: Step =
+    Step { name: "put the device in its place", action: Change::exchange, undo: nothing };
+const REOPEN: Step =
+    Step { name: "open the layer again with the devices", action: Change::reopen, undo: nothing };
+pub(super) const PUBLISH: Step =
+    Step { name: "list the new devices as members", action: Change::publish, undo: nothing };
+
+/// Replaces a device by an empty one, which is rebuilt.
+pub(super) const REBUILD: &[Step] = &[ANNOUNCE, CLEAR, LEAVE_OUT, SUPERBLOCKS, EXCHANGE, PUBLISH];
+/// Takes a lost device back with its data, or erased if it has zones.
+pub(super) const TAKE_BACK: &[Step] = &[LEAVE_OUT, OPEN, NOTE, ERASE, SUPERBLOCKS, EXCHANGE];
+/// Adds devices, or replaces the journal's.
+pub(super) const ADD: &[Step] = &[ANNOUNCE, CLEAR, REOPEN, PUBLISH];
+/// Takes the journal's device back.
+pub(super) const TAKE_JOURNAL_BACK: &[Step] = &[OPEN, REOPEN];
+
+fn nothing(_change: &mut Change) {}
+
+/// The places of the devices that come.
+pub(super) enum Place {
+    /// That of a member.
+    Member(Finding),
+    /// Places of their own, behind the others.
+    New { is_spare: bool },
+}
+
+/// A change of the members in progress.
+pub(super) struct Change {
+    pub changer: Arc<Changer>,
+    pub place: Place,
+    /// The devices that come, by name.
+    pub names: Vec<String>,
+    /// The same, once they are open, until they are in their places.
+    pub devices: Vec<Device>,
+    /// Files that were made for them, which are removed again unless the change is decided.
+    pub made: Vec<Undo>,
+    /// The superblock of a device that comes back with its data, and the last write that it has.
+    pub own: Option<(Superblock, u64)>,
+    /// The copy of the old device, if the new one gets its data from that.
+    pub copy: Option<Copy>,
+    /// Facts that the operator should know.
+    pub notes: Vec<String>,
+    /// Whether a superblock may name a new device as a member.
+    pub is_decided: bool,
+    /// Whether the volume file noted that an operator left the device out.
+    was_noted: bool,
+}
+
+impl Change {
+    pub(super) fn new(changer: &Arc<Changer>, place: Place, names: Vec<String>) -> Self {
+        Change {
+            changer: changer.clone(),
+            place,
+            names,
+            devices: Vec::new(),
+            made: Vec::new(),
+            own: None,
+            copy: None,
+            notes: Vec::new(),
+            is_decided: false,
+            was_noted: false,
+        }
+    }
+
+    /// Adds a device that was opened for the change.
+    pub(super) fn take(&mut self, Taken { device, undo, held }: Taken) {
+        self.notes.extend(held.map(|held| format!("{} held {held}", device.name())));
+        self.devices.push(device);
+        self.made.push(undo);
+    }
+
+    /// Runs the steps of a table, of which the first `done` are done.
+    pub(super) fn run(&mut self, steps: &[Step], done: usize) -> Result<(), AdminError> {
+        for (at, step) in steps.iter().enumerate().skip(done) {
+            *lock(&self.changer.step) = step.name;
+            if let Err(why) = (step.action)(self) {
+                if !self.is_decided {
+                    steps[..=at].iter().rev().for_each(|step| (step.undo)(self));
+                }
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error of a change, with the note that the old device, which worked before if
+    /// `worked`, is left out once the change is decided.
+    pub(super) fn explain(&self, why: AdminError, worked: bool) -> AdminError {
+        if !worked || !self.is_decided {
+            return why;
+        }
+        let index = self.member().index;
+        why.reword(|why| format!("{why}; device {index} is left out now"))
+    }
+
+    /// Returns the member in whose place the device comes.
+    pub(super) fn member(&self) -> &Finding {
+        match &self.place {
+            Place::Member(finding) => finding,
+            Place::New { .. } => unreachable!("the step is about a member"),
+        }
+    }
+
+    /// From now on a superblock may name the new devices as members.
+    pub(super) fn decide(&mut self) {
+        self.is_decided = true;
+        mem::take(&mut self.made).into_iter().for_each(Undo::keep);
+    }
+
+    fn announce(&mut self) -> Result<(), AdminError> {
+        let (file, path) = (self.changer.file()?, self.changer.path());
+        match &self.place {
+            Place::Member(finding) => file.announce_at(finding.index, path, &self.names[0]),
+            Place::New { .. } => file.announce(path, &self.names),
+        }
+    }
+
+    fn clear(&mut self) -> Result<(), AdminError> {
+        let devices = mem::take(&mut self.devices);
+        self.devices = devices.into_iter().map(cleared).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn leave_out(&mut self) -> Result<(), AdminError> {
+        self.changer.leave_out(self.member())?;
+        // The superblocks have changed.
+        self.place = Place::Member(self.changer.look(self.member().index)?);
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), AdminError> {
+        let name = &self.names[0];
+        // The device that is open still may be the one that is gone.
+        self.changer.close(self.member(), name)?;
+        let found = open_member(name, Access::Full)?;
+        self.own = self.changer.verify(self.member(), &found)?;
+        self.devices = vec![found.device];
+        Ok(())
+    }
+
+    fn withdraw_note(&mut self) -> Result<(), AdminError> {
+        let finding = self.member();
+        let (index, device) = (finding.index, Uuid::from_bytes(finding.uuid()));
+        self.was_noted = self.changer.config().offline.contains(&device);
+        self.changer.note_offline(index, false)
+    }
+
+    fn restore_note(&mut self) {
+        if self.was_noted {
+            self.changer.note_offline(self.member().index, true).ok();
+        }
+    }
+
+    fn erase(&mut self) -> Result<(), AdminError> {
+        if self.own.is_some() { Ok(()) } else { self.clear() }
+    }
+
+    fn write_superblocks(&mut self) -> Result<(), AdminError> {
+        let (index, was) = (self.member().index, Uuid::from_bytes(self.member().uuid()));
+        claims::make(&self.devices[0], &self.member().newest)?;
+        self.decide();
+        let device = &self.devices[0];
+        let has = match &self.own {
+            None => Has::Nothing(device.bytes() / SECTOR as u64),
+            Some((own, _)) => Has::AllUpTo(Box::new(*own)),
+        };
+        let written = self.changer.write_superblocks(index, device, has);
+        self.changer.end(index, written)?;
+        if self.own.is_none() {
+            self.changer.keep_offline(was, false);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self) -> Result<(), AdminError> {
+        let device = self.devices.remove(0);
+        let (index, discard) = (self.member().index, device.info().discard);
+        let verb = match self.own {
+            None => Verb::Replaced { device: index, discard },
+            Some((_, has)) => Verb::Returned { device: index, has },
+        };
+        let exchanged = self.changer.exchange(index, device, verb);
+        self.changer.end(index, exchanged)?;
+        self.changer.rename(index, &self.names[0]);
+        Ok(())
+    }
+
+    /// The volume has the devices, whatever becomes of its file.
+    fn publish(&mut self) -> Result<(), AdminError> {
+        self.notes.extend(self.changer.publish(&self.names));
+        Ok(())
+    }
+}
