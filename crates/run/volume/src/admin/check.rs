@@ -90,10 +90,11 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     }
     notes.extend(cut);
     notes.extend(left.filter(|left| left.count() > 0).map(|left| left.waits()));
-    match in_memory {
+    if in_memory {
         // Superblocks of a volume in memory are new at each start, so flaws in them are no damage.
-        true => notes.extend(flaws),
-        false => problems.extend(flaws),
+        notes.extend(flaws)
+    } else {
+        problems.extend(flaws)
     }
     let verdict = match (problems.is_empty(), absent.is_empty()) {
         (false, _) => Verdict::Damaged,

@@ -164,9 +164,10 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     // Write the draft now: a read-only folder must be detected before formatting.
     let draft = config.draft(&spec.path)?;
     let plan = plan(&layer, &infos(&devices))?;
-    let held = match config.is_memory() {
-        true => Vec::new(),
-        false => devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?,
+    let held = if config.is_memory() {
+        Vec::new()
+    } else {
+        devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?
     };
     let notes = spare.iter().map(ToString::to_string).collect();
     Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
@@ -328,9 +329,10 @@ fn take_back(
             None => {}
         }
     }
-    match lost.is_empty() {
-        true => error,
-        false => Error::Formatting { source: Box::new(error), lost: lost.join(", ") },
+    if lost.is_empty() {
+        error
+    } else {
+        Error::Formatting { source: Box::new(error), lost: lost.join(", ") }
     }
 }
 

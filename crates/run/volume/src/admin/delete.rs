@@ -79,9 +79,6 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
 
 /// Returns whether a device is marked as a member of this volume, by a superblock or by the mark of
 /// an interrupted `delete`.
-///
-/// # Errors
-/// When it holds another volume.
 fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
     let sectors = one.bytes() / SECTOR as u64;
     let mut others = Vec::new();

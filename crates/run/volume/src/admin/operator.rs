@@ -101,9 +101,6 @@ impl Operator {
     }
 
     /// Replaces a device of the served volume.
-    ///
-    /// # Errors
-    /// When the replacement is refused or fails.
     pub(crate) fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         self.begin_to_replace(spec).map(|(replaced, _)| replaced)
     }
@@ -117,9 +114,6 @@ impl Operator {
     }
 
     /// Adds devices to the served volume.
-    ///
-    /// # Errors
-    /// When the devices were not added.
     pub(crate) fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         self.changer.add(&AddSpec { path: self.changer.path().into(), ..spec.clone() })
     }
@@ -130,9 +124,6 @@ impl Operator {
     }
 
     /// Carries out a request.
-    ///
-    /// # Errors
-    /// When nothing was changed.
     pub(crate) fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
         let verb = match wish {
             Wish::Offline(name) => {
@@ -213,9 +204,6 @@ impl Operator {
 }
 
 /// Returns the layer command for a new value of a parameter.
-///
-/// # Errors
-/// When the parameter can't have this value.
 pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, AdminError> {
     let wrong = |text| AdminError::new(AdminErrorKind::Usage, text);
     let mut layer = config.layer_config().map_err(wrong)?;

@@ -39,7 +39,6 @@ const UNSAID: &str = "its devices have no superblocks: the volume is in memory, 
 /// What is said when nothing can be asked any more.
 pub(super) const CLOSED: &str = "the volume is being closed";
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Changer {
     /// The volume's file.
@@ -112,9 +111,6 @@ impl Changer {
     }
 
     /// The number of the device that is named.
-    ///
-    /// # Errors
-    /// In words, when there is none, or it is not certain.
     pub(crate) fn find(&self, wanted: &str) -> Result<u8, AdminError> {
         let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let devices = driver.devices().iter().enumerate();
@@ -138,9 +134,6 @@ impl Changer {
 
     /// Reads the volume's file, with its devices listed by member number: its owner may have
     /// written it anew. A device that has left, or is lost, may be `missing` there.
-    ///
-    /// # Errors
-    /// In words, when it can't be read, has other devices, or is of another volume.
     pub(super) fn file(&self) -> Result<Config, AdminError> {
         let file = Config::load(&self.path)?;
         let devices = self.list_of(&file, &self.path)?;
@@ -155,9 +148,10 @@ impl Changer {
         // A file that could not be written after a change has the new devices as pending.
         let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
         let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
-        let list = match is_behind {
-            true => Some(served.devices.clone()),
-            false => in_order_of(&file.devices, &served.devices, away),
+        let list = if is_behind {
+            Some(served.devices.clone())
+        } else {
+            in_order_of(&file.devices, &served.devices, away)
         };
         list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
             AdminError::refused(format!(
@@ -182,9 +176,6 @@ impl Changer {
     }
 
     /// Lets the layer do what an operator wants.
-    ///
-    /// # Errors
-    /// Why nothing was changed, in words.
     pub(crate) fn ask(&self, verb: Verb) -> Result<Answer, AdminError> {
         match self.port.operate(verb) {
             Ok(answer) => {
@@ -292,9 +283,6 @@ impl Changer {
     }
 
     /// Refuses another change of the devices while one is copied.
-    ///
-    /// # Errors
-    /// In words, when one is.
     pub(crate) fn refuse_while_copying(&self) -> Result<(), AdminError> {
         match &*lock(&self.live.copy) {
             None => Ok(()),
@@ -405,9 +393,10 @@ impl Changer {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
-                let what = match busy {
-                    true => "commands of it never ended",
-                    false => "not all others know yet that it is left out",
+                let what = if busy {
+                    "commands of it never ended"
+                } else {
+                    "not all others know yet that it is left out"
                 };
                 return Err(AdminError::refused(format!(
                     "device {} can't be replaced now: {what}",

@@ -8,6 +8,7 @@
 //! everything as it was. A device that can't be read completely is left out instead, and the new
 //! one is rebuilt from the others, if they have what it lacks.
 
+use std::slice;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,20 +86,18 @@ impl Changer {
 
     /// Cancels the copy of a device, if one is under way. Returns the new device, if one
     /// was.
-    ///
-    /// # Errors
-    /// In words, when the new device takes the old one's place already.
     pub(crate) fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
         let copy = lock(&self.live.copy).clone().filter(|copy| copy.index == index);
         let Some(copy) = copy else { return Ok(None) };
         let is_cancelled = copy.cancel();
         copy.wait(CANCELS);
-        match is_cancelled {
-            true => Ok(Some(copy.new.clone())),
-            false => Err(AdminError::refused(format!(
+        if is_cancelled {
+            Ok(Some(copy.new.clone()))
+        } else {
+            Err(AdminError::refused(format!(
                 "device {index} can't be kept: {} takes its place",
                 copy.new
-            ))),
+            )))
         }
     }
 
@@ -126,7 +125,7 @@ impl Change {
             Ok::<_, IoError>((source, driver.begin_copy(index)))
         });
         let withdraw = |why: AdminError| {
-            changer.forget_pending(&[new.clone()]);
+            changer.forget_pending(slice::from_ref(&new));
             why
         };
         let ways = ways.ok_or(CLOSED).map_err(AdminError::from);
@@ -344,7 +343,7 @@ impl Change {
              from the others"
         );
         changer.live.watched.events.tell_of(index, Level::Warning, "replace-rebuilds", text);
-        self.place = Place::Member(finding);
+        self.place = Place::Member(Box::new(finding));
         self.run(REBUILD, 0).map_err(|why| self.explain(why, true))
     }
 }

@@ -25,7 +25,8 @@ impl Changer {
         let name = self.config().devices[usize::from(index)].clone();
         if self.is_journal(index) {
             self.may_be_closed()?;
-            let mut change = Change::new(self, Place::Member(finding), vec![name.clone()]);
+            let mut change =
+                Change::new(self, Place::Member(Box::new(finding)), vec![name.clone()]);
             change.run(TAKE_JOURNAL_BACK, 0)?;
             let text = format!("{name}, the journal's, is back as device {index}");
             self.live.watched.events.tell_of(index, Level::Info, "device-joined", text);
@@ -35,7 +36,7 @@ impl Changer {
         if zoned_path(&name).is_some() {
             self.refuse_to_erase(&name)?;
         }
-        Change::new(self, Place::Member(finding), vec![name]).run(TAKE_BACK, 0)?;
+        Change::new(self, Place::Member(Box::new(finding)), vec![name]).run(TAKE_BACK, 0)?;
         Ok(true)
     }
 

@@ -36,9 +36,6 @@ impl Changer {
     }
 
     /// Leaves a device out. Whether it was there; else that is so already.
-    ///
-    /// # Errors
-    /// Why it stays, in words.
     pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
         self.port.between(|_, jobs| jobs.order(index, true));
         let done = self.ask(Verb::Offline(index));
@@ -51,9 +48,6 @@ impl Changer {
     }
 
     /// Begins to remove a device, or cancels that, durably. Whether that is new.
-    ///
-    /// # Errors
-    /// Why nothing was changed, or why it is not durable, in words.
     pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
         let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
         let is_new = self.ask(verb)? == Answer::Begun;
@@ -86,9 +80,6 @@ impl Changer {
     }
 
     /// Acknowledges the events so far, or those of one device, durably.
-    ///
-    /// # Errors
-    /// Why that is not durable, in words.
     pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing =
             lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
@@ -112,9 +103,6 @@ impl Changer {
 
     /// Notes in the volume's file that an operator left a device out, or no longer does, so that
     /// the next start knows.
-    ///
-    /// # Errors
-    /// In words, when the file can't be written.
     pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
         let said = self.said()?;
         let device = Uuid::from_bytes(said.members[usize::from(index)]);

@@ -77,7 +77,7 @@ impl Changer {
         let taken = take_with_room((&spec.new, &new), &finding.beside, finding.length(), force)?;
         self.would_fit(&finding, &taken.device)?;
         let copying = !is_journal && self.can_copy(&finding, Some(&taken.device))?;
-        let mut change = Change::new(self, Place::Member(finding), vec![new.clone()]);
+        let mut change = Change::new(self, Place::Member(Box::new(finding)), vec![new.clone()]);
         if !is_journal {
             change.notes = self.notes_on(index);
         }
@@ -133,12 +133,13 @@ impl Changer {
         let mut layer = self.layer_now(finding);
         layer.members.missing.remove(finding.index);
         let planned = plan(&layer, &infos)?;
-        match planned.limits.exported == finding.newest.exported {
-            true => Ok(()),
-            false => Err(AdminError::refused(format!(
+        if planned.limits.exported == finding.newest.exported {
+            Ok(())
+        } else {
+            Err(AdminError::refused(format!(
                 "{} is not one on which the volume would be laid out as it is",
                 device.name()
-            ))),
+            )))
         }
     }
 }

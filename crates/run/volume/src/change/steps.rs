@@ -75,7 +75,7 @@ fn nothing(_change: &mut Change) {}
 /// The places of the devices that come.
 pub(super) enum Place {
     /// That of a member.
-    Member(Finding),
+    Member(Box<Finding>),
     /// Places of their own, behind the others.
     New { is_spare: bool },
 }
@@ -180,7 +180,7 @@ impl Change {
     fn leave_out(&mut self) -> Result<(), AdminError> {
         self.changer.leave_out(self.member())?;
         // The superblocks have changed.
-        self.place = Place::Member(self.changer.look(self.member().index)?);
+        self.place = Place::Member(Box::new(self.changer.look(self.member().index)?));
         Ok(())
     }
 

@@ -13,9 +13,6 @@ use crate::util::error::{Error, device};
 
 /// Refuses a zoned device as a new member if it holds zones of another volume, unless that volume
 /// is on exactly the same zones.
-///
-/// # Errors
-/// When it does; the message names both volumes. Only `hostftl delete` frees such zones.
 pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
     let own = one.own_zones();
     for Taken { claim, is_part } in one.taken()? {
@@ -40,9 +37,6 @@ pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
 
 /// Checks that a part has the range of its claim. Two parts that start at the same zone but differ
 /// in length would find each other's superblock.
-///
-/// # Errors
-/// When the ranges differ.
 pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     let Some(own) = one.own_zones() else { return Ok(()) };
     let at = places(one.bytes() / SECTOR as u64)[0];
@@ -56,9 +50,6 @@ pub(crate) fn verify(one: &Device) -> Result<(), Error> {
 }
 
 /// Durably writes the claim of the volume with superblock `of`. Whole devices have no claim.
-///
-/// # Errors
-/// When the device can't be written.
 pub(crate) fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
     let Some(own) = one.own_zones() else { return Ok(()) };
     let (volume, label) = (of.volume, of.label);
@@ -67,9 +58,6 @@ pub(crate) fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
 }
 
 /// Clears the claim on a part.
-///
-/// # Errors
-/// When the device can't be written.
 pub(crate) fn clear(one: &Device) -> Result<(), IoError> {
     if one.own_zones().is_some() { write(one, &Page::default()) } else { Ok(()) }
 }

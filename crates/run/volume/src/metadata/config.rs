@@ -92,15 +92,10 @@ impl Config {
     }
 
     /// Records in the volume file at `path` that an operator took a device offline or back online.
-    ///
-    /// # Errors
-    /// When the file can't be read or written.
     pub(crate) fn set_offline(path: &Path, device: Uuid, is_out: bool) -> Result<(), Error> {
         let mut config = Config::load(path)?;
-        let is_new = match is_out {
-            true => config.offline.insert(device),
-            false => config.offline.remove(&device),
-        };
+        let is_new =
+            if is_out { config.offline.insert(device) } else { config.offline.remove(&device) };
         if is_new { config.publish_again(path) } else { Ok(()) }
     }
 
@@ -132,9 +127,6 @@ impl Config {
     }
 
     /// Adds deadlines, which replace its own. A device may have any of its names.
-    ///
-    /// # Errors
-    /// When a name or a value is invalid.
     pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
         for (name, seconds) in deadlines {
             let name = modelled::full_name(name).map_err(|error| error.to_string())?;
@@ -200,20 +192,16 @@ impl Config {
         Ok(draft)
     }
 
-    /// # Errors
-    /// When the file exists already.
     pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
         // A dangling symbolic link is an obstacle too.
-        match fs::symlink_metadata(path).is_ok() {
-            true => Err(Error::Exists { path: path.into() }),
-            false => Ok(()),
+        if fs::symlink_metadata(path).is_ok() {
+            Err(Error::Exists { path: path.into() })
+        } else {
+            Ok(())
         }
     }
 
     /// Lists the devices of the volume file at `path` by member number.
-    ///
-    /// # Errors
-    /// When the file can't be read or written.
     pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
         let mut file = Config { devices: devices.into(), ..Config::load(path)? };
         file.pending.clear();
@@ -224,9 +212,6 @@ impl Config {
 
     /// Writes the file at `path` with the names of the new devices as pending. This precedes the
     /// first write to any of them.
-    ///
-    /// # Errors
-    /// When the write fails; nothing was changed then.
     pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), AdminError> {
         let mut file = self.clone();
         // A removed device may have the name of the new one.
@@ -247,9 +232,6 @@ impl Config {
 
     /// Writes the file like [`Config::announce`], for a device that replaces member `index`. If
     /// both have the same name, the volume file lists it already.
-    ///
-    /// # Errors
-    /// When the write fails; nothing was changed then.
     pub(crate) fn announce_at(
         &self,
         index: u8,
@@ -270,9 +252,6 @@ impl Config {
     }
 
     /// Replaces the file durably. Its comments are preserved, and so is a symbolic link to it.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
         let text = self.text(path)?;
         // A file that can't be read is replaced without its comments.
@@ -320,10 +299,11 @@ impl Draft {
     /// When the system refuses, or another process has created the file meanwhile.
     pub fn publish(mut self) -> Result<(), Error> {
         let temporary = self.temporary.as_ref().expect("it is published once");
-        let renamed = match self.is_new {
+        let renamed = if self.is_new {
             // Another process may have created the file since it was checked.
-            true => rename_new(temporary, &self.path),
-            false => fs::rename(temporary, &self.path),
+            rename_new(temporary, &self.path)
+        } else {
+            fs::rename(temporary, &self.path)
         };
         match renamed {
             Err(error) if self.is_new && error.kind() == ErrorKind::AlreadyExists => {

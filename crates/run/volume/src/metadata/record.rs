@@ -46,9 +46,6 @@ struct Pen {
 
 impl Recording {
     /// Creates the recording `path`, which must not exist, for a layer with this configuration.
-    ///
-    /// # Errors
-    /// When the file can't be created.
     pub(crate) fn new(
         path: &Path,
         layer: &LayerConfig,
@@ -97,9 +94,6 @@ impl Recording {
     }
 
     /// Ends the file with the digest, durably. The driver must have stopped.
-    ///
-    /// # Errors
-    /// When any write failed.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let mut pen = lock(&self.pen);
         pen.write_batch();

@@ -78,9 +78,6 @@ impl Roster {
 
     /// Updates the superblocks to the states of the members. Superblocks that an interrupted change
     /// left outdated are updated first.
-    ///
-    /// # Errors
-    /// When a member can't be written.
     pub(crate) fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
         while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
@@ -132,9 +129,6 @@ pub(crate) fn stamp() -> Stamp {
 }
 
 /// Writes both superblock copies of a device of `sectors` sectors, one after the other, durably.
-///
-/// # Errors
-/// When the device can't be written.
 pub(crate) fn write_ends(
     one: &Device,
     sectors: u64,

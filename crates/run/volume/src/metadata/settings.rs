@@ -6,9 +6,6 @@ use hostftl_layers::LayerConfig;
 const LIVE: [&str; 3] = ["gc", "rebuild-share", "fault-after"];
 
 /// Changes a parameter of a configuration.
-///
-/// # Errors
-/// When the parameter can't change, or the value is invalid.
 pub(crate) fn change(layer: &mut LayerConfig, key: &str, value: &str) -> Result<(), String> {
     let registration = layer.kind.registration();
     let parameter = registration.parameter(key).ok_or_else(|| {

@@ -84,9 +84,10 @@ fn extents(name: &str) -> Vec<Extent> {
 
 fn follow_path(path: &Path, range: Range<u64>, is_part: bool, found: &mut Vec<Extent>) {
     let Ok(meta) = path.metadata() else { return };
-    match meta.file_type().is_block_device() {
-        true => follow(meta.rdev(), range, is_part, found),
-        false => found.push(Extent { node: Node::File(meta.dev(), meta.ino()), range, is_part }),
+    if meta.file_type().is_block_device() {
+        follow(meta.rdev(), range, is_part, found)
+    } else {
+        found.push(Extent { node: Node::File(meta.dev(), meta.ino()), range, is_part })
     }
 }
 
@@ -161,10 +162,11 @@ fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
         (None, None) => ("", name, ""),
     };
     let found = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
-    Some(match found.file_type().is_block_device() {
+    Some(if found.file_type().is_block_device() {
         // Several device nodes may denote one block device, so its number counts and not the inode.
-        true => (before, behind, u64::MAX, found.rdev()),
-        false => (before, behind, found.dev(), found.ino()),
+        (before, behind, u64::MAX, found.rdev())
+    } else {
+        (before, behind, found.dev(), found.ino())
     })
 }
 

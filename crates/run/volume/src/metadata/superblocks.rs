@@ -33,9 +33,6 @@ pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
 }
 
 /// Writes the superblock and the claim of a device, durably.
-///
-/// # Errors
-/// When it can't be written.
 pub(crate) fn describe(one: &Device, of: &Superblock) -> Result<(), IoError> {
     claims::make(one, of)?;
     write_ends(one, of.device_sectors, |at| of.emit(at))

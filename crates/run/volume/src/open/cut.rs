@@ -84,9 +84,6 @@ impl Cut {
     }
 
     /// Clears the superblocks of devices that did not become members.
-    ///
-    /// # Errors
-    /// When such a device can't be written.
     pub(crate) fn undo(&self) -> Result<(), Error> {
         self.undone.iter().try_for_each(|it| Ok(clear_ends(&it.device)?))
     }
@@ -95,19 +92,16 @@ impl Cut {
     pub(crate) fn note(&self) -> String {
         let come = self.come.iter().map(|(name, index)| format!("{name} is device {index}"));
         let come: Vec<String> = come.collect();
-        let outcome = match come.is_empty() {
-            true => "no new device became a member, undone".into(),
-            false => format!("{}, completed", come.join(", ")),
+        let outcome = if come.is_empty() {
+            "no new device became a member, undone".into()
+        } else {
+            format!("{}, completed", come.join(", "))
         };
         format!("a change of devices was interrupted; {outcome}")
     }
 
     /// Finishes or undoes the change at a start, so that the volume file at `path` lists `devices`.
     /// Returns a note.
-    ///
-    /// # Errors
-    /// When a device can't be written. When the file can't be written and a pending device could
-    /// not be read: it might become a member later, with its contents at the time of the power cut.
     pub(crate) fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
         self.undo()?;
         match Config::put_in_order(path, devices) {

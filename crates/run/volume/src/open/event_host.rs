@@ -110,9 +110,10 @@ impl Quiet {
     pub(crate) fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
         let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
-        match troubles.is_empty() || matches!(error, IoError::Look { .. }) {
-            true => error.into(),
-            false => Error::Recovery { source: error, troubles: troubles.join("; ") },
+        if troubles.is_empty() || matches!(error, IoError::Look { .. }) {
+            error.into()
+        } else {
+            Error::Recovery { source: error, troubles: troubles.join("; ") }
         }
     }
 }
@@ -141,9 +142,10 @@ impl Host for Quiet {
             }
             LayerEvent::DeviceFailed { device, error, abandoned } => {
                 let name = self.name(device);
-                let (level, kind, late) = match abandoned {
-                    true => (Level::Error, "device-timed-out", ", timed out"),
-                    false => (Level::Warning, "device-failed", ""),
+                let (level, kind, late) = if abandoned {
+                    (Level::Error, "device-timed-out", ", timed out")
+                } else {
+                    (Level::Warning, "device-failed", "")
                 };
                 let text = format!("device {device} ({name}) failed: {error}{late}");
                 // A sparse file may fill its file system.

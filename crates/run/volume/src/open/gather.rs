@@ -73,9 +73,6 @@ struct Absent<'a> {
 /// whether they are members; see [`crate::open::cut`]. A device that is absent or holds no member
 /// is waited for, and then omitted. A device that can't be used for another reason is an error,
 /// unless the volume does not need it.
-///
-/// # Errors
-/// When they are not a usable stack.
 pub(crate) fn gather(
     (names, pending): (&[String], &[String]),
     redundancy: Redundancy,

@@ -39,9 +39,6 @@ pub(crate) struct Inspected {
 }
 
 /// Recovers a volume in memory, and checks the invariants of the layer. Nothing is written.
-///
-/// # Errors
-/// When it can't be recovered.
 pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
     let in_memory = volume.config.is_memory();
     let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;

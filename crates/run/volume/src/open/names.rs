@@ -70,21 +70,19 @@ impl Wanted {
 
 /// Completes the name of a device for a process that may have another working directory. `config`
 /// is the volume file. Numbers and UUIDs are unchanged.
-///
-/// # Errors
-/// When the name is invalid, or is both a number and the path of a member.
 pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
     match Wanted::parse(wanted)? {
         Wanted::Path(full) => Ok(full),
         Wanted::Uuid(_) => Ok(wanted.into()),
         Wanted::Number(_) => {
             let full = modelled::full_name(wanted)?;
-            match config.devices.iter().any(|name| is_same(name, &full)) {
-                true => Err(device(
+            if config.devices.iter().any(|name| is_same(name, &full)) {
+                Err(device(
                     wanted,
                     format!("is a number and a file name; write ./{wanted} for the file"),
-                )),
-                false => Ok(wanted.into()),
+                ))
+            } else {
+                Ok(wanted.into())
             }
         }
     }
@@ -251,9 +249,6 @@ impl Names {
 
     /// Returns the member number for a name. Members of `open` are open in this process, so the
     /// current device at their paths matters only if it is another member.
-    ///
-    /// # Errors
-    /// When no member matches, or the match is not certain.
     pub(crate) fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
         let found = match Wanted::parse(wanted)? {
             Wanted::Number(number) => (number < self.entries.len()).then_some(number),
@@ -294,11 +289,10 @@ impl Names {
             };
         }
         let [index] = named[..] else {
-            return Err(match named.is_empty() {
-                true => self.unknown(path),
-                false => {
-                    AdminError::refused(format!("{path} is listed more than once; {by_number}"))
-                }
+            return Err(if named.is_empty() {
+                self.unknown(path)
+            } else {
+                AdminError::refused(format!("{path} is listed more than once; {by_number}"))
             });
         };
         let is_known = self.entries[usize::from(index)].is_known;

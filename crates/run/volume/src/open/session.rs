@@ -136,17 +136,11 @@ impl Session {
     }
 
     /// Marks the volume as serving on every device.
-    ///
-    /// # Errors
-    /// When no device accepts the mark.
     pub(crate) fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         write(&self.mark, self.volume, devices, lost)
     }
 
     /// Marks a clean stop on every device: everything is durable, and no clients are served.
-    ///
-    /// # Errors
-    /// When no device accepts the mark.
     pub(crate) fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         // The mark with the highest number counts.
         let number = self.mark.number + 1;
@@ -170,9 +164,10 @@ impl Session {
 
     /// Returns the current export name of the volume `plain`.
     fn name(&self, plain: &str) -> String {
-        match self.mark.plain == self.mark.generation {
-            true => plain.into(),
-            false => self.with_generation(plain),
+        if self.mark.plain == self.mark.generation {
+            plain.into()
+        } else {
+            self.with_generation(plain)
         }
     }
 
@@ -215,9 +210,6 @@ impl Session {
 }
 
 /// Describes an unclean end of the last run of a volume that is not served.
-///
-/// # Errors
-/// When its acknowledgement log can't be read.
 pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
     let last = Last::of(config, devices, 0);
     let left = left_by(config, &last)?;
@@ -232,9 +224,6 @@ pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<
 
 /// Writes a mark of an unknown end if the devices have no mark, so that the next run treats the
 /// last one as unclean.
-///
-/// # Errors
-/// When no device accepts the mark.
 pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
     if last(volume.into_bytes(), devices, 0) != Last::None {
         return Ok(());
@@ -253,9 +242,6 @@ pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Resu
 }
 
 /// Returns the acknowledgement log of the last run, if that run died since the machine was booted.
-///
-/// # Errors
-/// When the log can't be read.
 pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
     let here = Here::now();
     match last {
@@ -363,9 +349,10 @@ fn write(mark: &Mark, volume: [u8; 16], devices: &[Device], lost: u16) -> Result
     };
     let results: Vec<_> = members(devices, lost).map(write).collect();
     // One durable mark suffices, because the newest one counts.
-    match results.iter().any(Result::is_ok) {
-        true => Ok(()),
-        false => results.into_iter().find(Result::is_err).unwrap_or(Ok(())),
+    if results.iter().any(Result::is_ok) {
+        Ok(())
+    } else {
+        results.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 }
 

@@ -30,9 +30,6 @@ pub(crate) struct Member {
 }
 
 /// Opens a device of a volume.
-///
-/// # Errors
-/// When it is not a device of a volume, in use, or shorter than it was.
 pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     if name == MISSING {
         return Err(device(name, "the volume file has no device for this number"));
@@ -191,10 +188,11 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
             let needless = journal | spare | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
-            match rows <= devices as usize {
-                true => Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) },
+            if rows <= devices as usize {
+                Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) }
+            } else {
                 // Too many data devices are absent: report the members that are required.
-                false => assemble(members, devices),
+                assemble(members, devices)
             }
         }
         other => other,
@@ -203,9 +201,6 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
 
 /// Puts the members of a volume in the order of the stack. `left_out` are the reasons for omitted
 /// devices.
-///
-/// # Errors
-/// When they are not a usable stack.
 pub(crate) fn order(
     members: Vec<Member>,
     mut left_out: Vec<String>,

@@ -218,9 +218,6 @@ pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
 }
 
 /// Creates the volume over members that were found. `lock` is the lock on the volume file `path`.
-///
-/// # Errors
-/// When the layer can't work on them.
 pub(crate) fn raise(
     path: &Path,
     (mut config, layer): (Config, LayerConfig),

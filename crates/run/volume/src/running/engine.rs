@@ -107,9 +107,6 @@ impl Engine {
     }
 
     /// Runs the driver's own thread until the host ends, and returns the driver and its jobs.
-    ///
-    /// # Errors
-    /// When the layer stalls, or the driver is lost.
     pub(crate) fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
         loop {
             self.help();
@@ -218,9 +215,6 @@ impl Engine {
     }
 
     /// Passes an operator's command to the layer, between two of its steps.
-    ///
-    /// # Errors
-    /// When nothing was changed.
     pub(crate) fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
         let closed = Err(Refusal::Because("the volume is being closed"));
         self.between(|driver, jobs| driver.operate(verb, jobs)).unwrap_or(closed)
@@ -243,9 +237,6 @@ impl Engine {
     }
 
     /// Replaces the driver; see [`crate::front::Port::renew`].
-    ///
-    /// # Errors
-    /// When there is no driver afterwards.
     pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,

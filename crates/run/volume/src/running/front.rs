@@ -113,9 +113,6 @@ impl Port {
     }
 
     /// Passes an operator's command to the layer.
-    ///
-    /// # Errors
-    /// When nothing was changed.
     pub(crate) fn operate(&self, verb: Verb) -> Result<hostftl_core::Answer, Refusal> {
         let engine = self.engine();
         let closed = Err(Refusal::Because("the volume is being closed"));
@@ -131,9 +128,6 @@ impl Port {
     }
 
     /// Replaces the driver while requests wait; `None` when the volume is being closed.
-    ///
-    /// # Errors
-    /// When `act` fails: there is no driver then, and the volume ends.
     pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,

@@ -242,9 +242,6 @@ impl Jobs {
 
     /// Records the last losses in the superblocks after the layer was closed. Returns the
     /// superblocks; `None` where they never change.
-    ///
-    /// # Errors
-    /// When they can't be written.
     pub(crate) fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
         self.keep(layer);
         let standing = self.devices.look(layer);

@@ -51,9 +51,6 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Starts the thread, with the scrubs of a writable volume.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub(crate) fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
         let telling = |it: Scrubbing| it.telling(&watched.events, &watched.unkept);
         *watched.scrubbing() = scrubbing.map(telling);

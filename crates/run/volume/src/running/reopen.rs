@@ -48,9 +48,6 @@ pub(crate) struct Opened {
 }
 
 /// Closes a layer: all its requests are answered, and everything is durable.
-///
-/// # Errors
-/// When it can't be closed cleanly. The volume ends then.
 pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Rest, Error> {
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
@@ -83,9 +80,6 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
 }
 
 /// Opens a layer over the devices of a closed one, according to the superblocks.
-///
-/// # Errors
-/// When it can't be opened. The volume ends then.
 pub(crate) fn open(
     rest: Rest,
     (config, layer): (&Config, LayerConfig),

@@ -145,9 +145,6 @@ struct Clerk {
 impl Keeper {
     /// Starts the writer of a volume whose superblocks are up to date; `None` for a volume in
     /// memory.
-    ///
-    /// # Errors
-    /// When no thread can be started, or a device can't be opened a second time.
     pub(crate) fn new(
         roster: Roster,
         layer: &LayerConfig,
@@ -270,9 +267,6 @@ impl Keeper {
 
     /// Records the last losses, and ends the thread. Returns the superblocks; `None` when a member
     /// takes too long for an update that is not required.
-    ///
-    /// # Errors
-    /// When a loss can't be recorded.
     pub(crate) fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
         self.look(standing);
         let Keeper { orders, progress, end, wanted, patience, .. } = self;

@@ -15,10 +15,6 @@ const PIECE: u64 = 256 << 20;
 
 /// Allocates a file completely. Returns a note if its file system does not support that; `instead`
 /// is the remedy in the error about missing space.
-///
-/// # Errors
-/// When the file system has too little space, or the process is to end: the file may be allocated
-/// in part then.
 pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
     let size = opened.metadata().map_err(file(path, "examine it"))?.len();

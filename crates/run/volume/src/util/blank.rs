@@ -49,9 +49,6 @@ const TAIL_SIGNATURES: &[(&str, u64, &[u8])] = &[
 ];
 
 /// Describes the content of the device; `None` when it seems blank.
-///
-/// # Errors
-/// When the device can't be read.
 pub(crate) fn find_content(device: &Device) -> Result<Option<String>, IoError> {
     let sectors = device.bytes() / SECTOR as u64;
     for at in places(sectors) {
@@ -116,9 +113,6 @@ fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// Returns the name of a known format on the device, regardless of other content.
-///
-/// # Errors
-/// When the device can't be read.
 pub(crate) fn find_format(device: &Device) -> Result<Option<String>, IoError> {
     let [head, tail] = ends(device)?;
     Ok(known(&head, &tail))

@@ -216,9 +216,6 @@ impl Events {
     }
 
     /// Waits until all events are durable in the file, for a bounded time.
-    ///
-    /// # Errors
-    /// When they are not durable in time, with the reason.
     pub(crate) fn sync(&self) -> Result<(), String> {
         self.save_rest();
         self.0.writer.get().map_or(Ok(()), |writer| writer.sync(PATIENCE))

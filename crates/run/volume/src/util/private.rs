@@ -23,18 +23,12 @@ pub(crate) fn beside(volume: &Path, ending: &str) -> PathBuf {
 }
 
 /// Creates the file `path`, which must not exist, for reading and writing with mode 0600.
-///
-/// # Errors
-/// When it exists, or can't be created.
 pub(crate) fn new_private(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Replaces `path` with a file of this content and mode 0600, durably. Returns the file, open for
 /// appending. Symbolic links are replaced, never followed.
-///
-/// # Errors
-/// When the system refuses; `path` is unchanged then.
 pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
@@ -59,9 +53,6 @@ pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
 }
 
 /// Renames `from` to `to`, which must not exist.
-///
-/// # Errors
-/// When it exists, or the system refuses.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // NFS, for example, lacks this call. A hard link never replaces a file either.
@@ -74,23 +65,18 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Makes the creation or removal of `path` durable.
-///
-/// # Errors
-/// When the system refuses.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Opens a regular file for reading. Symbolic links, devices and pipes are refused.
-///
-/// # Errors
-/// When it is not a regular file, or can't be read.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
     }
 }

@@ -19,17 +19,11 @@ pub(crate) fn of(volume: Uuid, ending: &str) -> PathBuf {
 }
 
 /// Creates the directory if it is missing, and checks that only this user can write in it.
-///
-/// # Errors
-/// When it can't be created, or other users can write in it.
 pub(crate) fn prepare() -> Result<(), Error> {
     own(&folder())
 }
 
 /// Creates `folder` if it is missing, and checks that only this user can write in it.
-///
-/// # Errors
-/// When it can't be created, or other users can write in it.
 pub(crate) fn own(folder: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)

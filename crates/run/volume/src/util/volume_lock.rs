@@ -39,9 +39,6 @@ pub(crate) struct Sole {
 
 impl Sole {
     /// Takes the lock of `volume` for the volume file `of`.
-    ///
-    /// # Errors
-    /// When another process has it, which the message names with its volume file.
     pub(crate) fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "lock");

@@ -55,9 +55,12 @@ fn made(verb: &str) -> Place {
 fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
     let words = |error: hostftl_volume::Error| error.to_string();
     let new = path.with_file_name("n").to_str().unwrap().to_owned();
-    let wish = |wish: Wish| match is_served {
-        true => operate(path, &wish).map(|_| None).map_err(words),
-        false => operate_here(path, &wish).map(|(running, _)| Some(running)).map_err(words),
+    let wish = |wish: Wish| {
+        if is_served {
+            operate(path, &wish).map(|_| None).map_err(words)
+        } else {
+            operate_here(path, &wish).map(|(running, _)| Some(running)).map_err(words)
+        }
     };
     let (path, force, rehearse) = (path.to_owned(), false, false);
     let left = match verb {

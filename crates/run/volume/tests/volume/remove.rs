@@ -101,14 +101,13 @@ fn a_device_that_has_left_comes_again_under_its_name() {
         until(&running, |it| it.status().devices[1].health == "removed");
         let cautious = add(&AddSpec { force: false, ..again.clone() }).unwrap_err().to_string();
         assert!(cautious.contains("--force"), "{cautious}");
-        let running = match served {
-            true => running,
-            false => {
-                drop(client);
-                running.stop().unwrap();
-                add(&again).unwrap();
-                serve(&place).0
-            }
+        let running = if served {
+            running
+        } else {
+            drop(client);
+            running.stop().unwrap();
+            add(&again).unwrap();
+            serve(&place).0
         };
         served.then(|| add(&again).unwrap());
         until(&running, |it| it.status().devices.get(4).is_some_and(|it| it.health == "online"));

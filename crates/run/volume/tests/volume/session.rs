@@ -113,15 +113,16 @@ fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
         let over = Arc::new(AtomicBool::new(false));
         let says = over.clone();
         // A client's own thread executes the job, or the driver's thread.
-        let thread = std::thread::spawn(move || match helps {
-            true => {
+        let thread = std::thread::spawn(move || {
+            if helps {
                 let mut seat = port.seat();
                 seat.push(job);
                 while !says.load(SeqCst) {
                     seat.leave();
                 }
+            } else {
+                port.submit(job)
             }
-            false => port.submit(job),
         });
         let begun = Instant::now();
         while !running.has_panicked() {

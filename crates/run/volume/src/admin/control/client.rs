@@ -24,9 +24,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Returns the status and events of a volume from the process that serves it, possibly under
 /// another volume file; `None` when no process serves the volume.
-///
-/// # Errors
-/// When a process has the control socket and does not answer.
 pub(crate) fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
     let Some(server) = Server::connect(volume)? else { return Ok(None) };
     server.ask().map(Some).map_err(|error| server.silent(&error))
@@ -34,9 +31,6 @@ pub(crate) fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
 
 /// Refuses a request for the volume file `path` when the process that serves the volume uses
 /// another volume file: a copy of it, or another half of a mirror.
-///
-/// # Errors
-/// When it does.
 pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
     let told = ask(volume).map_err(|error| error.at(path))?;
     let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {

@@ -31,10 +31,6 @@ pub(super) struct Seen {
 }
 
 /// Recovers the volume over `members` in memory, and reads a sample of its data.
-///
-/// # Errors
-/// When the members do not form a volume, the roots contradict the member list, or recovery fails.
-/// Without `force` also when the sample is damaged.
 pub(super) fn rehearse(
     members: Vec<Member>,
     (path, config, lock): (&Path, Option<Config>, File),
@@ -84,9 +80,6 @@ pub(super) fn rehearse(
 }
 
 /// Compares the backup with the newest root: devices may have been lost or added since the backup.
-///
-/// # Errors
-/// When they differ, with the device concerned.
 fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let said = &found.superblock;
     let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };

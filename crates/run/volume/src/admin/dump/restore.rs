@@ -231,9 +231,6 @@ impl Plan {
 
     /// Assigns the only remaining member number to the device without a superblock, when the list
     /// is not in member order.
-    ///
-    /// # Errors
-    /// When several numbers remain.
     fn place_by_the_others(
         &self,
         lost: &mut [(u8, Device)],

@@ -82,9 +82,6 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
 }
 
 /// Reads a backup.
-///
-/// # Errors
-/// When the file is not a backup, or is damaged.
 fn load(path: &Path) -> Result<Backup, Error> {
     let wrong = |fault: BackupFault| Error::Backup { path: path.into(), why: fault.to_string() };
     // Check the type first: a device named by mistake must not be read to its end.
@@ -110,9 +107,6 @@ pub(super) fn sources(path: &Path) -> Result<Sources, Error> {
 }
 
 /// Returns the newest superblock of each device in a backup, by index.
-///
-/// # Errors
-/// When the file is not a backup, is damaged, or has superblocks of another volume.
 pub(super) fn superblocks(path: &Path) -> Result<BTreeMap<u8, Superblock>, Error> {
     let backup = load(path)?;
     let mut all: BTreeMap<u8, Superblock> = BTreeMap::new();
@@ -127,8 +121,9 @@ pub(super) fn superblocks(path: &Path) -> Result<BTreeMap<u8, Superblock>, Error
             *newest = found;
         }
     }
-    match all.is_empty() {
-        true => Err(Error::Backup { path: path.into(), why: "has no superblock".into() }),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(Error::Backup { path: path.into(), why: "has no superblock".into() })
+    } else {
+        Ok(all)
     }
 }

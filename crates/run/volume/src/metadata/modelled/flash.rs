@@ -31,9 +31,6 @@ pub(super) struct Flash {
 
 impl Flash {
     /// Opens the drive `drive` of model `spec`, whose side region is in the file `path`.
-    ///
-    /// # Errors
-    /// When the region is of another drive or damaged, or the system refuses.
     pub(super) fn open(spec: &DriveSpec, drive: &str, path: &Path) -> Result<Self, String> {
         let side = Side::open(spec, path).map_err(|why| why.to_string())?;
         let head = side.head().map_err(|why| why.to_string())?;

@@ -58,18 +58,12 @@ impl Side {
     }
 
     /// Opens the region in the file `path`.
-    ///
-    /// # Errors
-    /// When the file can't be opened.
     pub(super) fn open(spec: &DriveSpec, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Side { file, at: spec.exported * SECTOR as u64, pages: pages(spec) })
     }
 
     /// Reads the head; `None` for a new region.
-    ///
-    /// # Errors
-    /// When it can't be read or is damaged.
     pub(super) fn head(&self) -> io::Result<Option<Head>> {
         let mut page = [0; BLOCK];
         self.file.read_exact_at(&mut page, self.at)?;
@@ -87,9 +81,6 @@ impl Side {
     }
 
     /// Writes the head, durably.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub(super) fn set_head(&self, head: &Head) -> io::Result<()> {
         let mut page = [0; BLOCK];
         let name = head.drive.as_bytes();
@@ -113,9 +104,6 @@ impl Side {
     }
 
     /// Records that a page of flash was programmed.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub(super) fn programmed(&self, page: u64, logical: u32, seq: u64) -> io::Result<()> {
         let mut record = [0; RECORD as usize];
         record[..8].copy_from_slice(&seq.to_le_bytes());
@@ -124,9 +112,6 @@ impl Side {
     }
 
     /// Records that `count` pages of flash starting at `page` were erased.
-    ///
-    /// # Errors
-    /// When the write fails.
     pub(super) fn erased(&self, page: u64, count: u64) -> io::Result<()> {
         let zeros = vec![0; (count * RECORD) as usize];
         self.file.write_all_at(&zeros, self.record_at(page))
@@ -134,9 +119,6 @@ impl Side {
 
     /// Returns the sequence number and logical page of the programmed ones among `count` pages of
     /// flash starting at `page`.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub(super) fn records(&self, page: u64, count: u64) -> io::Result<Vec<(u64, u32)>> {
         let mut bytes = vec![0; (count * RECORD) as usize];
         self.file.read_exact_at(&mut bytes, self.record_at(page))?;
@@ -149,9 +131,6 @@ impl Side {
     }
 
     /// Returns the file, positioned at the saved pools.
-    ///
-    /// # Errors
-    /// When the position can't be set.
     pub(super) fn saved(&mut self) -> io::Result<&mut File> {
         let at = self.at + BLOCK as u64 + (self.pages * RECORD).next_multiple_of(BLOCK as u64);
         self.file.seek(SeekFrom::Start(at))?;

@@ -71,9 +71,6 @@ pub(crate) struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     /// Reads everything that the layer of `driver` maps. Other events go to `quiet`, the host with
     /// which the driver was started.
-    ///
-    /// # Errors
-    /// When the layer stalls.
     pub(crate) fn run(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
@@ -85,9 +82,6 @@ impl<'a> Sweep<'a> {
     }
 
     /// Reads samples from the whole volume.
-    ///
-    /// # Errors
-    /// When the layer stalls.
     pub(crate) fn sample(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,

@@ -18,9 +18,6 @@ use crate::util::events::{Events, Level};
 
 /// Updates the superblocks of `roster` to the member states, and applies the acknowledgement log of
 /// the last run. Returns the session and the set of lost members.
-///
-/// # Errors
-/// When the log can't be read or applied, or is of a later run than the devices have marks of.
 pub(crate) fn take_up(
     options: &StartOptions,
     (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
@@ -47,9 +44,6 @@ pub(crate) fn take_up(
 }
 
 /// Marks the volume as serving in `session`, and removes the leftovers of earlier runs.
-///
-/// # Errors
-/// When no device accepts the mark.
 pub(crate) fn begin(
     session: &Session,
     (options, config): (&StartOptions, &Config),
@@ -66,9 +60,6 @@ pub(crate) fn begin(
 /// Creates an empty acknowledgement log for the new run, if requested. A log with the same run
 /// number, of a start that was interrupted before its mark, is always removed. Otherwise this run
 /// would seem to have preserved its acknowledged writes.
-///
-/// # Errors
-/// When the volume is in memory itself, or the log can't be created.
 pub(crate) fn stash_for(
     options: &StartOptions,
     config: &Config,

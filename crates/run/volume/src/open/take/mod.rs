@@ -34,9 +34,6 @@ pub(crate) struct Taken {
 
 /// Opens the device `name`, which the user named `asked`, for a volume. A missing file is created
 /// in the geometry of the other devices. Content is an error without `force`.
-///
-/// # Errors
-/// When it is in use, holds content, or can't be created.
 fn take_device(asked: &str, name: &str, beside: &Beside, force: bool) -> Result<Taken, Error> {
     let mut undo = Undo::default();
     make_file((asked, name), beside, false, &mut undo)?;
@@ -135,11 +132,12 @@ pub(crate) fn take_with_room(
     force: bool,
 ) -> Result<Taken, Error> {
     let beside = beside.with_room(needed + 2 * RESERVE);
-    take_room(names, &beside, force, |room| match room < needed {
-        false => Ok(needed),
-        true => {
+    take_room(names, &beside, force, |room| {
+        if room < needed {
             let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
             Err(format!("has room for {room} bytes of data, and the volume needs {needed}"))
+        } else {
+            Ok(needed)
         }
     })
 }

@@ -120,9 +120,10 @@ impl Seat {
         // one does.
         self.leads = self.leads || engine.lead();
         let (leads, polling) = (self.leads, self.polling());
-        match leads {
-            true => engine.wait_readable(fd.as_raw_fd(), most, polling, done),
-            false => wait_readable(fd.as_raw_fd(), most, polling),
+        if leads {
+            engine.wait_readable(fd.as_raw_fd(), most, polling, done)
+        } else {
+            wait_readable(fd.as_raw_fd(), most, polling)
         }
     }
 

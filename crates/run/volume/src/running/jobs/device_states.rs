@@ -166,10 +166,13 @@ fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) 
     let Some(said) = said else { return now };
     let is = |set| DeviceSet::from_bits(set).contains(device);
     match now.state {
-        MemberState::Rebuilt if !is(said.out) => match was.state.is_lost() {
-            true => Member { state: was.state, ..now },
-            false => Member { state: MemberState::Lost, ..now },
-        },
+        MemberState::Rebuilt if !is(said.out) => {
+            if was.state.is_lost() {
+                Member { state: was.state, ..now }
+            } else {
+                Member { state: MemberState::Lost, ..now }
+            }
+        }
         MemberState::Active if was.state.is_coming() && is(said.fresh) => {
             Member { state: was.state, ..now }
         }

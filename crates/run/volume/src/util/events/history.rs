@@ -65,9 +65,6 @@ pub(crate) fn forget(volume: &Path) {
 }
 
 /// Returns the saved events of a volume, oldest first; repeats are not merged yet.
-///
-/// # Errors
-/// When there is a file that can't be read.
 pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
     let mut file = match open_plain(&file_of(path)) {
         Ok(file) => file,
@@ -98,9 +95,6 @@ fn plain(event: Event) -> Event {
 
 impl Writer {
     /// Starts the thread, which writes the events of `events` and then new ones.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub(super) fn start(path: &Path, volume: Uuid, events: Weak<Inner>) -> io::Result<Self> {
         let (messages, queue) = sync_channel(QUEUE);
         let trouble = Arc::default();
@@ -123,9 +117,6 @@ impl Writer {
     }
 
     /// Waits until all earlier events are durable, for at most `most`.
-    ///
-    /// # Errors
-    /// When they are not durable in time, with the reason.
     pub(super) fn sync(&self, most: Duration) -> Result<(), String> {
         let late = || Err(format!("events could not be written within {} s", most.as_secs()));
         let (says, hears) = channel();

@@ -29,9 +29,6 @@ const TMPFS: i64 = 0x0102_1994;
 const ENDING: &str = ".stash";
 
 /// Creates an empty log for run `run` of a volume.
-///
-/// # Errors
-/// When no directory for it is in memory, or too little memory is left.
 pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
     let folders = runtime_dir::in_memory();
     let is_there = |folder: &&PathBuf| {
@@ -64,9 +61,6 @@ pub(crate) struct Left {
 impl Left {
     /// Finds the log of run `run` of a volume since the machine was booted; `None` when there is
     /// none.
-    ///
-    /// # Errors
-    /// When a log can't be read.
     pub(crate) fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
         for (path, of) in files(volume) {
             if of == run {
@@ -102,9 +96,6 @@ impl Left {
 
 /// Refuses a volume whose devices have no mark of a run later than `run` although a log of a later
 /// run holds entries: the devices are older copies and would diverge from the volume.
-///
-/// # Errors
-/// When such a log exists.
 pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
     for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
         let opened = Ring::open(&path, volume.into_bytes());

@@ -19,9 +19,6 @@ use crate::util::error::Error;
 const MOST: usize = 32;
 
 /// Applies a log through a layer that is ready, in its order, and flushes it.
-///
-/// # Errors
-/// When a request fails. The log is unchanged then, for the next start.
 pub(crate) fn put_through(
     left: &Left,
     driver: &mut Driver<AnyLayer>,

@@ -32,9 +32,6 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Creates a file with allocated memory, and replaces a file of the same name.
-    ///
-    /// # Errors
-    /// When there is too little memory, or the file can't be created.
     pub(super) fn create(path: &Path, label: Label) -> io::Result<Self> {
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != ErrorKind::NotFound
@@ -59,9 +56,6 @@ impl Ring {
 
     /// Opens the ring in `path` that a process left, and returns its entries, oldest first; `None`
     /// when it is not a ring of `volume`.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub(super) fn open(path: &Path, volume: [u8; 16]) -> io::Result<Option<(Self, Vec<Entry>)>> {
         let file = File::options().read(true).write(true).open(path)?;
         let mut labels = Vec::new();
@@ -108,9 +102,6 @@ impl Ring {
     }
 
     /// Fills `data` with the data of a write, starting at its byte `from`.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub(super) fn read(&self, entry: &Entry, from: u64, data: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(data, self.place(entry.at) + HEAD as u64 + from)
     }
@@ -128,9 +119,6 @@ impl Ring {
     }
 
     /// Appends an entry, which must fit, and returns its position.
-    ///
-    /// # Errors
-    /// When the write fails. Nothing is appended then.
     pub(super) fn put(
         &mut self,
         kind: Kind,
@@ -162,9 +150,6 @@ impl Ring {
     }
 
     /// Marks the change at position `at` as failed, so that it is not applied again.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(super) fn void(&mut self, at: u64) -> io::Result<()> {
         let mut head = [0; HEAD];
         self.file.read_exact_at(&mut head, self.place(at))?;
@@ -179,9 +164,6 @@ impl Ring {
     }
 
     /// Frees the entries before position `to`.
-    ///
-    /// # Errors
-    /// When the system refuses. The entries remain then.
     pub(super) fn free(&mut self, to: u64) -> io::Result<()> {
         assert!(to <= self.head, "what was put is freed");
         if to <= self.label.tail {
