@@ -16,7 +16,7 @@ impl Stripe {
     /// # Panics
     /// If there are not more members than parity chunks.
     pub fn new(members: DeviceSet, parity: u8) -> Self {
-        assert!(members.len() > u32::from(parity), "rows have a chunk of data: {members:?}");
+        assert!(members.len() > u32::from(parity), "a stripe has a data chunk: {members:?}");
         Stripe { members, parity }
     }
 
