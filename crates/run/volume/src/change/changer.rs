@@ -17,7 +17,6 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 use uuid::Uuid;
 
 use crate::metadata::config::Config;
-use crate::metadata::config::MISSING;
 use crate::metadata::journal;
 use crate::open::machine::as_members;
 use crate::open::names::DeviceId;
@@ -28,7 +27,6 @@ use crate::running::jobs::Jobs;
 use crate::running::live::Live;
 use crate::running::superblock_writer::{Coming, Has};
 use crate::util::error::{AdminError, AdminErrorKind};
-use crate::util::events::Level;
 
 /// How long the old device, and those that have to know that it is left out, may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -132,36 +130,6 @@ impl Changer {
         self.live.status().note_if_healthy(index).into_iter().collect()
     }
 
-    /// Reads the volume's file, with its devices listed by member number: its owner may have
-    /// written it anew. A device that has left, or is lost, may be `missing` there.
-    pub(super) fn file(&self) -> Result<Config, AdminError> {
-        let file = Config::load(&self.path)?;
-        let devices = self.list_of(&file, &self.path)?;
-        Ok(Config { devices, ..file })
-    }
-
-    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            (driver.layer().members().lost() | driver.layer().members().removed()).to_bits()
-        };
-        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
-        // A file that could not be written after a change has the new devices as pending.
-        let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
-        let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
-        let list = if is_behind {
-            Some(served.devices.clone())
-        } else {
-            in_order_of(&file.devices, &served.devices, away)
-        };
-        list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
-            AdminError::refused(format!(
-                "{} names other devices, or another volume, than what is served: put it right, or \
-                 remove it and write it again with `hostftl import`",
-                path.display()
-            ))
-        })
-    }
-
     /// Returns what all superblocks say.
     pub(super) fn said(&self) -> Result<Superblock, AdminError> {
         match self.rehearsal {
@@ -210,13 +178,6 @@ impl Changer {
         ))
     }
 
-    /// Writes the volume's file after a change. Returns a warning when that fails.
-    fn conclude(&self, file: &Config) -> Option<String> {
-        let warning = file.conclude(&self.path)?;
-        self.live.watched.events.tell(Level::Warning, "note", warning.as_str());
-        Some(warning)
-    }
-
     /// Whether this is a rehearsal, which writes nothing.
     pub(super) fn is_rehearsal(&self) -> bool {
         self.rehearsal.is_some()
@@ -245,41 +206,6 @@ impl Changer {
         } else {
             offline.remove(&device)
         };
-    }
-
-    /// Lists the devices that are members now in the volume file, and those of `names` as pending no
-    /// more. Its owner may have changed it since the start. Returns a warning when it can't be
-    /// written.
-    pub(super) fn publish(&self, names: &[String]) -> Option<String> {
-        let mut file = match self.file() {
-            Ok(file) => file,
-            Err(why) => return Some(format!("warning: the devices have changed, but {why}")),
-        };
-        let served = self.config();
-        file.pending.retain(|name| !names.contains(name));
-        file.devices = served.devices;
-        file.offline.retain(|device| served.offline.contains(device));
-        let Config { devices, deadlines, .. } = &mut file;
-        deadlines.retain(|name, _| devices.contains(name));
-        self.conclude(&file)
-    }
-
-    /// Lists devices as pending no longer.
-    pub(super) fn forget_pending(&self, names: &[String]) {
-        let forgotten = self.file().and_then(|mut file| {
-            if !file.pending.iter().any(|name| names.contains(name)) {
-                return Ok(());
-            }
-            file.pending.retain(|name| !names.contains(name));
-            file.publish_again(&self.path).map_err(AdminError::from)
-        });
-        if let Err(why) = forgotten {
-            let text = format!(
-                "{} may still be listed as pending: {why}; the next start corrects it",
-                names.join(", ")
-            );
-            self.live.watched.events.tell(Level::Warning, "note", text);
-        }
     }
 
     /// Refuses another change of the devices while one is copied.
@@ -491,20 +417,6 @@ pub(super) fn put(
         )));
     }
     driver.replace(index, device).map_err(AdminError::from)
-}
-
-/// The list of a volume's file in the order of the devices that are `served`: those that are `away`
-/// may be `missing` in the file. None where it has others.
-fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
-    let mut rest = file.to_vec();
-    let mut list = Vec::new();
-    for (index, name) in served.iter().enumerate() {
-        let exact = rest.iter().position(|it| it == name);
-        let is_away = away >> index & 1 == 1;
-        let missing = || rest.iter().position(|it| it == MISSING).filter(|_| is_away);
-        list.push(rest.swap_remove(exact.or_else(missing)?));
-    }
-    rest.is_empty().then_some(list)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

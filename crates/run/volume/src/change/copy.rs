@@ -59,8 +59,8 @@ pub(super) struct Copy {
 }
 
 impl Changer {
-    /// Whether the member that `finding` is about is replaced by a copy of it: it answers, its data is
-    /// trusted unless no other device has it, and both devices can be copied.
+    /// Returns whether a member is replaced by a copy of it: it answers, its data is trusted unless
+    /// no other device has it, and both devices can be copied.
     pub(super) fn can_copy(
         &self,
         finding: &Finding,

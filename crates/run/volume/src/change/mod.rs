@@ -11,3 +11,4 @@ mod orders;
 mod reopen;
 pub(crate) mod replace;
 mod steps;
+mod volume_file;

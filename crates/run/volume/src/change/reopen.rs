@@ -29,8 +29,8 @@ use crate::running::status::Status;
 use crate::util::error::{AdminError, Error};
 
 impl Changer {
-    /// Checks whether the layer may be closed and opened again. Returns the geometry of its devices,
-    /// and those that have left, as a set of bits.
+    /// Checks whether the layer may be closed and opened again. Returns the geometry of its
+    /// devices, and those that have left, as a set of bits.
     pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
         let (layer, said) = (self.layer(), self.said()?);
         let is_rehearsed = self.is_rehearsal();

@@ -1,0 +1,100 @@
+//! The volume file while the members change. Its owner may write it at any time.
+
+use std::path::Path;
+
+use hostftl_core::Layer;
+use hostftl_io::Driver;
+use hostftl_layers::AnyLayer;
+
+use super::changer::{CLOSED, Changer};
+use crate::metadata::config::{Config, MISSING};
+use crate::running::jobs::Jobs;
+use crate::util::error::AdminError;
+use crate::util::events::Level;
+
+impl Changer {
+    /// Reads the volume's file, with its devices listed by member number: its owner may have
+    /// written it anew. A device that has left, or is lost, may be `missing` there.
+    pub(super) fn file(&self) -> Result<Config, AdminError> {
+        let file = Config::load(self.path())?;
+        let devices = self.list_of(&file, self.path())?;
+        Ok(Config { devices, ..file })
+    }
+
+    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            (driver.layer().members().lost() | driver.layer().members().removed()).to_bits()
+        };
+        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
+        // A file that could not be written after a change has the new devices as pending.
+        let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
+        let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
+        let list = if is_behind {
+            Some(served.devices.clone())
+        } else {
+            in_order_of(&file.devices, &served.devices, away)
+        };
+        list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
+            AdminError::refused(format!(
+                "{} names other devices, or another volume, than what is served: put it right, or \
+                 remove it and write it again with `hostftl import`",
+                path.display()
+            ))
+        })
+    }
+
+    /// Writes the volume's file after a change. Returns a warning when that fails.
+    fn conclude(&self, file: &Config) -> Option<String> {
+        let warning = file.conclude(self.path())?;
+        self.live.watched.events.tell(Level::Warning, "note", warning.as_str());
+        Some(warning)
+    }
+
+    /// Lists the devices that are members now, and those of `names` as pending no longer. Returns a
+    /// warning when the file can't be written.
+    pub(super) fn publish(&self, names: &[String]) -> Option<String> {
+        let mut file = match self.file() {
+            Ok(file) => file,
+            Err(why) => return Some(format!("warning: the devices have changed, but {why}")),
+        };
+        let served = self.config();
+        file.pending.retain(|name| !names.contains(name));
+        file.devices = served.devices;
+        file.offline.retain(|device| served.offline.contains(device));
+        let Config { devices, deadlines, .. } = &mut file;
+        deadlines.retain(|name, _| devices.contains(name));
+        self.conclude(&file)
+    }
+
+    /// Lists devices as pending no longer.
+    pub(super) fn forget_pending(&self, names: &[String]) {
+        let forgotten = self.file().and_then(|mut file| {
+            if !file.pending.iter().any(|name| names.contains(name)) {
+                return Ok(());
+            }
+            file.pending.retain(|name| !names.contains(name));
+            file.publish_again(self.path()).map_err(AdminError::from)
+        });
+        if let Err(why) = forgotten {
+            let text = format!(
+                "{} may still be listed as pending: {why}; the next start corrects it",
+                names.join(", ")
+            );
+            self.live.watched.events.tell(Level::Warning, "note", text);
+        }
+    }
+}
+
+/// The list of a volume's file in the order of the devices that are `served`: those that are `away`
+/// may be `missing` in the file. None where it has others.
+fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
+    let mut rest = file.to_vec();
+    let mut list = Vec::new();
+    for (index, name) in served.iter().enumerate() {
+        let exact = rest.iter().position(|it| it == name);
+        let is_away = away >> index & 1 == 1;
+        let missing = || rest.iter().position(|it| it == MISSING).filter(|_| is_away);
+        list.push(rest.swap_remove(exact.or_else(missing)?));
+    }
+    rest.is_empty().then_some(list)
+}
