@@ -173,7 +173,7 @@ impl Arena {
     /// # Panics
     /// When the arena has no buffer with that number.
     fn index(&self, id: u32) -> usize {
-        assert!(self.has(id), "the buffer belongs to this arena");
+        assert!(self.has(id), "the buffer is one of this arena");
         (id - self.classes[0].first) as usize
     }
 
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the buffer belongs to this arena")]
+    #[should_panic(expected = "the buffer is one of this arena")]
     fn a_payload_of_another_arena_is_refused() {
         let (mine, other) = (arena(), arena());
         other.adopt(mine.lease(512).into_payload());

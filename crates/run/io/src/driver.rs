@@ -167,7 +167,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn serve(&mut self, host: &mut impl Host) -> Result<(), IoError> {
-        assert_eq!(self.phase, Phase::Ready, "only a ready layer takes requests");
+        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
         self.over = false;
         while !self.over || self.waiting() > 0 {
             self.turn(host, "serving")?;
@@ -182,7 +182,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn advance(&mut self, host: &mut impl Host, turns: u32) -> Result<Pace, IoError> {
-        assert_eq!(self.phase, Phase::Ready, "only a ready layer takes requests");
+        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
         for _ in 0..turns {
             if self.progress(host) {
                 continue;
@@ -222,10 +222,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn stop(&mut self, host: &mut impl Host) -> Result<(), IoError> {
-        assert!(
-            self.phase == Phase::Ready && self.waiting() == 0,
-            "the layer stops after the last command"
-        );
+        assert!(self.phase == Phase::Ready && self.waiting() == 0, "stop comes when all is done");
         self.phase = Phase::Stopping;
         self.now();
         self.step(Input::Stop, host);

@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
     /// The system refused an operation.
-    #[error("{name}: cannot {action}: {source}")]
+    #[error("{name}: cannot {what}: {source}")]
     System {
         /// Name of the device.
         name: String,
         /// Operation that failed.
-        action: &'static str,
+        what: &'static str,
         /// Error of the system.
         source: io::Error,
     },

@@ -51,7 +51,7 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
     });
     let mut made = made.into_iter();
     let results = results.drain(..).map(|cell| match cell {
-        Ok(_) => made.next().expect("a result per cell").map_err(Why::Failed),
+        Ok(_) => made.next().expect("a result for each cell").map_err(Why::Failed),
         Err(why) => Err(Why::Failed(why)),
     });
     let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();

@@ -48,7 +48,7 @@ fn of(layer: &str) -> Vec<LayerChoice> {
     let found = VARIANTS.iter().find(|(name, _)| *name == layer);
     let all = found.map_or(&[][..], |(_, variants)| *variants).iter();
     let parsed = all.map(|variant| LayerChoice::parse(&format!("{layer}:{variant}")));
-    parsed.map(|choice| choice.expect("the table lists existing parameters")).collect()
+    parsed.map(|choice| choice.expect("the table has parameters that there are")).collect()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Watermark {
     /// # Panics
     /// If an operation is in flight.
     pub(crate) fn resume(&mut self, number: u64) {
-        assert!(self.ahead.is_empty(), "a watermark is set while nothing is in progress");
+        assert!(self.ahead.is_empty(), "a watermark is set while nothing is under way");
         self.complete = number;
     }
 
@@ -51,7 +51,7 @@ impl Watermark {
     /// # Panics
     /// If no more may begin.
     pub(crate) fn begin(&mut self) -> u64 {
-        assert!(!self.is_full(), "the window behind the watermark has space");
+        assert!(!self.is_full(), "there is room behind the watermark");
         self.ahead.push_back(false);
         self.begun()
     }
@@ -61,12 +61,9 @@ impl Watermark {
     /// # Panics
     /// If it was not begun, or is complete already.
     pub(crate) fn end(&mut self, number: u64) {
-        assert!(
-            (self.complete + 1..=self.begun()).contains(&number),
-            "{number} is not in progress"
-        );
+        assert!((self.complete + 1..=self.begun()).contains(&number), "{number} is not under way");
         let done = &mut self.ahead[(number - self.complete - 1) as usize];
-        assert!(!core::mem::replace(done, true), "{number} completes once");
+        assert!(!core::mem::replace(done, true), "{number} is complete once");
         while self.ahead.front() == Some(&true) {
             self.ahead.pop_front();
             self.complete += 1;
@@ -93,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "2 completes once")]
+    #[should_panic(expected = "2 is complete once")]
     fn one_is_complete_once() {
         let mut mark = Watermark::new(2);
         mark.begin();

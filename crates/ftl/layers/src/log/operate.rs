@@ -27,10 +27,9 @@ impl Array {
                 self.media.devices.copied(device, discard);
                 Ok(Answer::Begun)
             }
-            Verb::Returned { .. } if self.layout().zoned => Err(Refusal::Because(
-                "its zones hold data that can't be continued; erase the \
-                 device first",
-            )),
+            Verb::Returned { .. } if self.layout().zoned => {
+                Err(Refusal::Because("what is in its zones can't be gone on with: erase it first"))
+            }
             Verb::Returned { device, has } => self.comes(device, |devices, segments| {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
@@ -65,18 +64,18 @@ impl Array {
         }
         let left = devices.membership().all() - (devices.inactive() | it);
         if devices.spare().contains(device) {
-            return Err(Refusal::Because("it is a spare and holds no data"));
+            return Err(Refusal::Because("it is a spare, on which nothing lies"));
         }
         let refused = if is_journal {
-            "it is the journal device, which can't be removed"
+            "it is the journal's device, which can't be removed yet"
         } else if !devices.untrusted().is_empty() {
-            "a device is being added; wait until it is a member"
+            "a device has just come: wait until it belongs"
         } else if !devices.membership().all().contains(device) {
-            "it is not a member of the volume"
+            "it does not belong to the volume"
         } else if !devices.leaving().is_empty() {
-            "another device is being removed; wait for the removal or cancel it"
+            "another device is being removed: wait for that, or cancel it"
         } else if left.len() <= u32::from(devices.layout().parity) {
-            "too few devices would remain"
+            "too few devices would be left"
         } else if devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else {
@@ -101,11 +100,11 @@ impl Array {
             return Ok(Answer::WasSo);
         }
         let refused = if is_journal || !devices.membership().all().contains(device) {
-            "it holds no data of the volume"
+            "no data of the volume lies on it"
         } else if devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else if devices.may_lose_beside(it) == 0 {
-            "some segments are degraded or have no parity and would lose data; rebuild first"
+            "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
             devices.leave_out(device);
             return Ok(Answer::Begun);
@@ -118,19 +117,19 @@ impl Array {
         let it = DeviceSet::of(device);
         let devices = &self.media.devices;
         let refused = if self.output.journal.is(device) {
-            "the journal device can be replaced only while the volume is stopped"
+            "the journal's device is copied, and the volume has to be stopped for that"
         } else if devices.gone().contains(device) {
-            "it was removed; add another device instead"
+            "it was removed: add another device instead"
         } else if (devices.spare() - devices.inactive()).contains(device) {
-            "it is a spare and holds no data"
+            "it is a spare, on which nothing lies"
         } else if !(devices.membership().all() | devices.spare()).contains(device) {
-            "it is not a member of the volume"
+            "it does not belong to the volume"
         } else if !devices.untrusted().is_empty() {
-            "a device is being added; wait until it is a member"
+            "a device has just come: wait until it belongs"
         } else if !devices.is_inactive(device) && devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else if !devices.is_inactive(device) && devices.may_lose_beside(it) == 0 {
-            "some segments are degraded or have no parity and would lose data; rebuild first"
+            "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
             let is_known = devices.is_inactive(device) && devices.is_told();
             return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
@@ -145,7 +144,7 @@ impl Array {
         come: impl FnOnce(&mut Devices, &Segments),
     ) -> Result<Answer, Refusal> {
         if self.may_replace(device)? == Answer::WasSo {
-            return Err(Refusal::Because("the previous device is not marked lost yet"));
+            return Err(Refusal::Because("the one before is not known to be lost yet"));
         }
         come(&mut self.media.devices, &self.media.segments);
         if self.layout().zoned && !planted(Bug::RootsGoOn) {
@@ -159,7 +158,7 @@ impl Array {
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
         if is_one && self.media.devices.gone().contains(device) {
-            return Err(Refusal::Because("it was removed and holds no data"));
+            return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
         let stays = is_one && self.media.devices.set_leaving(device, false);
         if !stays {
@@ -177,7 +176,7 @@ impl Array {
 fn room_on(left: DeviceSet, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
     let kept = layout.reserves_on(left);
     let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);
-    let small = Refusal::Because("the remaining devices are too small");
+    let small = Refusal::Because("those that would be left are too small for any data");
     let kept = kept.ok_or(small)?;
     match segments.excess(left, &kept, layout, false) {
         0 => Ok(kept),

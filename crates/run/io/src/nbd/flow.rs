@@ -184,9 +184,7 @@ impl Flow {
         lines: &mut [Line],
     ) -> Result<(), Trouble> {
         let place = cookie as u32;
-        let item = self.flying[place as usize]
-            .as_mut()
-            .expect("the answer belongs to a command in flight");
+        let item = self.flying[place as usize].as_mut().expect("a line answers what flies");
         let again = item.is_again();
         match said {
             Err(Errno::Shutdown) => return Err(Trouble::Leaving),
@@ -215,7 +213,7 @@ impl Flow {
             Some(Err(_)) if again => return Err(Trouble::Lost),
             None => self.ask(place, lines),
             Some(result) => {
-                let item = self.flying[place as usize].take().expect("the entry exists");
+                let item = self.flying[place as usize].take().expect("it is there");
                 self.free.push(place);
                 self.end(item, result);
             }

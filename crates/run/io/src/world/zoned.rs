@@ -27,7 +27,7 @@ impl World {
             },
             Command::Mark { lba, bad, .. } => return self.mark(slot, device, *lba, *bad),
             Command::Flush { .. } => return self.settle(device, Wait { slot, frees: None }),
-            other => unreachable!("{other:?} is not a device command"),
+            other => unreachable!("{other:?} goes to no device"),
         };
         match turn {
             Err(error) => self.end(slot, Err(error)),

@@ -22,22 +22,17 @@ const MOST_TEXT: u32 = 4096;
 
 /// Reason why a saved pool cannot be loaded.
 #[derive(Debug, Error)]
-#[allow(missing_docs, reason = "error texts describe the fields")]
+#[allow(missing_docs, reason = "the text of each names its fields")]
 pub enum LoadError {
-    #[error("cannot read the saved pool: {0}")]
+    #[error("a saved pool can't be read: {0}")]
     Io(#[from] io::Error),
-    #[error("not a saved pool")]
+    #[error("this is not a saved pool")]
     Foreign,
-    #[error(
-        "cannot read a saved pool of version {0}: this program reads version {VERSION}; save \
-         it again"
-    )]
+    #[error("a saved pool of version {0}; this program reads version {VERSION}: save it anew")]
     Version(u32),
-    #[error(
-        "the saved pool has another specification ({saved} instead of {wanted}); save it again"
-    )]
+    #[error("saved from another pool ({saved}), not from this ({wanted}): save it anew")]
     Other { saved: String, wanted: String },
-    #[error("the saved pool is damaged ({0}); save it again")]
+    #[error("the saved pool is damaged ({0}): save it anew")]
     Damaged(&'static str),
     #[error(transparent)]
     Impossible(#[from] PoolError),
@@ -113,7 +108,7 @@ impl Pool {
         let mut from = Summed::new(from);
         match pool.read(&mut from) {
             Err(LoadError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(LoadError::Damaged("it is truncated"));
+                return Err(LoadError::Damaged("it ends early"));
             }
             other => other?,
         }
@@ -136,14 +131,14 @@ impl Pool {
             segment.erased = from.take_u32()?;
             let [state, placement] = from.take()?;
             let state = STATES.get(usize::from(state)).copied();
-            segment.state = state.ok_or(LoadError::Damaged("a segment in an unknown state"))?;
+            segment.state = state.ok_or(LoadError::Damaged("a segment in no known state"))?;
             segment.placement = placement;
             self.worn = self.worn.max(segment.erased);
         }
         self.free.clear();
         let free = from.take_u32()?;
         if free > self.spec.segments {
-            return Err(LoadError::Damaged("more free segments than segments"));
+            return Err(LoadError::Damaged("more free segments than there are"));
         }
         for _ in 0..free {
             self.free.push_back(from.take_u32()?);
@@ -162,7 +157,7 @@ impl Pool {
         let mut take = || from.take_u64().map_err(|error| result = Err(error)).ok();
         let policy = Victims::load(spec.gc, spec.segments, spec.pages, &mut take);
         result?;
-        self.policy = policy.ok_or(LoadError::Damaged("invalid state of its policy"))?;
+        self.policy = policy.ok_or(LoadError::Damaged("its policy can't be in that state"))?;
         Ok(from.take_table(&mut self.map)?)
     }
 
@@ -177,7 +172,7 @@ impl Pool {
             && self.segments.iter().all(|it| it.placement < self.spec.placements)
             && inside(self.look);
         if !known || self.map.iter().any(|&page| page != NONE && page >= physical) {
-            return Err(LoadError::Damaged("a reference out of range"));
+            return Err(LoadError::Damaged("it names what there is not"));
         }
         for index in 0..self.spec.segments {
             let open = self.segments[index as usize].state == State::Open;
@@ -200,9 +195,7 @@ impl Pool {
             let (index, within) = (page / pages, page % pages);
             let word = self.word(index, within);
             if self.stale[word] & bit(within) == 0 {
-                return Err(LoadError::Damaged(
-                    "two logical pages share a page, or a mapped page is erased",
-                ));
+                return Err(LoadError::Damaged("two logical pages share a page, or it is erased"));
             }
             self.stale[word] &= !bit(within);
             self.segments[index as usize].stale -= 1;

@@ -138,15 +138,13 @@ impl LogSpec {
     /// The reason.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=1 << 20).contains(&self.segment) || self.blocks == 0 {
-            return Err(
-                "a segment has 1 to 1048576 blocks, and a log has at least one segment".into()
-            );
+            return Err("a segment has from 1 to 1048576 blocks, and a log at least one".into());
         }
         let pages = u64::from(self.segments(MOST_CLASSES)) * u64::from(self.segment);
         if pages < u64::from(NOWHERE) {
             Ok(())
         } else {
-            Err("the log has more than 2^32 pages; make it smaller".into())
+            Err("the log has more than 2^32 pages: make it smaller".into())
         }
     }
 }
@@ -154,7 +152,7 @@ impl LogSpec {
 impl SegmentLog {
     /// Creates an empty log with `classes` classes.
     pub fn new(spec: LogSpec, classes: u8, collector: Collector) -> Self {
-        assert!((1..=MOST_CLASSES).contains(&classes), "there are 1 to 32 classes");
+        assert!((1..=MOST_CLASSES).contains(&classes), "from 1 to 32 classes");
         let segments = spec.segments(classes);
         let pages = segments as usize * spec.segment as usize;
         SegmentLog {
@@ -236,13 +234,13 @@ impl SegmentLog {
         let classes = self.open.len();
         assert!(usize::from(class) < classes, "class {class} of {classes}");
         if self.open[usize::from(class)].is_none() {
-            let segment = self.free.pop().expect("each class has a free segment");
+            let segment = self.free.pop().expect("a free segment is kept for each class");
             self.class[segment as usize] = class;
             self.times[segment as usize].0 = self.now;
             self.means[segment as usize] = (0.0, 0);
             self.open[usize::from(class)] = Some((segment, 0));
         }
-        let (segment, used) = self.open[usize::from(class)].expect("the segment was opened");
+        let (segment, used) = self.open[usize::from(class)].expect("it was opened");
         self.kill(lba);
         let page = segment * self.spec.segment + used;
         self.map[lba as usize] = page;
@@ -289,7 +287,7 @@ impl SegmentLog {
         let least = self.open.len() + 2;
         let most = self.counts.collected + 4 * u64::from(self.segments);
         while self.free.len() < least {
-            assert!(self.counts.collected < most, "the victim policy frees no segment");
+            assert!(self.counts.collected < most, "the rule of collection frees nothing");
             for segment in self.victims() {
                 // The first victim is always collected, the others only if needed.
                 self.empty(segment, placement);
@@ -320,7 +318,7 @@ impl SegmentLog {
                 let mut chosen = choose.choose(&sealed);
                 let mut seen = std::collections::HashSet::new();
                 chosen.retain(|at| seen.insert(*at));
-                assert!(!chosen.is_empty(), "the victim policy chose no segment");
+                assert!(!chosen.is_empty(), "a rule of collection chose no segment");
                 chosen.into_iter().map(|at| sealed.segments[at]).collect()
             }
         }
@@ -342,11 +340,7 @@ impl SegmentLog {
                 copies.push((lba, time));
             }
         }
-        assert_eq!(
-            copies.len(),
-            self.valid[segment as usize] as usize,
-            "each page is counted once"
-        );
+        assert_eq!(copies.len(), self.valid[segment as usize] as usize, "each page counts once");
         self.lbas.clear();
         self.lbas.extend(copies.iter().map(|(lba, _)| *lba));
         let (mean, by_segment) = (self.means[segment as usize].0, self.by_segment);
@@ -360,7 +354,7 @@ impl SegmentLog {
         for ((lba, time), class) in copies.iter().zip(&classes) {
             self.append((*lba, *time), known(time), *class);
         }
-        assert_eq!(self.valid[segment as usize], 0, "valid pages were copied");
+        assert_eq!(self.valid[segment as usize], 0, "what was valid was copied");
         self.free.push(segment);
         self.copies = copies;
     }
@@ -377,11 +371,7 @@ impl SegmentLog {
             }
             valid[(*page / self.spec.segment) as usize] += 1;
         }
-        if valid == self.valid {
-            Ok(())
-        } else {
-            Err("the count of valid pages is wrong".to_owned())
-        }
+        if valid == self.valid { Ok(()) } else { Err("valid pages are counted wrongly".to_owned()) }
     }
 }
 

@@ -132,10 +132,12 @@ impl Scrub {
                 Ok(Answer::Begun)
             }
             Wish::Start(_) if self.is_stopped => {
-                Err(Refusal::Because("the previous scrub is ending; retry"))
+                Err(Refusal::Because("the last scrub is just being ended"))
             }
             Wish::Stop if is_off => Ok(Answer::WasSo),
-            Wish::Pause | Wish::Resume if is_off => Err(Refusal::Because("no scrub is running")),
+            Wish::Pause | Wish::Resume if is_off => {
+                Err(Refusal::Because("no scrub goes on, so none can rest or go on"))
+            }
             Wish::Start(_) | Wish::Resume => {
                 self.is_paused = false;
                 Ok(new(was_paused))
@@ -191,7 +193,7 @@ impl Scrub {
             (Doubting(from), Doubting(to)) => from <= to,
             _ => false,
         };
-        assert!(fits, "a scrub can't go from {:?} to {next:?}", self.phase);
+        assert!(fits, "a scrub in {:?} can't be in {next:?} next", self.phase);
         self.phase = next;
     }
 
@@ -265,7 +267,7 @@ impl Scrub {
         }
         let at = self.at;
         let pages = self.layout.head_pages(at.sector == 0);
-        let buf = self.head.take().expect("the buffer of the head is present");
+        let buf = self.head.take().expect("the head's buffer is here");
         let command = Command::Read {
             device: media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
@@ -315,7 +317,7 @@ impl Scrub {
             }
             (Checking::Record(record), Command::Digest { from, .. }) => {
                 media.buffers.named(from.id()).repay(from);
-                self.check.has_crc(record, ended.expect("an operation in memory succeeds").crc);
+                self.check.has_crc(record, ended.expect("memory does not fail").crc);
             }
             (Checking::Fold, Command::Fold { from, into, .. }) => {
                 from.into_iter().for_each(|view| media.buffers.named(view.id()).repay(view));
@@ -324,9 +326,9 @@ impl Scrub {
             }
             (Checking::Sum(which), Command::Digest { from, .. }) => {
                 media.buffers.named(from.id()).repay(from);
-                self.check.has_sum(which, ended.expect("an operation in memory succeeds").crc);
+                self.check.has_sum(which, ended.expect("memory does not fail").crc);
             }
-            (what, command) => unreachable!("unexpected {command:?} in check {what:?}"),
+            (what, command) => unreachable!("{command:?} is not how {what:?} is checked"),
         }
     }
 
@@ -339,7 +341,7 @@ impl Scrub {
         cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("a completed head")
+            unreachable!("a head comes back")
         };
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
         if head.is_none() && self.layout.parity > 0 {
