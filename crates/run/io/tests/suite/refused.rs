@@ -48,7 +48,7 @@ fn told(what: &str, engine: &str) -> Option<Vec<String>> {
 #[test]
 fn without_io_uring_threads_serve() {
     let Some(told) = told("io_uring", "") else { return };
-    let note = "io_uring is refused (Operation not permitted (os error 1)): using threads instead";
+    let note = "cannot use io_uring (Operation not permitted (os error 1)); using threads";
     assert_eq!(told, ["pread", note]);
 }
 

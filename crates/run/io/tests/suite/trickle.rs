@@ -58,7 +58,7 @@ fn a_handshake_that_trickles_is_given_up_at_its_deadline() {
     let path = folder.path().join("s");
     start(&path, 0);
     let why = device(&path).unwrap_err().to_string();
-    assert!(why.contains("not done within 1 s"), "{why}");
+    assert!(why.contains("did not finish within 1 s"), "{why}");
 }
 
 #[test]

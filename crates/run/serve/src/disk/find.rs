@@ -237,7 +237,7 @@ mod tests {
             (waits, ours, Wanted { recovers: false, ..wanted }, "--ack media"),
             (waits, ours, Wanted { forgot: true, ..wanted }, "hostftl ublk delete 3"),
             (waits, Attributes { sectors: 16, ..ours }, wanted, "16 sectors"),
-            (waits, Attributes { read_only: true, ..ours }, wanted, "only read"),
+            (waits, Attributes { read_only: true, ..ours }, wanted, "read-only"),
             (waits, Attributes { longest: 2 << 20, ..ours }, wanted, "2097152 bytes"),
             (info(State::FailIo, all), ours, wanted, "hostftl ublk delete 3"),
             (info(State::Quiesced, NEEDED), ours, wanted, "hostftl ublk delete 3"),
