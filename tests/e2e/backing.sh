@@ -41,7 +41,7 @@ lose_backing
 timeout "$patience" qemu-io -f raw -t none -c 'read 4M 1M' "$uri" >"$dir/io.out" 2>&1 || true
 grep -qi 'error' "$dir/io.out" || fail "a device that is gone reads"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
-jq -e '.devices[0].connection_error | contains("calling again")' "$dir/status.json" ||
+jq -e '.devices[0].connection_error | contains("reconnecting")' "$dir/status.json" ||
     fail "the status does not tell that the server is gone"
 backing "${forgetful[@]}"
 is_back() {

@@ -120,6 +120,6 @@ stop
 "$hostftl" device online "$dir/n.toml" "$dir/d.img" || fail "d can't be taken back"
 wipe "$dir/c.img"
 "$hostftl" dump --force --restore "$dir/n.bak" "$dir/n.toml" | tee "$dir/out"
-grep -q "written, generation 3" "$dir/out" || fail "the newer superblock of the other does not count"
+grep -q "written, generation 4" "$dir/out" || fail "the newer superblock of the other does not count"
 check n
 ok "a backup of metadata; superblocks of one device, and of a half, lost and written again"

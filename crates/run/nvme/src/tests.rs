@@ -136,7 +136,7 @@ fn the_next_best_page_counts_what_the_medium_got() {
     assert_eq!(facts.media_written(), Some(Media { bytes: 12, source: Source::Fdp }));
     assert_eq!(facts.amplification(), Some(1.2));
     assert_eq!(facts.refused.len(), 1);
-    assert!(facts.refused[0].contains("status 109h: it has no such log page"), "{facts:?}");
+    assert!(facts.refused[0].contains("status 109h: no such log page"), "{facts:?}");
     drive.words.insert((0x0a, 0x1d), 0);
     let facts = Facts::gather(&mut drive, 1).unwrap();
     assert!(!facts.fdp.as_ref().unwrap().on);
@@ -158,7 +158,7 @@ fn a_page_of_another_vendor_is_not_taken_for_the_one_of_ocp() {
 #[test]
 fn a_drive_that_does_not_say_who_it_is_is_an_error() {
     let error = Facts::gather(&mut Pages::default(), 1).unwrap_err();
-    assert!(error.starts_with("the drive refuses with status 109h"), "{error}");
+    assert!(error.starts_with("the drive returned status 109h"), "{error}");
     let controller = Facts::gather(&mut full(), 0).unwrap();
     assert_eq!((controller.namespace, controller.fdp), (None, None));
 }
