@@ -119,12 +119,12 @@ fn a_read_in_one_piece_is_one_chunk() {
 fn an_error_says_why() {
     with_client(&[], |client| {
         for (request, errno, word) in [
-            (request(Command::Read, 1, 512, 0), Errno::Invalid, "sectors of 512"),
-            (request(Command::Read, SIZE as usize, 512, 0), Errno::Invalid, "past the end"),
+            (request(Command::Read, 1, 512, 0), Errno::Invalid, "aligned to 512"),
+            (request(Command::Read, SIZE as usize, 512, 0), Errno::Invalid, "beyond the volume"),
             (
                 request(Command::WriteZeroes, 0, 512, flags::CMD_FAST_ZERO),
                 Errno::Unsupported,
-                "slow",
+                "fast zeroes",
             ),
             (request(Command::BlockStatus, 0, 512, 0), Errno::Invalid, "context"),
         ] {
