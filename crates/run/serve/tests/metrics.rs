@@ -43,6 +43,15 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     ] {
         assert!(body.contains(line), "no {line} in {body}");
     }
+    // The dashboard of the examples shows metrics that exist.
+    let dashboard = include_str!("../../../../examples/monitoring/hostftl.json");
+    let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = dashboard.split(|c| !is_word(c)).filter(|word| word.starts_with("hostftl_"));
+    let shown: Vec<&str> = words.map(|word| word.trim_end_matches("_total")).collect();
+    assert!(shown.len() >= 9, "{shown:?}");
+    for name in shown {
+        assert!(body.contains(&format!("# TYPE {name} ")), "no {name} in {body}");
+    }
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
         ("PUT /metrics HTTP/1.1\r\n\r\n", "405"),

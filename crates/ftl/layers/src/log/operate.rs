@@ -34,7 +34,7 @@ impl Array {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
             Verb::Clear(device) if device < 16 => {
-                self.media.devices.health_mut().clear(device);
+                self.media.devices.health_mut().acknowledge(device);
                 Ok(Answer::Begun)
             }
             Verb::Doubt { device, is_failing } if device < 16 => {

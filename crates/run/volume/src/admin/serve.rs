@@ -30,7 +30,7 @@ use crate::running::front::job::Export;
 use crate::running::jobs::Jobs;
 use crate::running::live::Live;
 use crate::running::monitor::{Watch, Watched};
-use crate::running::scrubbing::Scrubbing;
+use crate::running::scrubbing::{Damage, Scrubbing};
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
 use crate::running::superblock_writer::Keeper;
@@ -106,7 +106,7 @@ impl Volume {
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
-        let mut recovery = recover(&mut driver, reads, &events)?;
+        let mut recovery = recover(&mut driver, (reads, Damage::saved(&self.path)), &events)?;
         faces.tell_of_reconnects(&self.config.devices, &events);
         let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
         let roster = (!reads).then_some(&mut self.roster);
@@ -238,14 +238,20 @@ fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
     }
 }
 
-/// Recovers the layer. If it only `reads`, its writes go to memory from now on.
-fn recover(driver: &mut Driver<AnyLayer>, reads: bool, events: &Events) -> Result<Quiet, Error> {
+/// Recovers the layer and passes known damage to it. If it only `reads`, its writes go to memory
+/// from now on.
+fn recover(
+    driver: &mut Driver<AnyLayer>,
+    (reads, damage): (bool, Damage),
+    events: &Events,
+) -> Result<Quiet, Error> {
     if reads {
         driver.look_only(true);
     }
     let begun = Instant::now();
     let mut recovery = Quiet::telling(driver.devices(), events.clone());
     driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+    damage.pass(|verb| driver.operate(verb, &mut recovery));
     recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
     Ok(recovery)
 }

@@ -22,6 +22,7 @@ use crate::open::machine::{as_members, drive, infos, plan};
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
 use crate::running::live::Live;
+use crate::running::scrubbing::Damage;
 use crate::running::superblock_writer::Keeper;
 use crate::util::error::Error;
 
@@ -38,6 +39,7 @@ pub(crate) struct Rest {
     pub lost: u16,
     /// Position of a scrub in progress, and whether it is paused.
     scrub: Option<(u64, bool)>,
+    damage: Damage,
 }
 
 /// A layer that was opened.
@@ -52,6 +54,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
     let scrub = scrub.map(|task| (task.place, task.is_paused));
+    let damage = Damage::of(driver.layer().gauges().as_ref());
     // Other threads keep the last snapshot; this driver updates another one from here on.
     driver.show_in(Arc::default());
     // Completes the requests in flight; the host accepts no new ones.
@@ -76,7 +79,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
             *device = Device::absent(&format!("missing device {index}"), length(index));
         }
     }
-    Ok(Rest { devices, roster, lost, scrub })
+    Ok(Rest { devices, roster, lost, scrub, damage })
 }
 
 /// Opens a layer over the devices of a closed one, according to the superblocks.
@@ -86,7 +89,7 @@ pub(crate) fn open(
     (port, live): (&Port, &Live),
     jobs: &mut Jobs,
 ) -> Result<Opened, Error> {
-    let Rest { devices, mut roster, lost, scrub } = rest;
+    let Rest { devices, mut roster, lost, scrub, damage } = rest;
     let target = roster.target().ok_or_else(|| Error::Failed("no superblock is left".into()))?;
     let mut layer = as_members(layer, lost, &target);
     layer.members.planned = DeviceSet::from_bits(config.planned(&target));
@@ -96,7 +99,7 @@ pub(crate) fn open(
     let mut driver = drive(&layer, &plan, (devices, Mode::Open), (arena, waker), None)?;
     driver.start(&mut Answering(jobs))?;
     settle(&layer, Some(&mut roster), &driver)?;
-    resume(scrub, &mut driver, jobs);
+    resume((scrub, damage), &mut driver, jobs);
     driver.show_in(live.watched.shown.clone());
     let fresh = layer.members.fresh;
     jobs.set_keeper(Keeper::new(roster, &layer, &driver, fresh, waker.clone(), &live.news)?);
@@ -107,13 +110,18 @@ pub(crate) fn open(
     Ok(Opened { driver, layer, plan })
 }
 
-/// Resumes a scrub at its position.
-fn resume(scrub: Option<(u64, bool)>, driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
-    let Some((place, is_paused)) = scrub else { return };
+/// Passes known damage to the layer, and resumes a scrub.
+fn resume(
+    (scrub, damage): (Option<(u64, bool)>, Damage),
+    driver: &mut Driver<AnyLayer>,
+    jobs: &mut Jobs,
+) {
     let mut ask = |verb| -> Result<Answer, Refusal> { driver.operate(verb, &mut Answering(jobs)) };
-    // Only a layer that supports scrubs can have reported one.
+    damage.pass(&mut ask);
+    let Some(place) = damage.scrub_from(scrub.map(|(place, _)| place)) else { return };
+    // Only a layer that supports scrubs can have reported one, or damage.
     ask(Verb::Scrub(Scrub::Start(place))).ok();
-    if is_paused {
+    if scrub.is_some_and(|(_, is_paused)| is_paused) {
         ask(Verb::Scrub(Scrub::Pause)).ok();
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hostftl_core::{Gauges, Scrub, Task, TaskKind, Verb};
+use hostftl_core::{Answer, DeviceSet, Gauges, Refusal, Scrub, Task, TaskKind, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::running::front::Port;
@@ -46,6 +46,46 @@ struct Noted {
     ended: Option<u64>,
 }
 
+/// Devices with known damage, which a layer forgets when it is closed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Damage {
+    damaged: DeviceSet,
+    failing: DeviceSet,
+}
+
+impl Damage {
+    /// Returns the damage that a layer reports.
+    pub(crate) fn of(gauges: Option<&Gauges>) -> Self {
+        gauges.map_or(Damage::default(), |it| Damage { damaged: it.damaged, failing: it.failing })
+    }
+
+    /// Returns the damage that was saved beside the volume file at `volume`.
+    pub(crate) fn saved(volume: &Path) -> Self {
+        read(&beside(volume, ENDING)).damage()
+    }
+
+    /// Passes the damage to a layer.
+    pub(crate) fn pass(self, mut ask: impl FnMut(Verb) -> Result<Answer, Refusal>) {
+        for device in self.damaged.iter() {
+            // Only a layer with redundancy reports damage, and so takes the request.
+            ask(Verb::Doubt { device, is_failing: self.failing.contains(device) }).ok();
+        }
+    }
+
+    /// Returns the position at which a scrub resumes that was at `place`, or `None` if none was in
+    /// progress. A layer does not remember where damage is, so with damage all data is verified.
+    pub(crate) fn scrub_from(self, place: Option<u64>) -> Option<u64> {
+        if self.damaged.is_empty() { place } else { Some(0) }
+    }
+}
+
+impl Noted {
+    fn damage(&self) -> Damage {
+        let [damaged, failing] = [self.damaged, self.failing].map(DeviceSet::from_bits);
+        Damage { damaged, failing }
+    }
+}
+
 /// Schedule and saved state of scrubs.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
@@ -75,17 +115,12 @@ impl Unkept {
 }
 
 impl Scrubbing {
-    /// Passes known damage to the layer, and resumes the scrub in progress; with damage it restarts
-    /// at the beginning of the devices. With `every` a scrub starts that long after the last one.
+    /// Resumes the scrub in progress; with known damage it restarts at the beginning. With `every`
+    /// a scrub starts that long after the last one.
     pub(crate) fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
         let path = beside(volume, ENDING);
         let noted = read(&path);
-        for device in (0..16).filter(|device| noted.damaged >> device & 1 == 1) {
-            let is_failing = noted.failing >> device & 1 == 1;
-            port.operate(Verb::Doubt { device, is_failing }).ok();
-        }
-        let is_damaged = noted.damaged != 0;
-        if let Some(place) = if is_damaged { Some(0) } else { noted.place } {
+        if let Some(place) = noted.damage().scrub_from(noted.place) {
             port.operate(Verb::Scrub(Scrub::Start(place))).ok();
             if noted.paused {
                 port.operate(Verb::Scrub(Scrub::Pause)).ok();

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    OpenOptions, ReplaceSpec, Running, StartOptions, Wish, open_with, operate, replace,
+    AddSpec, OpenOptions, ReplaceSpec, Running, StartOptions, Wish, add, open_with, operate,
+    replace,
 };
 
 const BLOCKS: u64 = 1200;
@@ -67,7 +68,7 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
 }
 
 #[test]
-fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
+fn known_damage_outlives_the_layer_until_a_scrub_has_verified_all_data() {
     let place = Place::with_volume("log:parity=yes:compress=none:fault-after=0", 4, 48);
     let start = || {
         let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
@@ -83,19 +84,37 @@ fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
     read_all(&port);
     until(&running, |it| it.status().devices[2].health == "failing");
     // State that the next start after a kill would find.
-    until(&running, |_| place.path("v.toml.scrub").exists());
-    let kept = std::fs::read_to_string(place.path("v.toml.scrub")).unwrap();
+    let saved = || std::fs::read_to_string(place.path("v.toml.scrub")).unwrap_or_default();
+    until(&running, |_| saved().contains("\"failing\":4"));
+    let kept = saved();
     running.stop().unwrap();
     // Pause the scrub of the start, so that the state before it can be checked.
     let paused = kept.replace("\"paused\":false", "\"paused\":true");
     std::fs::write(place.path("v.toml.scrub"), paused).unwrap();
+    let path = place.path("v.toml");
+    let (old, new) = ("1".into(), place.name("n"));
+    let spec = ReplaceSpec { path: path.clone(), old, new, force: false, rehearse: true };
+    let refused = replace(&spec, &mut |_, _| {}).unwrap_err();
+    assert!(refused.to_string().contains("has damaged data"), "{refused}");
 
     let (running, port) = start();
-    let status = running.status();
-    assert_eq!(status.space.as_ref().unwrap().damaged_devices, [2]);
-    assert_eq!((may_lose(&running), &status.devices[2].health[..]), (0, "failing"));
-    let refused = operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap_err();
-    assert!(refused.to_string().contains("has damaged data"), "{refused}");
+    let is_damaged = |health| {
+        let status = running.status();
+        let space = status.space.as_ref().unwrap();
+        assert_eq!((space.failures_tolerated, &space.damaged_devices[..]), (0, &[2][..]));
+        assert_eq!(status.devices[2].health, health);
+        let refused = operate(&path, &Wish::Offline("1".into())).unwrap_err();
+        assert!(refused.to_string().contains("has damaged data"), "{refused}");
+    };
+    is_damaged("failing");
+    // The layer is opened again.
+    let new = vec![place.name("d4")];
+    let spec = AddSpec { path: path.clone(), new, force: false, spare: false, rehearse: false };
+    add(&spec).unwrap();
+    is_damaged("failing");
+    // An operator acknowledges the failures, which repairs nothing.
+    operate(&path, &Wish::Clear(None)).unwrap();
+    is_damaged("online");
     operate(&place.path("v.toml"), &Wish::ResumeScrub).unwrap();
     until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "online");
     assert!(running.events().total("scrub-complete") > 0, "{:?}", running.status().events);

@@ -177,13 +177,19 @@ impl Health {
         self.moved.is_some()
     }
 
-    /// Forgets the faults of a device: an operator has acknowledged them, or it is another one.
-    pub(crate) fn clear(&mut self, device: u8) {
+    /// Forgets the faults of a device because an operator acknowledged them. Damage from before a
+    /// restart remains, because only a scrub can find it.
+    pub(crate) fn acknowledge(&mut self, device: u8) {
         self.faults[usize::from(device)] = Faults::default();
         self.failing.remove(device);
-        self.doubted.remove(device);
         self.reported &= self.failing;
         self.due.remove(device);
+    }
+
+    /// Forgets all faults and damage of a device, which was verified or is another one.
+    pub(crate) fn clear(&mut self, device: u8) {
+        self.acknowledge(device);
+        self.doubted.remove(device);
     }
 
     /// A scrub has verified all data, and its repairs are durable.
