@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, LayerChoice, Load, Stack, Study, Warm, default_memory};
+use hostftl_sim::{Export, LayerSpec, Load, Stack, Study, Warm, default_memory};
 use hostftl_trace::Source;
 
 use crate::wrong::Wrong;
@@ -24,7 +24,7 @@ pub struct Question {
     /// Drive models and stacks, as parsed by [`stack`].
     pub drives: Vec<String>,
     /// Layers; by default those that support the drives.
-    pub layers: Option<Vec<LayerChoice>>,
+    pub layers: Option<Vec<LayerSpec>>,
     /// States of the drives before the workload.
     pub warm: Vec<Warm>,
     /// Exported capacity of every row.
@@ -118,12 +118,12 @@ pub fn layer_kind(name: &str) -> Result<LayerKind, String> {
 ///
 /// # Errors
 /// The reason and the accepted form, as text for the user.
-pub fn layer(text: &str) -> Result<LayerChoice, String> {
+pub fn layer(text: &str) -> Result<LayerSpec, String> {
     match text.split(':').next().unwrap_or_default() {
         "raid5" => {}
         name => drop(layer_kind(name)?),
     }
-    LayerChoice::parse(text)
+    LayerSpec::parse(text)
 }
 
 /// Parses an exported capacity: a size, or a percentage.
@@ -149,8 +149,8 @@ pub fn stack(text: &str) -> Result<Stack, Wrong> {
 
 /// Returns the default layers of `stacks`: those in their files, or a choice by the number of
 /// devices.
-fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
-    let mut layers: Vec<LayerChoice> = Vec::new();
+fn usual(stacks: &[Stack]) -> Vec<LayerSpec> {
+    let mut layers: Vec<LayerSpec> = Vec::new();
     for stack in stacks {
         let suits: &[&str] = match stack.devices.len() {
             1 => &["none", "hard"],
@@ -158,7 +158,7 @@ fn usual(stacks: &[Stack]) -> Vec<LayerChoice> {
             2 => &["log:parity=yes"],
             _ => &["raid5", "log:parity=yes"],
         };
-        let suits = suits.iter().map(|text| LayerChoice::parse(text).expect("it is built in"));
+        let suits = suits.iter().map(|text| LayerSpec::parse(text).expect("it is built in"));
         let all = if stack.layers.is_empty() { suits.collect() } else { stack.layers.clone() };
         for layer in all {
             if !layers.iter().any(|known| known.name == layer.name) {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use hostftl_frontend::seeds::{alike, merged};
 use hostftl_frontend::sweep::Summary;
 use hostftl_frontend::{Question, STATES, Wrong, sheet, units};
-use hostftl_sim::{Export, LayerChoice, Outcome, Study, StudyError, Warm};
+use hostftl_sim::{Export, LayerSpec, Outcome, Study, StudyError, Warm};
 use pyo3::prelude::*;
 
 use crate::eye::Eye;
@@ -60,7 +60,7 @@ impl Asked {
 }
 
 /// Parses layers.
-pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
+pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerSpec>>, Wrong> {
     let each = |texts: Vec<String>| -> Result<Vec<_>, String> {
         texts.iter().map(|text| hostftl_frontend::layer(text)).collect()
     };

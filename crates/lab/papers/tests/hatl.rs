@@ -2,14 +2,14 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_papers::hatl::{LAYERS, drawn};
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 /// Returns the busy time of each layer of the paper, relative to that of the drive without a layer.
 fn ratios(workload: &str, seed: u64) -> [f64; 6] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find("hatl-2g").expect("a drive").into()],
-        layers: LAYERS.iter().map(|(_, it)| LayerChoice::parse(it).expect("a layer")).collect(),
+        layers: LAYERS.iter().map(|(_, it)| LayerSpec::parse(it).expect("a layer")).collect(),
         warm: vec![Warm::NEW],
         export: Export::Most,
         cache: None,

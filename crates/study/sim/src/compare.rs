@@ -7,16 +7,16 @@
 //!   layers.
 //! - A combination that can't run is a hole with its reason. The other combinations still run.
 
-use crate::cell::Cell;
-use crate::choice::LayerChoice;
 use crate::error::StudyError;
+use crate::layer_spec::LayerSpec;
 use crate::load::Loaded;
 use crate::outcome::{Outcome, Why};
-use crate::place::{self, Place};
+use crate::planned_run::PlannedRun;
 use crate::player::MOST_UNDER_WAY;
 use crate::ratio::ratio;
 use crate::row::Row;
 use crate::run;
+use crate::run_spec::{self, RunSpec};
 use crate::schedule;
 use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
@@ -33,38 +33,40 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
         return Err(StudyError::QueueDepth(depth));
     }
     let loads = load(study, watch)?;
-    let places = place::all(study, &loads.iter().collect::<Vec<_>>());
+    let specs = run_spec::all(study, &loads.iter().collect::<Vec<_>>());
     if loads.iter().any(|load| load.cancelled) {
-        let holes = places.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
+        let holes = specs.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
         return Ok(Outcome { rows: Vec::new(), holes: holes.collect() });
     }
     let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
-    let mut results: Vec<_> = places.iter().enumerate().map(|(at, it)| it.cell(at, left)).collect();
+    let mut results: Vec<_> =
+        specs.iter().enumerate().map(|(at, it)| it.planned(at, left)).collect();
     // Baselines run first: all other rows are compared with them.
     let ready = results.iter().flatten();
-    let jobs = ready.map(|cell| schedule::Job { cost: cell.memory(), first: cell.is_baseline() });
+    let jobs =
+        ready.map(|planned| schedule::Job { cost: planned.memory(), first: planned.is_baseline() });
     let jobs = jobs.collect::<Vec<_>>();
-    let cells: Vec<&Cell> = results.iter().flatten().collect();
+    let runs: Vec<&PlannedRun> = results.iter().flatten().collect();
     let stop = || watch.cancelled();
     let made = schedule::run(&jobs, left, study.threads, |index| {
-        if stop() { Ok(None) } else { run::run(cells[index], watch, &stop) }
+        if stop() { Ok(None) } else { run::run(runs[index], watch, &stop) }
     });
     let mut made = made.into_iter();
-    let results = results.drain(..).map(|cell| match cell {
-        Ok(_) => made.next().expect("a result for each cell").map_err(Why::Failed),
+    let results = results.drain(..).map(|planned| match planned {
+        Ok(_) => made.next().expect("a result for each run").map_err(Why::Failed),
         Err(why) => Err(Why::Failed(why)),
     });
     let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
-    Ok(gathered(&places, related(results, &study.layers)))
+    Ok(gathered(&specs, related(results, &study.layers)))
 }
 
 /// Collects rows and holes, each in order.
-fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
+fn gathered(specs: &[RunSpec], results: Vec<Result<Row, Why>>) -> Outcome {
     let (mut rows, mut holes) = (Vec::with_capacity(results.len()), Vec::new());
-    for (index, (place, result)) in places.iter().zip(results).enumerate() {
+    for (index, (spec, result)) in specs.iter().zip(results).enumerate() {
         match result {
             Ok(row) => rows.push(row),
-            Err(why) => holes.push(place.hole(rows.len(), index, why)),
+            Err(why) => holes.push(spec.hole(rows.len(), index, why)),
         }
     }
     Outcome { rows, holes }
@@ -88,7 +90,7 @@ fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
 
 /// Sets the busy times relative to the baseline in each group of `layers`. The baseline is
 /// passthrough, or RAID 5 if passthrough can't run.
-fn related(mut rows: Vec<Result<Row, Why>>, layers: &[LayerChoice]) -> Vec<Result<Row, Why>> {
+fn related(mut rows: Vec<Result<Row, Why>>, layers: &[LayerSpec]) -> Vec<Result<Row, Why>> {
     for group in rows.chunks_mut(layers.len().max(1)) {
         let bases = group.iter().zip(layers).filter_map(|(row, layer)| {
             let row = row.as_ref().ok().filter(|row| !row.partial)?;

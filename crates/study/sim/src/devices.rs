@@ -6,7 +6,7 @@ use hostftl_core::{Nanos, SECTOR};
 use hostftl_drives::DeviceSpec;
 use serde::Serialize;
 
-use crate::choice::LayerChoice;
+use crate::layer_spec::LayerSpec;
 use crate::ratio::ratio;
 use crate::wear::{Erases, Life};
 use crate::work::Work;
@@ -43,7 +43,7 @@ pub struct DeviceRow {
 /// host wrote `written` sectors.
 pub(crate) fn rows(
     specs: &[DeviceSpec],
-    (layer, data): (&LayerChoice, usize),
+    (layer, data): (&LayerSpec, usize),
     work: &Work,
     written: u64,
 ) -> Vec<DeviceRow> {

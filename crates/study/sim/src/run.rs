@@ -3,10 +3,10 @@
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_drives::Model;
 
-use crate::cell::Cell;
 use crate::devices;
 use crate::error::{StudyError, Violation};
 use crate::front::Front;
+use crate::planned_run::PlannedRun;
 use crate::player::{End, Pace, Player};
 use crate::ratio::ratio;
 use crate::row::Row;
@@ -17,23 +17,23 @@ use crate::world::World;
 
 /// Runs the combination. Returns `None` if `stop` requested an end before the workload began.
 pub(crate) fn run(
-    cell: &Cell,
+    planned: &PlannedRun,
     watch: &dyn Watch,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Row>, StudyError> {
-    let (study, index, total) = (cell.study, cell.index, cell.load.records);
-    let broken = |violation| cell.broken(violation);
-    let Some((mut world, warmed)) = cell.world(watch, stop)? else { return Ok(None) };
+    let (study, index, total) = (planned.study, planned.index, planned.load.records);
+    let broken = |violation| planned.broken(violation);
+    let Some((mut world, warmed)) = planned.world(watch, stop)? else { return Ok(None) };
     world.drain().map_err(broken)?;
     let (before, start) = (Work::of(&world), world.now());
     let mut front = Front::new(&world);
     let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
-    let mut player = Player::new(cell.load.open()?, pace, start);
+    let mut player = Player::new(planned.load.open()?, pace, start);
     let end = player.play(&mut world, &mut front, |done| {
         watch.progress(index, done, total);
         stop()
     });
-    let (end, was_held_back) = (end.map_err(|error| cell.failed(error))?, player.was_held_back);
+    let (end, was_held_back) = (end.map_err(|error| planned.failed(error))?, player.was_held_back);
     // Commands that outlast the last completion are part of the work of the run.
     world.drain().map_err(broken)?;
     front.finish(&world);
@@ -42,7 +42,7 @@ pub(crate) fn run(
         front.little().check().map_err(broken)?;
     }
     let run = Run {
-        cell,
+        planned,
         front: &front,
         work: &work,
         warmed,
@@ -54,15 +54,15 @@ pub(crate) fn run(
     world.stop().map_err(broken)?;
     let mut asked = warmed.asked;
     asked += front.totals();
-    cell.check(&world, &asked)?;
+    planned.check(&world, &asked)?;
     watch.progress(index, total, total);
     Ok(Some(row))
 }
 
 /// Returns remarks on the workload and the devices, one sentence each.
-fn remarks(cell: &Cell) -> Vec<String> {
-    let mut texts = cell.load.remarks();
-    for device in &cell.stack.devices {
+fn remarks(planned: &PlannedRun) -> Vec<String> {
+    let mut texts = planned.load.remarks();
+    for device in &planned.stack.devices {
         let about = device.left().iter().map(|text| format!("{}: {text}", device.name()));
         let fresh: Vec<String> = about.filter(|text| !texts.contains(text)).collect();
         texts.extend(fresh);
@@ -78,7 +78,7 @@ fn is_missed(length: u64, took: u64) -> bool {
 
 /// A finished run, without its world.
 struct Run<'a> {
-    cell: &'a Cell<'a>,
+    planned: &'a PlannedRun<'a>,
     front: &'a Front,
     work: &'a Work,
     warmed: Warmed,
@@ -90,33 +90,33 @@ struct Run<'a> {
 
 /// Builds the row of a finished run.
 fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violation> {
-    let (work, host, cell) = (run.work, run.front.totals(), run.cell);
+    let (work, host, planned) = (run.work, run.front.totals(), run.planned);
     let bytes = |sectors: u64| sectors * SECTOR as u64;
     let sent = work.sent_in_all();
     let simulated = run.front.last_answer.saturating_sub(run.start);
     let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
     let map = map.iter().sum::<u64>();
     // Busy time, wear and energy exclude the journal.
-    let (specs, data) = (cell.layer.devices(cell.stack), cell.stack.devices.len());
+    let (specs, data) = (planned.layer.devices(planned.stack), planned.stack.devices.len());
     let main = work.part(0..data);
     let busy = main.busy();
     let (erases, life) = devices::wear(&specs[..data], &main, host.written_sectors);
     let row = Row {
-        layer: cell.layer.name.clone(),
+        layer: planned.layer.name.clone(),
         ack: world.layer().limits().ack.name(),
-        drive: cell.stack.name.clone(),
-        workload: cell.workload.name.clone(),
-        seed: cell.study.seed,
-        parameters: cell.place.parameters(),
-        grain: cell.place.load.grain.sectors(),
-        command: cell.place.command(),
+        drive: planned.stack.name.clone(),
+        workload: planned.workload.name.clone(),
+        seed: planned.study.seed,
+        parameters: planned.spec.parameters(),
+        grain: planned.spec.load.grain.sectors(),
+        command: planned.spec.command(),
         partial: run.partial,
         warm: run.warmed.name(),
         warm_overwrites: run.warmed.overwrites,
         warm_rounds: run.warmed.rounds,
         requests: host.issued,
-        widened: cell.load.notes.widened,
-        exported_bytes: bytes(cell.exported),
+        widened: planned.load.notes.widened,
+        exported_bytes: bytes(planned.exported),
         host_write_bytes: bytes(host.written_sectors),
         host_read_bytes: bytes(host.read_sectors),
         waf_layer: ratio(sent, host.written_sectors),
@@ -136,23 +136,23 @@ fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violat
         latency_ns: run.front.latencies.figures(),
         iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
         facts: world.layer().facts().into_iter().collect(),
-        map_bytes: cell.plan.map_bytes,
-        meta_bytes: cell.plan.meta_bytes,
-        model_bytes: cell.memory(),
+        map_bytes: planned.plan.map_bytes,
+        meta_bytes: planned.plan.meta_bytes,
+        model_bytes: planned.memory(),
         rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
         page_operations: main.page_operations(&specs[..data]),
         programmed_bytes: work.programmed_bytes(),
-        devices: devices::rows(&specs, (cell.layer, data), work, host.written_sectors),
+        devices: devices::rows(&specs, (planned.layer, data), work, host.written_sectors),
         life,
         energy: main.energy(&specs[..data], bytes(host.written_sectors + host.read_sectors)),
-        series: run.front.series.intervals(run.front.last_answer, cell.dies()),
+        series: run.front.series.intervals(run.front.last_answer, planned.dies()),
         erases,
         conserved: true,
-        saturated: run.was_held_back && is_missed(cell.load.duration(), simulated),
-        workload_ns: cell.load.duration(),
+        saturated: run.was_held_back && is_missed(planned.load.duration(), simulated),
+        workload_ns: planned.load.duration(),
         simulated_ns: simulated,
         steps: world.steps(),
-        remarks: remarks(cell),
+        remarks: remarks(planned),
         digest: format!("{:016x}", world.digest()),
     };
     row.numbers()

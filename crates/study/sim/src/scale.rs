@@ -9,8 +9,8 @@ use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use serde::Serialize;
 
-use crate::choice::LayerChoice;
 use crate::host_load::{DAY, HostLoad};
+use crate::layer_spec::LayerSpec;
 use crate::row::Row;
 use crate::stack::Stack;
 
@@ -55,7 +55,7 @@ pub struct Scaled {
 impl Scaled {
     /// Extrapolates `row`, of `layer` on `stack`, to a drive that exports `bytes` for data under
     /// `load`.
-    pub fn of(row: &Row, stack: &Stack, layer: &LayerChoice, bytes: u64, load: HostLoad) -> Self {
+    pub fn of(row: &Row, stack: &Stack, layer: &LayerSpec, bytes: u64, load: HostLoad) -> Self {
         let slice = (stack.sectors() * SECTOR as u64) as f64;
         let (factor, capacity) = (bytes as f64 / slice, bytes as f64);
         let grown = |tb: Option<f64>| tb.map(|tb| tb * factor);
@@ -92,7 +92,7 @@ impl Scaled {
 
 /// Returns the memory in bytes of `layer`, the layer of `row`, on a stack whose devices are
 /// `factor` times as large.
-fn memory(stack: &Stack, layer: &LayerChoice, row: &Row, factor: f64) -> Result<u64, String> {
+fn memory(stack: &Stack, layer: &LayerSpec, row: &Row, factor: f64) -> Result<u64, String> {
     let (infos, unit) = (stack.scaled(factor), stack.map_unit());
     let exported = row.exported_bytes as f64 / SECTOR as f64 * factor;
     let plan = layer.spared(&infos, unit, Some(exported as u64)).plan(&infos, unit);

@@ -15,7 +15,7 @@ use hostftl_drives::{DeviceSpec, DriveError, DriveSpec};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::choice::LayerChoice;
+use crate::layer_spec::LayerSpec;
 
 /// Maximum number of devices, without the journal.
 const MOST: usize = 16;
@@ -28,7 +28,7 @@ pub struct Stack {
     /// Devices in the order of the layer; at least one.
     pub devices: Vec<DeviceSpec>,
     /// Layers named in the stack's file.
-    pub layers: Vec<LayerChoice>,
+    pub layers: Vec<LayerSpec>,
 }
 
 /// Error of a stack's text or file.
@@ -159,7 +159,7 @@ fn file(text: &str) -> Result<Option<File>, StackError> {
 impl File {
     fn stack(&self, name: &str) -> Result<Stack, StackError> {
         let about = |why: String| StackError::File(format!("{name}: {why}"));
-        let layers = self.layers.iter().map(|text| LayerChoice::parse(text)).collect();
+        let layers = self.layers.iter().map(|text| LayerSpec::parse(text)).collect();
         let layers: Result<Vec<_>, _> = layers;
         let layers = layers.map_err(about)?;
         if self.devices.is_empty() {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use hostftl_trace::Notes;
 
-use crate::choice::LayerChoice;
 use crate::export::Export;
+use crate::layer_spec::LayerSpec;
 use crate::load::Load;
 use crate::stack::Stack;
 use crate::state::Warm;
@@ -21,7 +21,7 @@ pub struct Study {
     /// Drives, or stacks of several; each row gets new ones.
     pub drives: Vec<Stack>,
     /// Layers.
-    pub layers: Vec<LayerChoice>,
+    pub layers: Vec<LayerSpec>,
     /// States of the drives before the workload. Ageing is not part of the rows.
     pub warm: Vec<Warm>,
     /// Exported capacity.

@@ -3,22 +3,22 @@
 //!
 //! Invariants
 //! - A cell's identity contains everything that determines its row. Equal identities mean equal
-//!   rows, whatever the machine, the order or the other cells.
+//!   rows, whatever the machine, the order or the other runs.
 //! - A trace that does not depend on the seed is read once for all seeds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hostftl_trace::Source;
 
-use crate::cell::Cell;
 use crate::error::StudyError;
 use crate::export::Export;
 use crate::load::Loaded;
 use crate::outcome::{Hole, Why};
-use crate::place::{self, Place};
+use crate::planned_run::PlannedRun;
 use crate::player::MOST_UNDER_WAY;
 use crate::row::Row;
 use crate::run;
+use crate::run_spec::{self, RunSpec};
 use crate::schedule;
 use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
@@ -134,36 +134,36 @@ impl Sweep {
     }
 
     /// Returns all combinations. Those that differ only in their seeds are adjacent.
-    fn places(&self) -> Vec<Place<'_>> {
+    fn specs(&self) -> Vec<RunSpec<'_>> {
         let of = |(study, loads): (_, &Vec<usize>)| {
             let loads: Vec<&Loaded> = loads.iter().map(|index| &self.loads[*index]).collect();
-            place::all(study, &loads)
+            run_spec::all(study, &loads)
         };
-        let each: Vec<Vec<Place>> = self.studies.iter().zip(&self.of).map(of).collect();
+        let each: Vec<Vec<RunSpec>> = self.studies.iter().zip(&self.of).map(of).collect();
         let rows = each.first().map_or(0, Vec::len);
-        (0..rows).flat_map(|index| each.iter().map(move |places| places[index])).collect()
+        (0..rows).flat_map(|index| each.iter().map(move |specs| specs[index])).collect()
     }
 
     /// Returns the identity of each cell. Equal identities and equal programs yield equal rows.
     pub fn identities(&self) -> Vec<String> {
-        self.places().iter().map(Place::about).collect()
+        self.specs().iter().map(RunSpec::about).collect()
     }
 
     /// Returns the coordinates of each cell.
     pub fn about(&self) -> Vec<CellAbout> {
         let seeds = self.studies.len() / self.variants().max(1);
         let layers = self.studies.first().map_or(1, |study| study.layers.len()).max(1);
-        let each = self.places().into_iter().enumerate().map(|(index, place)| {
+        let each = self.specs().into_iter().enumerate().map(|(index, spec)| {
             let (row, study) = (index / self.studies.len(), index % self.studies.len());
             CellAbout {
-                workload: place.workload.name.clone(),
-                drive: place.stack.name.clone(),
-                warm: place.warm.to_string(),
-                layer: place.layer.name.clone(),
-                seed: place.study.seed,
+                workload: spec.workload.name.clone(),
+                drive: spec.stack.name.clone(),
+                warm: spec.warm.to_string(),
+                layer: spec.layer.name.clone(),
+                seed: spec.study.seed,
                 group: row / layers * self.studies.len() + study,
                 twins: index / seeds,
-                base: place.layer.base(),
+                base: spec.layer.base(),
             }
         });
         each.collect()
@@ -175,7 +175,7 @@ impl Sweep {
         self.studies.iter().filter(|study| Some(study.seed) == first).count()
     }
 
-    /// Runs the cells `wanted` and delivers each result when it is done. If `watch` cancels, cells
+    /// Runs the cells `wanted` and delivers each result when it is done. If `watch` cancels, runs
     /// that have not finished are not delivered.
     pub fn run(
         &self,
@@ -185,32 +185,37 @@ impl Sweep {
     ) {
         let Some(study) = self.studies.first() else { return };
         let left = study.memory.saturating_sub(self.loads.iter().map(Loaded::bytes).sum());
-        let places = self.places();
+        let specs = self.specs();
         let failed = |index: usize, why| {
-            done(index, Err(places[index].hole(0, index, Why::Failed(why))));
+            done(index, Err(specs[index].hole(0, index, Why::Failed(why))));
         };
-        let mut cells = Vec::new();
+        let mut runs = Vec::new();
         for (row, &index) in wanted.iter().enumerate() {
-            match places[index].cell(row, left) {
-                Ok(cell) => cells.push((index, cell)),
+            match specs[index].planned(row, left) {
+                Ok(planned) => runs.push((index, planned)),
                 Err(why) => failed(index, why),
             }
         }
-        let job = |(_, cell): &(usize, Cell)| schedule::Job { cost: cell.memory(), first: false };
-        let jobs: Vec<schedule::Job> = cells.iter().map(job).collect();
+        let job = |(_, planned): &(usize, PlannedRun)| schedule::Job {
+            cost: planned.memory(),
+            first: false,
+        };
+        let jobs: Vec<schedule::Job> = runs.iter().map(job).collect();
         let stop = || watch.cancelled();
         schedule::run(&jobs, left, study.threads, |number| {
-            let (index, cell) = &cells[number];
+            let (index, planned) = &runs[number];
             if stop() {
                 return;
             }
             // A panic in one cell must not lose the results of the others.
-            match catch_unwind(AssertUnwindSafe(|| run::run(cell, watch, &stop))) {
+            match catch_unwind(AssertUnwindSafe(|| run::run(planned, watch, &stop))) {
                 Ok(Ok(Some(row))) if !row.partial => done(*index, Ok(row)),
                 // A cancelled cell is not delivered, so that it is run again later.
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) => failed(*index, why),
-                Err(_) => failed(*index, StudyError::fault(&cell.layer.name, &cell.stack.name)),
+                Err(_) => {
+                    failed(*index, StudyError::fault(&planned.layer.name, &planned.stack.name))
+                }
             }
         });
     }

@@ -14,10 +14,10 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::LayerChoice;
 use crate::conserve;
 use crate::costs::{HostCosts, payload_name};
 use crate::front::{self, Totals};
+use crate::layer_spec::LayerSpec;
 use crate::media::Media;
 use crate::world::World;
 
@@ -146,7 +146,7 @@ fn planned(target: &TargetSpec, spec: &DriveSpec) -> Result<Planned, String> {
     let device = spec.device_info();
     let view = View::of(&device, target.units()?).map_err(|why| about(why.to_string()))?;
     let info = view.info(&device);
-    let mut config = LayerChoice::parse(&target.layer).map_err(about)?.on(device.map_unit);
+    let mut config = LayerSpec::parse(&target.layer).map_err(about)?.on(device.map_unit);
     config.choose_spare(std::slice::from_ref(&info), None);
     let plan = AnyLayer::plan(&config, std::slice::from_ref(&info));
     let plan = plan.map_err(|why| about(why.to_string()))?;

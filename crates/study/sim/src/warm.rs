@@ -12,8 +12,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::costs::payload_name;
 use crate::error::Violation;
 use crate::front::{self, Totals};
-use crate::own;
 use crate::player::PlayError;
+use crate::self_aging;
 use crate::state::{How, Warm};
 use crate::world::World;
 
@@ -115,7 +115,7 @@ pub fn warm<L: Layer, D: Model>(
         overwrite(&mut host, filled, grain)?;
     }
     if warm.how == How::Own && !warmed.cancelled {
-        own::repeat(world, ageing, &mut warmed, cancelled)?;
+        self_aging::repeat(world, ageing, &mut warmed, cancelled)?;
     }
     world.drain()?;
     world.set_clock(Clock::Timed);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hostftl_core::{SECTOR, Size};
 use hostftl_layers::{LayerConfig, LayerKind};
-use hostftl_sim::LayerChoice;
+use hostftl_sim::LayerSpec;
 use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
 
@@ -181,7 +181,7 @@ struct LayerText {
 
 /// Reads a layer, for clap; `log:journal=NAME` names a device, or a model with `--drive`.
 fn layer_text(text: &str) -> Result<LayerText, String> {
-    let (plain, journal) = LayerChoice::journal_apart(text);
+    let (plain, journal) = LayerSpec::journal_apart(text);
     let config = super::layer_config(&plain)?;
     Ok(LayerText { text: text.to_owned(), config, journal })
 }
@@ -200,7 +200,7 @@ fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
     let stack = compare::stack(stack)?;
     let choice =
         match &args.layer {
-            Some(layer) => LayerChoice::parse(&layer.text).map_err(Failure::usage)?,
+            Some(layer) => LayerSpec::parse(&layer.text).map_err(Failure::usage)?,
             None => stack.layers.iter().find(|layer| layer.kind().is_some()).cloned().ok_or_else(
                 || Failure::usage(format!("{} names no layer; add --layer", stack.name)),
             )?,

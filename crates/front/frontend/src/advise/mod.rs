@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Advice, Export, HostLoad, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study,
+    Advice, Export, HostLoad, LayerSpec, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study,
     Warm, advise, default_memory,
 };
 use hostftl_trace::{Compressibility, Source};
@@ -50,7 +50,7 @@ pub struct Request {
     /// Amount of data that the host writes to it.
     pub load: HostLoad,
     /// Layers to compare besides none; by default all that support the drive.
-    pub layers: Option<Vec<LayerChoice>>,
+    pub layers: Option<Vec<LayerSpec>>,
     /// Number of seeds for the decision between the first two.
     pub seeds: u16,
     /// First seed.
@@ -298,14 +298,14 @@ fn study(args: &Request) -> Result<Study, Wrong> {
     }
     // Some layers support only one kind of drive. Layers that the user named are included anyway.
     let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
-    let suits = |layer: &LayerChoice| match (layer.kind(), stack.is_raw()) {
+    let suits = |layer: &LayerSpec| match (layer.kind(), stack.is_raw()) {
         (Some(kind), true) => of_raw.contains(&kind),
         (Some(kind), false) => !of_raw[1..].contains(&kind),
         (None, _) => false,
     };
-    let usual = || LAYERS.map(|name| LayerChoice::parse(name).expect("it is built in"));
+    let usual = || LAYERS.map(|name| LayerSpec::parse(name).expect("it is built in"));
     let usual = || usual().into_iter().filter(suits).collect();
-    let mut layers: Vec<LayerChoice> = args.layers.clone().unwrap_or_else(usual);
+    let mut layers: Vec<LayerSpec> = args.layers.clone().unwrap_or_else(usual);
     if !stack.is_raw() {
         layers.retain(|layer| layer.kind() != Some(LayerKind::Passthrough));
         layers.insert(0, LayerKind::Passthrough.into());
@@ -403,8 +403,8 @@ fn checks(
 }
 
 /// Returns none, the recommended layer and the second best.
-fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerChoice> {
-    let is_asked = |layer: &&LayerChoice| {
+fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerSpec> {
+    let is_asked = |layer: &&LayerSpec| {
         let index = offers.iter().position(|offer| offer.layer == layer.name);
         let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
         is_first || layer.kind() == Some(LayerKind::Passthrough)
@@ -420,11 +420,11 @@ fn roomier(
     advice: &Advice,
     run: &mut Studies,
 ) -> Result<Option<Roomier>, Wrong> {
-    let is_log = |layer: &&LayerChoice| layer.kind() == Some(LayerKind::Log);
+    let is_log = |layer: &&LayerSpec| layer.kind() == Some(LayerKind::Log);
     let mut layers = first_two(study, offers, advice);
     if let Some(log) = study.layers.iter().find(is_log) {
         layers.retain(|layer| !is_log(&layer));
-        let suited = LayerChoice::parse(&format!("{}:spare=auto", log.name));
+        let suited = LayerSpec::parse(&format!("{}:spare=auto", log.name));
         layers.push(suited.map_err(Wrong::usage)?);
     }
     let sectors = study.export.sectors(&study.drives[0], 0) / 4 * 3;

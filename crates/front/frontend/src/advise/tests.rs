@@ -7,7 +7,7 @@ use super::*;
 
 /// Returns a request that is processed quickly.
 fn request(layers: Option<&[&str]>) -> Request {
-    let layer = |name: &&str| LayerChoice::parse(name).expect("a layer");
+    let layer = |name: &&str| LayerSpec::parse(name).expect("a layer");
     Request {
         trace: "synth:uniform:size=4k,span=16m,count=2000,iops=500".into(),
         drive: "hatl-1g:capacity=64m".into(),

@@ -1,7 +1,7 @@
 //! Variants of layers that are close to the best with their defaults, and of layers that can't run
 //! with their defaults on this drive.
 
-use hostftl_sim::{Hole, LayerChoice, Outcome, Row, Why};
+use hostftl_sim::{Hole, LayerSpec, Outcome, Row, Why};
 
 /// Variants are tried if a layer programs at most this factor more than the best.
 const NEAR: f64 = 1.6;
@@ -29,7 +29,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
 ];
 
 /// Returns the variants to run after `outcome`, which was obtained with defaults.
-pub(super) fn after(outcome: &Outcome) -> Vec<LayerChoice> {
+pub(super) fn after(outcome: &Outcome) -> Vec<LayerSpec> {
     let waf = |row: &Row| row.waf_total.unwrap_or(1.0);
     let best = outcome.rows.iter().map(waf).fold(f64::INFINITY, f64::min);
     let near = outcome.rows.iter().filter(|row| waf(row) <= NEAR * best).map(|row| &row.layer);
@@ -44,10 +44,10 @@ pub(super) fn can_not_be(hole: &Hole) -> bool {
 }
 
 /// Returns the variants of a layer with its defaults.
-fn of(layer: &str) -> Vec<LayerChoice> {
+fn of(layer: &str) -> Vec<LayerSpec> {
     let found = VARIANTS.iter().find(|(name, _)| *name == layer);
     let all = found.map_or(&[][..], |(_, variants)| *variants).iter();
-    let parsed = all.map(|variant| LayerChoice::parse(&format!("{layer}:{variant}")));
+    let parsed = all.map(|variant| LayerSpec::parse(&format!("{layer}:{variant}")));
     parsed.map(|choice| choice.expect("the table has parameters that there are")).collect()
 }
 
@@ -59,7 +59,7 @@ mod tests {
     fn every_variant_is_a_layer() {
         for (layer, variants) in VARIANTS {
             for variant in variants {
-                assert!(LayerChoice::parse(&format!("{layer}:{variant}")).is_ok(), "{variant}");
+                assert!(LayerSpec::parse(&format!("{layer}:{variant}")).is_ok(), "{variant}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Study, Warm, default_memory};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Study, Warm, default_memory};
 
 use crate::{Error, Options, Watch};
 
@@ -81,7 +81,7 @@ fn study(part: &Progress, options: &Options) -> Result<Vec<Rows>, Error> {
     if group.loads.is_empty() {
         return Ok(Vec::new());
     }
-    let layers = group.layers.iter().map(|(_, text)| LayerChoice::parse(text));
+    let layers = group.layers.iter().map(|(_, text)| LayerSpec::parse(text));
     let study = Study {
         workloads: group.loads.clone(),
         drives: vec![DriveSpec::find(group.drive).map_err(|why| failed(&why))?.into()],

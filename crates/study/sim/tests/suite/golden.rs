@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const DRIVES: [&str; 4] =
     ["hatl-1g", "mlc-32g:capacity=256m", "qlc-16k:capacity=512m", "tlc:capacity=512m"];
@@ -35,7 +35,7 @@ fn rows_are_as_they_were() {
     let study = Study {
         workloads: LOADS.map(|text| Load::parse(text).expect("a workload")).to_vec(),
         drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive").into()).to_vec(),
-        layers: vec![LayerChoice::parse("none").expect("a layer")],
+        layers: vec![LayerSpec::parse("none").expect("a layer")],
         warm: vec![Warm::FILL],
         export: Export::Most,
         cache: None,

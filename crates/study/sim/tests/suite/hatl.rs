@@ -2,7 +2,7 @@
 //! an aged drive.
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
@@ -16,7 +16,7 @@ fn ratios<const N: usize>(
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find(drive).expect("a drive").into()],
-        layers: layers.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
+        layers: layers.iter().map(|text| LayerSpec::parse(text).expect("a layer")).collect(),
         warm: vec![warm],
         export,
         cache: None,

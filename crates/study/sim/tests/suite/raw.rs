@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::theory;
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
 
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
 
@@ -16,7 +16,7 @@ fn row_of(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
     let study = Study {
         workloads: vec![Load::parse(work).expect("a workload")],
         drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}")).into()],
-        layers: vec![LayerChoice::parse(layer).expect("a layer")],
+        layers: vec![LayerSpec::parse(layer).expect("a layer")],
         warm: vec![Warm::STEADY],
         export: Export::Most,
         cache,

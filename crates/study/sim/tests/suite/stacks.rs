@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Stack, Study, Warm, compare};
+use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Stack, Study, Warm, compare};
 
 fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
-    let layer = |text: &&str| LayerChoice::parse(text).expect("a layer");
+    let layer = |text: &&str| LayerSpec::parse(text).expect("a layer");
     Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![Stack::find(stack).unwrap_or_else(|why| panic!("{why}"))],

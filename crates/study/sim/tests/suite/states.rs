@@ -2,12 +2,12 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, HostLoad, LayerChoice, Load, MOST_SPANS, Outcome, Row, Scaled, Silent, Study,
-    StudyError, Warm, Why, compare,
+    Export, HostLoad, LayerSpec, Load, MOST_SPANS, Outcome, Row, Scaled, Silent, Study, StudyError,
+    Warm, Why, compare,
 };
 
 fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study {
-    let layer = |text: &&str| LayerChoice::parse(text).expect("a layer");
+    let layer = |text: &&str| LayerSpec::parse(text).expect("a layer");
     Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find(drive).expect("a drive").into()],

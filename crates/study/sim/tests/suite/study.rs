@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Export, LayerChoice, Load, Outcome, Row, Silent, Study, StudyError, Warm, Watch, compare,
+    Export, LayerSpec, Load, Outcome, Row, Silent, Study, StudyError, Warm, Watch, compare,
 };
 
 fn study(workload: &str) -> Study {
@@ -161,8 +161,8 @@ fn threads_change_nothing() {
     study.export = Export::Usual;
     study.workloads.push(Load::parse("synth:zipf:count=5000").unwrap());
     study.drives.push(DriveSpec::find("hatl-1g").unwrap().into());
-    study.layers.push(LayerChoice::parse("hard").unwrap());
-    study.layers.push(LayerChoice::parse("hard:spare=12").unwrap());
+    study.layers.push(LayerSpec::parse("hard").unwrap());
+    study.layers.push(LayerSpec::parse("hard:spare=12").unwrap());
     let one = compare(&study, &Silent).and_then(Outcome::whole).unwrap();
     let name = |row: &Row| format!("{} {} {}", row.workload, row.drive, row.layer);
     assert_eq!(one.len(), study.rows());
@@ -199,7 +199,7 @@ fn an_aged_stack_is_kept_and_used_again() {
     let mut study = study("synth:mix:size=4k,span=48m,count=20000,flush=40");
     let drive = |name: &str| DriveSpec::find(name).expect("a drive").into();
     study.drives = ["hatl-1g", "qlc-16k:capacity=512m", "tlc:capacity=512m"].map(drive).to_vec();
-    study.layers.push(LayerChoice::parse("hard").unwrap());
+    study.layers.push(LayerSpec::parse("hard").unwrap());
     study.warm = vec![Warm::FILL];
     study.cache = Some(folder.clone());
     let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);

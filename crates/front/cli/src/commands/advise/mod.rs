@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hostftl_frontend::advise::{self, Request};
 use hostftl_frontend::{Wrong, units};
-use hostftl_sim::{Export, HostLoad, LayerChoice, Limits, Outcome, Study, Warm};
+use hostftl_sim::{Export, HostLoad, LayerSpec, Limits, Outcome, Study, Warm};
 
 use super::compare::Progress;
 use crate::console::Console;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     load: HostLoad,
     /// Layers to compare, comma-separated [default: all suitable layers, with variants of the best]
     #[arg(long, value_delimiter = ',', value_parser = super::compare::layer)]
-    layers: Option<Vec<LayerChoice>>,
+    layers: Option<Vec<LayerSpec>>,
     /// Number of seeds that decide between the best two
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use hostftl_frontend::{Question, STATES, Wrong, sheet};
 pub(super) use hostftl_frontend::{export, layer, stack};
-use hostftl_sim::{Export, HostLoad, LayerChoice, Outcome, Row, Study, StudyError, Warm};
+use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Row, Study, StudyError, Warm};
 use serde::Serialize;
 
 use super::output::Output;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Layers with parameters, comma-separated [default: none,hard; tier for two unlike devices,
     /// log:parity=yes for two alike, raid5,log:parity=yes for more]
     #[arg(long, value_delimiter = ',', value_parser = layer)]
-    layers: Option<Vec<LayerChoice>>,
+    layers: Option<Vec<LayerSpec>>,
     /// Drive states before the first request, comma-separated: new, fill, steady, self
     ///
     /// `fill` writes the export once (fill=70%: a part of it). `steady` then overwrites at random,

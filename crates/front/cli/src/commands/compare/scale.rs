@@ -1,6 +1,6 @@
 //! `--scale-to`: what the rows of slices mean for a drive of real size.
 
-use hostftl_sim::{HostLoad, LayerChoice, Outcome, Row, Scaled, Study};
+use hostftl_sim::{HostLoad, LayerSpec, Outcome, Row, Scaled, Study};
 use serde_json::Value;
 
 use super::report::{NOTHING, aligned, styled};
@@ -18,7 +18,7 @@ pub(super) fn all(
 ) -> Vec<Scaled> {
     let scaled = |row: &Row| {
         let drive = study.drives.iter().find(|drive| drive.name == row.drive);
-        let is_its = |layer: &&LayerChoice| layer.name == row.layer;
+        let is_its = |layer: &&LayerSpec| layer.name == row.layer;
         let layer = study.layers.iter().find(is_its);
         let (drive, layer) = drive.zip(layer).expect("a row is of the study");
         Scaled::of(row, drive, layer, capacity, load)

@@ -8,35 +8,35 @@ use hostftl_drives::DeviceSpec;
 use hostftl_layers::Plan;
 use hostftl_trace::{Source, TraceFile};
 
-use crate::cell::Cell;
-use crate::choice::LayerChoice;
 use crate::error::StudyError;
 use crate::export::Export;
+use crate::layer_spec::LayerSpec;
 use crate::load::{Load, Loaded};
 use crate::outcome::{Hole, Why};
+use crate::planned_run::PlannedRun;
 use crate::stack::Stack;
 use crate::state::Warm;
 use crate::study::Study;
 
 /// One combination of a study.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RunSpec<'a> {
     pub study: &'a Study,
     pub workload: &'a Load,
     pub load: &'a Loaded,
     pub stack: &'a Stack,
     pub warm: Warm,
-    pub layer: &'a LayerChoice,
+    pub layer: &'a LayerSpec,
 }
 
 /// Returns all combinations of `study` in order. `loads` are its workloads after reading.
-pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
-    let mut places = Vec::with_capacity(study.rows());
+pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<RunSpec<'a>> {
+    let mut specs = Vec::with_capacity(study.rows());
     for (workload, load) in study.workloads.iter().zip(loads.iter().copied()) {
         for stack in &study.drives {
             for &warm in &study.warm {
                 let layers = study.layers.iter();
-                places.extend(layers.map(|layer| Place {
+                specs.extend(layers.map(|layer| RunSpec {
                     study,
                     workload,
                     load,
@@ -47,16 +47,16 @@ pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> 
             }
         }
     }
-    places
+    specs
 }
 
-impl<'a> Place<'a> {
+impl<'a> RunSpec<'a> {
     /// Plans row `index`.
     ///
     /// # Errors
     /// The reason why the row can't run with `memory` bytes.
-    pub(crate) fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
-        let Place { study, stack, layer, .. } = *self;
+    pub(crate) fn planned(&self, index: usize, memory: u64) -> Result<PlannedRun<'a>, StudyError> {
+        let RunSpec { study, stack, layer, .. } = *self;
         let plan = plan(&self.suited(), stack)?;
         let exported = study.export.sectors(stack, plan.limits.exported);
         if plan.limits.exported < exported {
@@ -69,16 +69,16 @@ impl<'a> Place<'a> {
             });
         }
         self.fits(exported)?;
-        let cell = Cell { place: *self, index, plan, exported };
-        match cell.memory() {
-            needed if needed > memory => Err(cell.too_large(needed, memory)),
-            _ => Ok(cell),
+        let planned = PlannedRun { spec: *self, index, plan, exported };
+        match planned.memory() {
+            needed if needed > memory => Err(planned.too_large(needed, memory)),
+            _ => Ok(planned),
         }
     }
 
     /// Returns the layer with its parameters chosen for this workload.
-    pub(crate) fn suited(&self) -> LayerChoice {
-        let Place { study, stack, .. } = *self;
+    pub(crate) fn suited(&self) -> LayerSpec {
+        let RunSpec { study, stack, .. } = *self;
         let exported = match study.export {
             Export::Most => None,
             export => Some(export.sectors(stack, 0)),
@@ -89,7 +89,7 @@ impl<'a> Place<'a> {
 
     /// Refuses a workload that reaches beyond the exported capacity.
     fn fits(&self, exported: u64) -> Result<(), StudyError> {
-        let Place { study, load, .. } = *self;
+        let RunSpec { study, load, .. } = *self;
         let (workload, drive) = (self.workload.name.clone(), self.stack.name.clone());
         let mib = |sectors: u64| (sectors * SECTOR as u64) >> 20;
         if load.last_dev > 0 && !study.compact {
@@ -125,7 +125,7 @@ impl<'a> Place<'a> {
     /// Returns a text with everything that determines the row. Equal texts and equal programs yield
     /// equal rows.
     pub(crate) fn about(&self) -> String {
-        let Place { study, load, stack, warm, layer, .. } = *self;
+        let RunSpec { study, load, stack, warm, layer, .. } = *self;
         let suited = self.suited();
         let names = (&self.workload.name, &stack.name, &layer.name);
         let (drives, made) = (layer.devices(stack), suited.about(stack));
@@ -140,7 +140,7 @@ impl<'a> Place<'a> {
 
     /// Returns the shell command that runs this combination alone.
     pub(crate) fn command(&self) -> String {
-        let Place { study, stack, warm, layer, .. } = *self;
+        let RunSpec { study, stack, warm, layer, .. } = *self;
         let words = ["hostftl", "compare", &self.workload.name, "--drive", &stack.name].map(quoted);
         let mut text = words.join(" ");
         let mut option = |name: &str, value: &str| {
@@ -194,7 +194,7 @@ impl<'a> Place<'a> {
 }
 
 /// Plans a layer on `stack`.
-fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
+fn plan(layer: &LayerSpec, stack: &Stack) -> Result<Plan, StudyError> {
     layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
         layer: layer.name.clone(),
         drive: stack.name.clone(),

@@ -8,8 +8,8 @@ use crate::costs::HostCosts;
 use crate::error::{StudyError, Violation};
 use crate::front::Totals;
 use crate::media::Media;
-use crate::place::Place;
 use crate::player::PlayError;
+use crate::run_spec::RunSpec;
 use crate::snapshot;
 use crate::study::Watch;
 use crate::warm::{Ageing, Records, Warmed, warm};
@@ -22,23 +22,23 @@ pub(crate) type Aged = (World<AnyLayer, Device>, Warmed);
 const OWN_MEMORY: u64 = 8 << 20;
 
 /// A combination with its plan.
-pub(crate) struct Cell<'a> {
-    pub place: Place<'a>,
+pub(crate) struct PlannedRun<'a> {
+    pub spec: RunSpec<'a>,
     pub index: usize,
     pub plan: Plan,
     /// Sectors exported to the host.
     pub exported: u64,
 }
 
-impl<'a> std::ops::Deref for Cell<'a> {
-    type Target = Place<'a>;
+impl<'a> std::ops::Deref for PlannedRun<'a> {
+    type Target = RunSpec<'a>;
 
-    fn deref(&self) -> &Place<'a> {
-        &self.place
+    fn deref(&self) -> &RunSpec<'a> {
+        &self.spec
     }
 }
 
-impl Cell<'_> {
+impl PlannedRun<'_> {
     /// Returns an upper bound of the memory of the row, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         // A world that is saved or loaded keeps its metadata: the map, the log and the roots. On

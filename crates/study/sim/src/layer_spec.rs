@@ -44,7 +44,7 @@ pub const ARRAY: Array = Array {
 
 /// A layer with its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LayerChoice {
+pub struct LayerSpec {
     /// Name in rows.
     pub name: String,
     config: LayerConfig,
@@ -56,14 +56,14 @@ pub struct LayerChoice {
     sized: bool,
 }
 
-impl From<LayerKind> for LayerChoice {
+impl From<LayerKind> for LayerSpec {
     fn from(kind: LayerKind) -> Self {
         let (name, config) = (kind.name().to_owned(), LayerConfig::new(kind));
-        LayerChoice { name, config, chunk: None, journal: None, sized: false }
+        LayerSpec { name, config, chunk: None, journal: None, sized: false }
     }
 }
 
-impl LayerChoice {
+impl LayerSpec {
     /// Parses `NAME[:KEY=VALUE]…`, as in `hard:spare=10`. The journal of `log` is the name of a
     /// drive model or a file with one, as in `log:journal=slc-1g`. `raid5` and `raid5:chunk=SIZE`
     /// are the array that serves as a baseline.
@@ -83,7 +83,7 @@ impl LayerChoice {
             _ => text.to_owned(),
         };
         let sized = text.contains(":superpage=");
-        Ok(LayerChoice { name, config, chunk: None, journal, sized })
+        Ok(LayerSpec { name, config, chunk: None, journal, sized })
     }
 
     /// Returns a copy in which parameters that depend on the requests are chosen: writes are
@@ -204,7 +204,7 @@ impl LayerChoice {
     /// Creates the layer from its `plan`.
     ///
     /// # Errors
-    /// The errors of [`LayerChoice::plan`].
+    /// The errors of [`LayerSpec::plan`].
     pub fn make(&self, stack: &Stack, plan: &Plan, mode: Mode) -> Result<AnyLayer, PlanError> {
         let infos = self.all(&stack.infos());
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
@@ -247,7 +247,7 @@ impl LayerChoice {
 }
 
 /// Parses `raid5` and `raid5:chunk=SIZE`.
-fn raid5(text: &str) -> Result<LayerChoice, String> {
+fn raid5(text: &str) -> Result<LayerSpec, String> {
     let wrong =
         || format!("{text}: raid5 has the parameter chunk, from 4k to 1m, as in raid5:chunk=64k");
     let chunk = match text.strip_prefix("raid5").and_then(|rest| rest.strip_prefix(':')) {
@@ -264,13 +264,7 @@ fn raid5(text: &str) -> Result<LayerChoice, String> {
         }
     };
     let config = LayerConfig::new(LayerKind::Passthrough);
-    Ok(LayerChoice {
-        name: text.to_owned(),
-        config,
-        chunk: Some(chunk),
-        journal: None,
-        sized: true,
-    })
+    Ok(LayerSpec { name: text.to_owned(), config, chunk: Some(chunk), journal: None, sized: true })
 }
 
 #[cfg(test)]
@@ -280,7 +274,7 @@ mod tests {
     #[test]
     fn a_journal_has_options_of_its_own() {
         let parted = |text| {
-            let (plain, journal) = LayerChoice::journal_apart(text);
+            let (plain, journal) = LayerSpec::journal_apart(text);
             (plain, journal.unwrap_or_default())
         };
         let pair = |plain: &str, journal: &str| (plain.to_owned(), journal.to_owned());
@@ -290,15 +284,15 @@ mod tests {
             parted("log:journal=slc-1g:capacity=64m:plp=false:gc=d-choices:4"),
             pair("log:journal=yes:gc=d-choices:4", "slc-1g:capacity=64m:plp=false")
         );
-        let why = LayerChoice::parse("log:journal=slc-1g:journal=tlc").unwrap_err();
+        let why = LayerSpec::parse("log:journal=slc-1g:journal=tlc").unwrap_err();
         assert!(why.contains("journal"), "{why}");
-        let why = LayerChoice::parse("hard:journal=slc-1g").unwrap_err();
+        let why = LayerSpec::parse("hard:journal=slc-1g").unwrap_err();
         assert!(why.contains("no parameter 'journal'"), "{why}");
     }
 
     #[test]
     fn raid_5_has_a_chunk() {
-        let chunk = |text| LayerChoice::parse(text).map(|layer| layer.chunk);
+        let chunk = |text| LayerSpec::parse(text).map(|layer| layer.chunk);
         assert_eq!(chunk("raid5"), Ok(Some(128)));
         assert_eq!(chunk("raid5:chunk=512k"), Ok(Some(1024)));
         assert_eq!(chunk("raid5:chunk=1M"), Ok(Some(2048)));
