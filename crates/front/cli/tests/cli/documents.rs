@@ -130,16 +130,88 @@ fn the_catalogue_is_what_the_program_tells() {
         &keys(&list(&["drives"])),
     ]
     .concat();
+    assert_current("CATALOGUE.md", &page);
+}
+
+/// Compares a page below `docs` with its current text, or writes it if `HOSTFTL_GOLDEN` is `write`.
+fn assert_current(name: &str, page: &str) {
     let page = format!("{}\n", page.trim_end());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/CATALOGUE.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs").join(name);
     if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|it| it == "write") {
         fs::write(&path, &page).expect("the page can be written");
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    let differs = kept.lines().zip(page.lines()).position(|(kept, told)| kept != told);
+    let differs = kept.lines().zip(page.lines()).position(|(kept, current)| kept != current);
     assert!(
         kept == page,
-        "docs/CATALOGUE.md differs from the program at line {}; HOSTFTL_GOLDEN=write makes it anew",
+        "docs/{name} differs from the program at line {}; HOSTFTL_GOLDEN=write renews it",
         differs.unwrap_or(kept.lines().count()) + 1
     );
+}
+
+/// Returns the help of a command, such as `device add`.
+fn help(command: &str) -> String {
+    let words = command.split_whitespace().chain(["--help"]);
+    let output = hostftl().args(words).output().expect("hostftl starts");
+    assert!(output.status.success(), "{command} --help");
+    let text = String::from_utf8(output.stdout).expect("the help is UTF-8");
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Returns the commands in a part of a help text, each with its purpose.
+fn commands(part: &str) -> Vec<(&str, &str)> {
+    let lines = part.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
+    lines.map(|(name, about)| (name, about.trim())).filter(|(name, _)| *name != "help").collect()
+}
+
+/// Options of every command, as its help prints them.
+const COMMON: [&str; 3] = [
+    "      --json\n          Print JSON, also for errors\n\n",
+    "      --color <WHEN>\n          Use colors\n\n          Possible values:\n          \
+     - auto:   On a terminal, unless NO_COLOR is set\n          - always: Always\n          \
+     - never:  Never\n\n          [default: auto]\n\n",
+    "  -h, --help\n          Print help (see a summary with '-h')\n",
+];
+
+/// Returns the help of a command and of the commands below it, without common options.
+fn command_page(command: &str) -> String {
+    let help = COMMON.iter().fold(help(command), |help, option| {
+        assert!(help.contains(option), "{command}: {option}");
+        help.replacen(option, "", 1)
+    });
+    let help = help.replace("\n\n\n", "\n\n").replace("Options:\n\nExample", "Example");
+    let help = help.trim_end().trim_end_matches("Options:").trim_end();
+    let mut page = format!("### `hostftl {command}`\n\n```console\n{help}\n```\n\n");
+    let below = help.split("\n\n").find_map(|part| part.strip_prefix("Commands:\n"));
+    for (name, _) in below.map(commands).unwrap_or_default() {
+        page += &command_page(&format!("{command} {name}"));
+    }
+    page
+}
+
+#[test]
+fn the_page_of_commands_has_the_help_of_each_command() {
+    let help = help("");
+    let groups = help.split("\n\n").filter_map(|part| {
+        let (title, list) = part.split_once(":\n")?;
+        (title != "Options" && !title.contains(' ')).then(|| (title, commands(list)))
+    });
+    let (mut table, mut pages, mut number) =
+        (head(&["group", "command", "purpose"]), String::new(), 0);
+    for (title, commands) in groups {
+        pages += &format!("## {title}\n\n");
+        for (name, about) in commands {
+            let link = format!("[`{name}`](#hostftl-{name})");
+            table += &row(&[title.to_lowercase(), link, about.to_owned()]);
+            pages += &command_page(name);
+            number += 1;
+        }
+    }
+    assert!(number >= 25, "only {number} commands");
+    let intro = "# Commands\n\nThe help of every command, as `hostftl COMMAND --help` prints it. \
+                 A test compares this page with the\nprogram. [OPERATING.md](OPERATING.md) and \
+                 [STUDIES.md](STUDIES.md) explain the use of the commands.\n\n";
+    let (_, common) = help.split_once("Options:\n").expect("there are common options");
+    let common = format!("## Common options\n\n```console\n{common}```\n");
+    assert_current("COMMANDS.md", &format!("{intro}{table}\n{pages}{common}"));
 }
