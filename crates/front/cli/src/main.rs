@@ -56,7 +56,7 @@ fn stdin_path(word: OsString) -> OsString {
 
 /// Turns a failed allocation into an error of the command.
 #[global_allocator]
-static ALLOCATOR: hostftl_io::OrExit = hostftl_io::OrExit;
+static ALLOCATOR: hostftl_io::ExitOnFailure = hostftl_io::ExitOnFailure;
 
 fn main() -> ExitCode {
     let parsed = help::grouped(Cli::command())

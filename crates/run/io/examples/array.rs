@@ -101,7 +101,7 @@ fn measure<L: Layer>(
     (random, seconds): (bool, f64),
     make: impl FnOnce(Vec<Payload>) -> L,
 ) {
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let own = Class::with_sectors(plan.buffer_sectors, plan.buffers);
     let arena = Arena::new(&HOST_CLASSES, own).expect("memory");
     let layer = make(arena.layer_buffers(plan.buffer_sectors.max(1)));
     let (waker, engine) = (Arc::new(Waker::new().expect("an eventfd")), EngineKind::choose());

@@ -9,10 +9,10 @@ const FAILED: i32 = 1;
 
 /// Global allocator that exits the process when an allocation fails.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OrExit;
+pub struct ExitOnFailure;
 
 // SAFETY: all calls go to the system allocator, and a failed allocation does not return.
-unsafe impl GlobalAlloc for OrExit {
+unsafe impl GlobalAlloc for ExitOnFailure {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the same contract that the system allocator requires.
         or_exit(unsafe { System.alloc(layout) }, layout.size())

@@ -41,7 +41,7 @@ pub struct Arena {
     /// Memory of all buffers.
     region: Region,
     /// Host classes in ascending order of size, then the layer's class.
-    classes: Vec<Placed>,
+    classes: Vec<PlacedClass>,
     free: Mutex<Free>,
     room: Condvar,
     /// For each buffer, whether a payload owns it.
@@ -59,7 +59,7 @@ struct Free {
 
 /// Class with the position of its buffers.
 #[derive(Debug)]
-struct Placed {
+struct PlacedClass {
     class: Class,
     first: u32,
     offset: usize,
@@ -67,7 +67,7 @@ struct Placed {
 
 impl Class {
     /// Returns a class of `count` buffers of `sectors` sectors each, rounded up to whole blocks.
-    pub fn of_sectors(sectors: u32, count: u32) -> Self {
+    pub fn with_sectors(sectors: u32, count: u32) -> Self {
         let bytes = (sectors as usize * SECTOR).next_multiple_of(BLOCK).max(BLOCK);
         Class { bytes: bytes as u32, count }
     }
@@ -89,12 +89,13 @@ impl Arena {
         let mut classes = Vec::new();
         for class in host.iter().copied().chain([layer]) {
             assert_eq!(class.bytes as usize % BLOCK, 0, "buffers are whole blocks");
-            classes.push(Placed { class, first, offset });
+            classes.push(PlacedClass { class, first, offset });
             first += class.count;
             offset += class.bytes as usize * class.count as usize;
         }
         // In reverse order, so that `pop` returns the lowest number first.
-        let numbers = |placed: &Placed| (placed.first..placed.first + placed.class.count).rev();
+        let numbers =
+            |placed: &PlacedClass| (placed.first..placed.first + placed.class.count).rev();
         let lists = classes.iter().map(|placed| numbers(placed).collect()).collect();
         let (region, free) = (Region::new(offset)?, Mutex::new(Free { lists, waiting: 0 }));
         Ok(Arc::new(Arena { region, classes, free, room: Condvar::new(), issued }))
@@ -187,7 +188,7 @@ impl Arena {
     ///
     /// # Panics
     /// When the arena has no buffer with that number.
-    fn class_of(&self, id: u32) -> usize {
+    fn class_index(&self, id: u32) -> usize {
         self.index(id);
         self.classes.partition_point(|placed| placed.first <= id) - 1
     }
@@ -197,7 +198,7 @@ impl Arena {
     /// # Panics
     /// When the range exceeds the buffer.
     pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
-        let placed = &self.classes[self.class_of(id)];
+        let placed = &self.classes[self.class_index(id)];
         let size = placed.class.bytes;
         assert!(from.checked_add(len).is_some_and(|end| end <= size), "a view past its buffer");
         let offset = placed.offset + (id - placed.first) as usize * size as usize;
@@ -214,7 +215,7 @@ impl Arena {
     }
 
     fn give_back(&self, id: u32) {
-        let index = self.class_of(id);
+        let index = self.class_index(id);
         let mut free = self.free();
         free.lists[index].push(id);
         let waited_for = free.waiting > 0;

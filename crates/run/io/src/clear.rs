@@ -38,7 +38,7 @@ impl Device {
         let failed = |error| system(self.name(), "clear it", error);
         if let Some(zoned) = self.zones() {
             let Medium::File(file) = self.medium() else { return Err(no_head(self.name())) };
-            return self.trust().flush(|| zoned.clear(file)).map_err(failed);
+            return self.writeback_errors().flush(|| zoned.clear(file)).map_err(failed);
         }
         let ranges = self.data_ranges(self.window())?;
         let all = ranges.iter().map(|range| range.end - range.start).sum();
@@ -129,14 +129,14 @@ mod tests {
         let found = device.data_ranges(0..64 * MIB).unwrap();
         assert!(found.contains(&(20 * MIB..20 * MIB + 8192)), "{found:?}");
         device.set_window(2 * MIB / 512, 60 * MIB / 512);
-        let (before, mut told) = (file.metadata().unwrap().blocks(), Vec::new());
+        let (before, mut calls) = (file.metadata().unwrap().blocks(), Vec::new());
         device
             .clear_parts(&mut |done, all| {
-                told.push((done, all));
+                calls.push((done, all));
                 Ok(())
             })
             .unwrap();
-        assert_eq!(told, [(8192, 16384), (16384, 16384)]);
+        assert_eq!(calls, [(8192, 16384), (16384, 16384)]);
         let read = |at| {
             let mut byte = [1];
             file.read_exact_at(&mut byte, at).unwrap();

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
 
-use crate::alone::{self, Access, Hold};
 use crate::direct::{self, Direct};
 use crate::error::IoError;
+use crate::exclusive_open::{self, Access, Hold};
 use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::nvme::writes_zeros;
@@ -27,7 +27,7 @@ use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::memory_bytes;
 use crate::transfer::{NO_FILE, Transfer};
-use crate::trust::{self, Trust};
+use crate::writeback_errors::{self, WritebackErrors};
 use crate::zoned::{self, Part, Zoned, ZonedName};
 
 /// Kind of a device.
@@ -74,7 +74,7 @@ pub struct Device {
     /// Start and length of the window in bytes.
     base: u64,
     len: u64,
-    trust: Arc<Trust>,
+    writeback_errors: Arc<WritebackErrors>,
     zoned: Option<Zoned>,
     model: Option<Box<dyn Model>>,
 }
@@ -136,7 +136,7 @@ impl Device {
             bytes: 0,
             base: 0,
             len,
-            trust: Arc::default(),
+            writeback_errors: Arc::default(),
             zoned: None,
             model: None,
         }
@@ -194,10 +194,10 @@ impl Device {
             };
         if let (Medium::File(file), Backing::Block) = (&device.medium, device.backing) {
             // The page cache would write to the zones in its own order.
-            let most = found.gate.shape.write_unit as usize * SECTOR;
+            let most = found.zone_order.shape.write_unit as usize * SECTOR;
             device.unit = direct::insist(file, most.min(BLOCK))
                 .map_err(|error| system(name, "use its zones", error))?;
-            (device.direct, device.trust) = (Direct::Yes, Trust::new(false));
+            (device.direct, device.writeback_errors) = (Direct::Yes, WritebackErrors::new(false));
             found.load(file).map_err(|error| system(name, "read its superblocks", error))?;
         }
         (device.name, device.bytes) = (name.into(), found.bytes());
@@ -218,8 +218,8 @@ impl Device {
         let all = Zoned::all(file, self.backing == Backing::Block);
         let (all, kept) = all.map_err(|error| system(name, "read its header", error))?;
         let wrong = |why: String| IoError::Part { name: name.into(), why };
-        let part = Part::of(part, &all, kept).map_err(wrong)?;
-        alone::take(file, name, &part.zones, access)?;
+        let part = Part::from_name(part, &all, kept).map_err(wrong)?;
+        exclusive_open::take(file, name, &part.zones, access)?;
         Ok(Some(part))
     }
 
@@ -239,7 +239,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
-            trust: Arc::default(),
+            writeback_errors: Arc::default(),
             zoned: None,
             model: None,
         })
@@ -265,7 +265,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
-            trust: Arc::default(),
+            writeback_errors: Arc::default(),
             zoned: None,
             model: None,
         })
@@ -280,13 +280,13 @@ impl Device {
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let file = alone::open(name, backing == Backing::Block, access, hold)?;
+        let file = exclusive_open::open(name, backing == Backing::Block, access, hold)?;
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
-        let trust = Trust::new(!direct.is_on());
+        let writeback_errors = WritebackErrors::new(!direct.is_on());
         // Cached pages may differ from the medium after an earlier write-back error.
-        if !direct.is_on() && access != Access::Look {
-            trust::renew(&file, backing == Backing::Block)
+        if !direct.is_on() && access != Access::Inspect {
+            writeback_errors::drop_cache(&file, backing == Backing::Block)
                 .map_err(|error| system(name, "flush the page cache of it", error))?;
         }
         // Discards would only fragment a regular file.
@@ -303,7 +303,7 @@ impl Device {
             bytes,
             base: 0,
             len: bytes,
-            trust,
+            writeback_errors,
             zoned: None,
             model: None,
         })
@@ -346,8 +346,9 @@ impl Device {
         let (sectors, model) = (self.len / SECTOR as u64, self.model.as_ref());
         let block = DeviceInfo::block(sectors, model.map_or(1, |model| model.map_unit()));
         // Zones are written in whole write units, which replace the indirection unit.
-        if let Some(Zoned { gate, .. }) = &self.zoned {
-            let (map_unit, kind) = (gate.shape.write_unit, DeviceKind::Zoned(gate.shape));
+        if let Some(Zoned { zone_order, .. }) = &self.zoned {
+            let (map_unit, kind) =
+                (zone_order.shape.write_unit, DeviceKind::Zoned(zone_order.shape));
             return DeviceInfo { map_unit, kind, ..block };
         }
         // A drive model profits from discards and gives collection hints, in contrast to its file.
@@ -386,7 +387,7 @@ impl Device {
     /// Errors of the system or the server.
     pub fn sync(&self) -> Result<(), IoError> {
         match &self.medium {
-            Medium::File(file) => self.trust.flush(|| file.sync_all()),
+            Medium::File(file) => self.writeback_errors.flush(|| file.sync_all()),
             Medium::Remote(remote) => remote.run(Transfer::sync(0, NO_FILE)),
             Medium::Memory(_) | Medium::Absent => Ok(()),
         }
@@ -409,7 +410,7 @@ impl Device {
 
     /// Returns whether a segment of a zoned device is written, according to its write pointer.
     pub fn has_written_segments(&self) -> bool {
-        let zoned = self.zones().map(|zoned| &zoned.gate.list);
+        let zoned = self.zones().map(|zoned| &zoned.zone_order.list);
         zoned.is_some_and(|list| list.iter().any(|segment| segment.pointer > 0))
     }
 
@@ -456,8 +457,8 @@ impl Device {
         if let Medium::File(file) = &self.medium { Some(file) } else { None }
     }
 
-    pub(crate) fn trust(&self) -> &Arc<Trust> {
-        &self.trust
+    pub(crate) fn writeback_errors(&self) -> &Arc<WritebackErrors> {
+        &self.writeback_errors
     }
 
     pub(crate) fn fd(&self) -> RawFd {

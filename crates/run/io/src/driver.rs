@@ -19,7 +19,7 @@ use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::host::{Host, Pull, Tap};
 use crate::memory::Memory;
-use crate::overlay::LOOK_MOST;
+use crate::overlay::OVERLAY_MAX_BYTES;
 use crate::stats::{Snapshot, Stats};
 use crate::waker::Waker;
 use crate::world::World;
@@ -89,7 +89,7 @@ pub struct Driver<L: Layer> {
     /// Whether the host announced that no more requests will come.
     over: bool,
     /// Queries answered for the host. They are not steps.
-    looks: u64,
+    queries: u64,
     began: Instant,
     /// Last reading of the clock, and total suspended time before it, in ns.
     seen: Nanos,
@@ -117,7 +117,7 @@ impl<L: Layer> Driver<L> {
             phase: Phase::Starting,
             starved: false,
             over: false,
-            looks: 0,
+            queries: 0,
             began: Instant::now(),
             seen: 0,
             stood: 0,
@@ -133,14 +133,14 @@ impl<L: Layer> Driver<L> {
     /// memory, and they are discarded at the end. Must be called before the start. Reads are
     /// executed one after the other; with `past`, those of data that is not in memory take the
     /// usual path.
-    pub fn look_only(&mut self, past: bool) {
-        self.world.look_only(past);
+    pub fn discard_writes(&mut self, past: bool) {
+        self.world.discard_writes(past);
     }
 
     /// Returns whether a read-only run exceeded the memory for its writes. The layer got the error
     /// that the device is full.
-    pub fn is_look_full(&self) -> bool {
-        self.world.is_look_full()
+    pub fn is_overlay_full(&self) -> bool {
+        self.world.is_overlay_full()
     }
 
     /// Runs the layer until it is ready for requests.
@@ -156,7 +156,9 @@ impl<L: Layer> Driver<L> {
         // This host may have announced its end already, but the next one has requests.
         self.over = false;
         match self.phase {
-            Phase::Lost(_) if self.is_look_full() => Err(IoError::Look { most: LOOK_MOST >> 20 }),
+            Phase::Lost(_) if self.is_overlay_full() => {
+                Err(IoError::OverlayFull { most: OVERLAY_MAX_BYTES >> 20 })
+            }
             Phase::Lost(why) => Err(IoError::Unrecoverable(why)),
             _ => Ok(()),
         }
@@ -200,7 +202,7 @@ impl<L: Layer> Driver<L> {
     /// Returns how long to wait at most after a turn without progress, and whether to wait for
     /// requests.
     fn rests(&mut self) -> (Option<Duration>, bool) {
-        let now = self.looked();
+        let now = self.clock();
         self.show(now);
         let timer = self.layer.next_timer();
         let until = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(NAP));
@@ -241,7 +243,7 @@ impl<L: Layer> Driver<L> {
 
     /// Runs the part of a turn before the sleep. Returns whether there was any progress.
     fn progress(&mut self, host: &mut impl Host) -> bool {
-        let before = (self.world.stats.steps, self.looks, self.over);
+        let before = (self.world.stats.steps, self.queries, self.over);
         let began = self.now();
         self.world.poll();
         for _ in 0..COMMANDS {
@@ -257,7 +259,7 @@ impl<L: Layer> Driver<L> {
         if self.phase == Phase::Ready {
             self.pull(host);
         }
-        if before == (self.world.stats.steps, self.looks, self.over) {
+        if before == (self.world.stats.steps, self.queries, self.over) {
             return false;
         }
         if now - self.shown_at > SNAPSHOT_AGE {
@@ -278,9 +280,9 @@ impl<L: Layer> Driver<L> {
                     self.world.stats.requests_in += 1;
                     self.step(Input::Host(request), host);
                 }
-                Pull::Look => {
-                    self.looks += 1;
-                    host.look(&self.layer);
+                Pull::Query => {
+                    self.queries += 1;
+                    host.query(&self.layer);
                 }
                 Pull::TooLong => return self.starved = true,
                 Pull::Nothing => return,
@@ -310,7 +312,7 @@ impl<L: Layer> Driver<L> {
 
     /// Runs one step with the last reading of the clock. Steps are too short to read it for each.
     fn step(&mut self, input: Input, host: &mut impl Host) {
-        let now = self.looked();
+        let now = self.clock();
         self.world.stats.steps += 1;
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
@@ -374,7 +376,7 @@ impl<L: Layer> Driver<L> {
     }
 
     /// Returns the last reading of [`Driver::now`].
-    fn looked(&self) -> Nanos {
+    fn clock(&self) -> Nanos {
         self.seen - self.stood
     }
 

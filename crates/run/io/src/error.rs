@@ -78,7 +78,7 @@ pub enum IoError {
         "recovery needs more than the {most} MiB of memory for a read-only start; start the \
          volume writable"
     )]
-    Look {
+    OverlayFull {
         /// Memory limit for each device, in MiB.
         most: usize,
     },

@@ -26,7 +26,7 @@ impl Device {
 
 /// Returns the living process that holds a lock on `file`, or `None` if none is found. The kernel
 /// may keep the lock of a dead process for a moment, until its transfers have ended.
-pub fn holder_of(file: &File) -> Option<Holder> {
+pub fn find_holder(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     let id = id(&meta);
     let pid = pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?;
@@ -54,7 +54,7 @@ pub fn is_own_lock(file: &File) -> bool {
 /// Returns the living process with a descriptor that locks the range (first, last) of `file`, or
 /// `None` if none is found. `/proc/locks` does not show the owner of such a lock, but every owner
 /// also holds the shared lock on the whole file.
-pub(crate) fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
+pub(crate) fn find_range_holder(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
     let id = id(&file.metadata().ok()?);
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let users = locks.lines().filter_map(|line| pid_in(line, &id));
@@ -139,11 +139,11 @@ mod tests {
         let other = File::open(place.path()).unwrap();
         let name = format!("process {} (this one)", std::process::id());
         drop(place);
-        assert_eq!(holder_of(&other), Some(Holder { name: name.clone(), is_leaving: false }));
+        assert_eq!(find_holder(&other), Some(Holder { name: name.clone(), is_leaving: false }));
         assert!(is_own_lock(&other));
         let mut child = std::process::Command::new("sleep").arg("60").stdin(ours).spawn().unwrap();
         assert!(other.try_lock().is_err());
-        assert_eq!(holder_of(&other), Some(Holder { name, is_leaving: true }));
+        assert_eq!(find_holder(&other), Some(Holder { name, is_leaving: true }));
         child.kill().unwrap();
         child.wait().unwrap();
         // A process that another test forks also holds our files until it executes its program.

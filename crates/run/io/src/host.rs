@@ -9,8 +9,8 @@ pub enum Pull {
     Request(Request),
     /// The next request is longer than the credits allow.
     TooLong,
-    /// The host has a query for [`Host::look`].
-    Look,
+    /// The host has a query for [`Host::query`].
+    Query,
     /// No request now. The thread that adds one later must wake the driver's waker.
     Nothing,
     /// No request, now or later.
@@ -21,9 +21,9 @@ pub enum Pull {
 pub trait Host {
     /// Returns the next request; called only while `credits.requests` is not 0.
     fn pull(&mut self, credits: Credits) -> Pull;
-    /// Executes the query of the last [`Pull::Look`], between two steps of the layer. A host
+    /// Executes the query of the last [`Pull::Query`], between two steps of the layer. A host
     /// without queries does not implement it.
-    fn look(&mut self, _layer: &dyn Layer) {}
+    fn query(&mut self, _layer: &dyn Layer) {}
     /// Returns whether `pull` would return a request. Called after the driver announced that it
     /// will sleep.
     fn has_work(&self) -> bool;

@@ -54,10 +54,10 @@ impl NvmeDrive {
     /// When it cannot be opened or is not an NVMe drive.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        Self::of(file)
+        Self::from_file(file)
     }
 
-    fn of(file: File) -> io::Result<Self> {
+    fn from_file(file: File) -> io::Result<Self> {
         let kind = file.metadata()?;
         if kind.is_file() || kind.is_dir() {
             return Err(io::Error::other(
@@ -135,16 +135,16 @@ impl Carrier for &NvmeDrive {
 /// Returns whether `file` is on an NVMe drive that does not deallocate zeroed ranges. There,
 /// zeroing a range costs as much as a write, although the kernel offers a command for it.
 pub(crate) fn writes_zeros(file: &File) -> bool {
-    let drive = file.try_clone().and_then(NvmeDrive::of);
-    let told = drive.ok().and_then(|drive| Namespace::ask(&mut &drive, drive.namespace));
-    told.is_some_and(|namespace| !namespace.zeroing_frees)
+    let drive = file.try_clone().and_then(NvmeDrive::from_file);
+    let namespace = drive.ok().and_then(|drive| Namespace::ask(&mut &drive, drive.namespace));
+    namespace.is_some_and(|namespace| !namespace.zeroing_frees)
 }
 
 impl Device {
     /// Returns the NVMe drive of the device; `None` for other devices.
     pub fn nvme(&self) -> Option<NvmeDrive> {
         let file = self.as_file().filter(|_| self.backing() == Backing::Block)?;
-        NvmeDrive::of(file.try_clone().ok()?).ok()
+        NvmeDrive::from_file(file.try_clone().ok()?).ok()
     }
 }
 

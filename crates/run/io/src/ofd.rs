@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 
 /// Object of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum LockedRange {
     /// Zones of a device, by number.
     Zones(Range<u32>),
     /// Page of the zone table of a zoned file.
@@ -20,12 +20,12 @@ pub(crate) enum What {
 const ZONES: i64 = 1 << 60;
 const PAGES: i64 = 1 << 61;
 
-impl What {
+impl LockedRange {
     /// Returns the first offset and the length.
     fn range(&self) -> (i64, i64) {
         match self {
-            What::Zones(zones) => (ZONES + i64::from(zones.start), zones.len() as i64),
-            What::TablePage(page) => (PAGES + i64::from(*page), 1),
+            LockedRange::Zones(zones) => (ZONES + i64::from(zones.start), zones.len() as i64),
+            LockedRange::TablePage(page) => (PAGES + i64::from(*page), 1),
         }
     }
 }
@@ -34,7 +34,7 @@ fn call(
     fd: RawFd,
     command: libc::c_int,
     kind: libc::c_int,
-    what: &What,
+    what: &LockedRange,
 ) -> io::Result<libc::flock> {
     let (start, len) = what.range();
     let mut lock = libc::flock {
@@ -58,7 +58,11 @@ fn call(
 
 /// Tries to take a lock. A lock with `writes` conflicts with all others, a lock without it only
 /// with those that write. Returns the conflicting range (first and last offset) if there is one.
-pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64, u64)>> {
+pub(crate) fn try_lock(
+    fd: RawFd,
+    what: &LockedRange,
+    writes: bool,
+) -> io::Result<Option<(u64, u64)>> {
     let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
     loop {
         match call(fd, libc::F_OFD_SETLK, kind, what) {
@@ -83,22 +87,22 @@ pub(crate) fn zones((first, last): (u64, u64)) -> (u64, u64) {
 
 /// Lock that is held until the value is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct FileLock {
     fd: RawFd,
-    what: What,
+    what: LockedRange,
 }
 
-impl Held {
+impl FileLock {
     /// Waits for the lock: against all others, or only against writers. The descriptor must stay
     /// open as long as the lock is held.
-    pub(crate) fn wait(fd: RawFd, what: What, writes: bool) -> io::Result<Self> {
+    pub(crate) fn wait(fd: RawFd, what: LockedRange, writes: bool) -> io::Result<Self> {
         let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
         call(fd, libc::F_OFD_SETLKW, kind, &what)?;
-        Ok(Held { fd, what })
+        Ok(FileLock { fd, what })
     }
 }
 
-impl Drop for Held {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // An error can be ignored: the lock ends with the descriptor at the latest.
         call(self.fd, libc::F_OFD_SETLK, libc::F_UNLCK, &self.what).ok();
@@ -116,12 +120,12 @@ mod tests {
     fn two_descriptors_of_one_process_stand_in_each_other_s_way() {
         let place = tempfile::NamedTempFile::new().unwrap();
         let [one, two] = [(); 2].map(|()| place.reopen().unwrap());
-        let lock = |fd: RawFd, zones| try_lock(fd, &What::Zones(zones), true).unwrap();
+        let lock = |fd: RawFd, zones| try_lock(fd, &LockedRange::Zones(zones), true).unwrap();
         assert_eq!(lock(one.as_raw_fd(), 0..64), None);
         assert_eq!(lock(two.as_raw_fd(), 32..96).map(zones), Some((0, 63)));
         assert_eq!(lock(two.as_raw_fd(), 64..96), None);
-        let page = Held::wait(one.as_raw_fd(), What::TablePage(0), true).unwrap();
-        let other = |fd| try_lock(fd, &What::TablePage(0), true).unwrap().is_none();
+        let page = FileLock::wait(one.as_raw_fd(), LockedRange::TablePage(0), true).unwrap();
+        let other = |fd| try_lock(fd, &LockedRange::TablePage(0), true).unwrap().is_none();
         assert!(!other(two.as_raw_fd()));
         drop(page);
         assert!(other(two.as_raw_fd()));

@@ -1,8 +1,8 @@
 //! Writes of a read-only run: they stay in memory, and reads see them.
 //!
 //! Invariants
-//! - The memory is limited to [`LOOK_MOST`]. A write that exceeds it fails, and the failure is
-//!   recorded.
+//! - The memory is limited to [`OVERLAY_MAX_BYTES`]. A write that exceeds it fails, and the failure
+//!   is recorded.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use crate::device::Device;
 use crate::transfer::{self, Call, Transfer};
 
 /// Maximum memory for the writes to one device, in bytes.
-pub const LOOK_MOST: usize = 512 << 20;
+pub const OVERLAY_MAX_BYTES: usize = 512 << 20;
 /// Memory for a sector and for a range of zeros, in bytes: content, key, and a share of the tree.
-const OF_SECTOR: usize = SECTOR + 48;
-const OF_RANGE: usize = 48;
+const SECTOR_BYTES: usize = SECTOR + 48;
+const RANGE_BYTES: usize = 48;
 
 #[derive(Debug)]
 pub(crate) struct Overlay {
@@ -33,7 +33,7 @@ pub(crate) struct Overlay {
 impl Default for Overlay {
     fn default() -> Self {
         let (written, zeros) = (BTreeMap::new(), BTreeMap::new());
-        Overlay { written, zeros, most: LOOK_MOST, is_full: false }
+        Overlay { written, zeros, most: OVERLAY_MAX_BYTES, is_full: false }
     }
 }
 
@@ -57,11 +57,11 @@ impl Overlay {
     pub(crate) fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
         let range = sectors(transfer);
         let new = match transfer.call() {
-            Call::Write => (range.end - range.start) as usize * OF_SECTOR,
-            Call::Allocate(_) => OF_RANGE,
+            Call::Write => (range.end - range.start) as usize * SECTOR_BYTES,
+            Call::Allocate(_) => RANGE_BYTES,
             Call::Read | Call::Sync => 0,
         };
-        let held = self.written.len() * OF_SECTOR + self.zeros.len() * OF_RANGE;
+        let held = self.written.len() * SECTOR_BYTES + self.zeros.len() * RANGE_BYTES;
         if new > 0 && held + new > self.most {
             self.is_full = true;
             return Err(DeviceError::NoSpace);
@@ -171,7 +171,7 @@ mod tests {
         Device::open_as(path.to_str().unwrap(), Access::ReadOnly).unwrap()
     }
 
-    use crate::alone::Access;
+    use crate::exclusive_open::Access;
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no devices")]
@@ -195,7 +195,7 @@ mod tests {
     fn the_memory_is_bounded_and_what_is_there_stays() {
         let folder = tempfile::tempdir().unwrap();
         let device = device(&folder);
-        let mut overlay = Overlay { most: 3 * OF_SECTOR, ..Overlay::default() };
+        let mut overlay = Overlay { most: 3 * SECTOR_BYTES, ..Overlay::default() };
         assert!((0..3).all(|sector| write(&mut overlay, &device, sector, 1)));
         assert!(!overlay.is_full());
         assert!(!write(&mut overlay, &device, 3, 1) && overlay.is_full());

@@ -54,7 +54,7 @@ struct Passthru {
 
 /// NVMe drive that takes placements.
 #[derive(Debug)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedWrites {
     file: File,
     namespace: u32,
     /// Block size in bytes.
@@ -65,14 +65,14 @@ pub(crate) struct Placed {
     identifiers: Vec<u16>,
 }
 
-impl Placed {
+impl PlacedWrites {
     /// Returns the interface to a device that takes placements and bypasses the page cache.
-    pub(crate) fn of(device: &Device) -> Option<Arc<Self>> {
+    pub(crate) fn from_device(device: &Device) -> Option<Arc<Self>> {
         if std::env::var_os(SWITCH).is_none_or(|word| word != "on") || !device.direct().is_on() {
             return None;
         }
         let file = device.as_file()?;
-        let queue = queue_of_namespace(file)?;
+        let queue = namespace_queue_folder(file)?;
         let facts = device.nvme()?.facts().ok()?;
         let (namespace, fdp) = (facts.namespace?, facts.fdp.filter(|fdp| fdp.on)?);
         let identifiers: Vec<_> = fdp.placements.iter().map(|it| it.identifier).collect();
@@ -83,9 +83,9 @@ impl Placed {
         let file = file.try_clone().ok()?;
         let namespace = namespace.number;
         // A single placement has no effect.
-        let is_of_use =
+        let is_useful =
             identifiers.len() > 1 && most > 0 && (device.unit() as u64).is_multiple_of(block);
-        is_of_use.then(|| Arc::new(Placed { file, namespace, block, most, identifiers }))
+        is_useful.then(|| Arc::new(PlacedWrites { file, namespace, block, most, identifiers }))
     }
 
     /// Returns the number of placements that the drive distinguishes.
@@ -162,7 +162,7 @@ impl Placed {
 
 /// Returns the queue directory of a file that is a whole NVMe namespace, not a partition or a
 /// stacked device.
-fn queue_of_namespace(file: &File) -> Option<PathBuf> {
+fn namespace_queue_folder(file: &File) -> Option<PathBuf> {
     let number = file.metadata().ok()?.rdev();
     let (major, minor) = (libc::major(number), libc::minor(number));
     let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
@@ -174,9 +174,9 @@ fn queue_of_namespace(file: &File) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn placed(most: u64) -> Placed {
+    fn placed(most: u64) -> PlacedWrites {
         let file = tempfile::tempfile().unwrap();
-        Placed { file, namespace: 1, block: 512, most, identifiers: vec![0, 3] }
+        PlacedWrites { file, namespace: 1, block: 512, most, identifiers: vec![0, 3] }
     }
 
     fn write(lens: &[usize], offset: u64) -> Transfer {
@@ -213,6 +213,6 @@ mod tests {
     fn a_file_that_is_no_drive_ends_with_an_error() {
         let result = placed(4096).run(&mut write(&[512], 0), 1);
         assert!(result.is_err(), "{result:?}");
-        assert_eq!(queue_of_namespace(&tempfile::tempfile().unwrap()), None);
+        assert_eq!(namespace_queue_folder(&tempfile::tempfile().unwrap()), None);
     }
 }

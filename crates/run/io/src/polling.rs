@@ -59,7 +59,7 @@ impl Polling {
         }
         // A zero timeout only checks the descriptors: it is not a wait from which to learn.
         let mut now = self.begin();
-        while now.goes_on() {
+        while now.keeps_polling() {
             wait(all, Some(Duration::ZERO));
             if all.iter().any(|poll| poll.revents != 0) {
                 return;
@@ -90,7 +90,7 @@ fn one_more(polling: usize) -> Option<usize> {
 
 impl Wait<'_> {
     /// Returns whether the caller should check once more. If not, the thread sleeps next.
-    pub fn goes_on(&mut self) -> bool {
+    pub fn keeps_polling(&mut self) -> bool {
         if self.polls && self.began.elapsed() >= WINDOW {
             self.stop();
         }
@@ -119,7 +119,7 @@ mod tests {
     fn taught() -> Polling {
         let place = Polling::default();
         while place.short.load(Relaxed) < SHORT {
-            assert!(!place.begin().goes_on(), "nothing was learnt yet");
+            assert!(!place.begin().keeps_polling(), "nothing was learnt yet");
         }
         place
     }
@@ -127,9 +127,9 @@ mod tests {
     // One test, because the count of polling threads is global to the process.
     #[test]
     fn a_thread_polls_after_short_sleeps_and_no_more_than_half_of_the_processors_do() {
-        let goes_on = |place: Polling| (0..3).all(|_| place.begin().goes_on());
+        let keeps_polling = |place: Polling| (0..3).all(|_| place.begin().keeps_polling());
         let mut many = std::iter::repeat_with(taught).take(1000);
-        assert_eq!(many.any(goes_on), *ROOM > 0, "what is found at once does not end it");
+        assert_eq!(many.any(keeps_polling), *ROOM > 0, "what is found at once does not end it");
 
         let place = taught();
         let waits: Vec<_> = (0..*ROOM + 3).map(|_| place.begin()).collect();
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(POLLING.load(Relaxed), 0);
 
         let mut wait = place.begin();
-        while wait.goes_on() {}
+        while wait.keeps_polling() {}
         assert!(wait.began.elapsed() >= WINDOW || *ROOM == 0);
     }
 
@@ -146,6 +146,6 @@ mod tests {
     fn polling_in_vain_ends_it() {
         let place = taught();
         place.learn(WINDOW + Duration::from_nanos(1));
-        assert!(!place.begin().goes_on());
+        assert!(!place.begin().keeps_polling());
     }
 }

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use hostftl_core::{DeviceError, Verdict};
 
 use crate::compute::Compute;
-use crate::placed::Placed;
+use crate::placed::PlacedWrites;
 use crate::transfer::{self, Transfer};
 use crate::waker::Waker;
 use crate::zoned::{Settling, Zoned};
@@ -30,7 +30,7 @@ pub(crate) enum Task {
     /// System calls of a transfer.
     Transfer(Transfer),
     /// Write to a drive that takes placements, with the placement.
-    Place(Transfer, Arc<Placed>, u8),
+    Place(Transfer, Arc<PlacedWrites>, u8),
     /// Compute job of a slot.
     Compute(u32, Compute),
     /// Storing the write pointers of a zoned file.

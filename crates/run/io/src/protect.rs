@@ -21,13 +21,13 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// measure.
 pub fn protect() -> Vec<String> {
     vec![
-        told("memory lock", lock_memory()),
-        told("OOM protection", lower_oom_score()),
-        told("reclaim protection", be_io_flusher()),
+        status_line("memory lock", lock_memory()),
+        status_line("OOM protection", lower_oom_score()),
+        status_line("reclaim protection", be_io_flusher()),
     ]
 }
 
-fn told(what: &str, result: io::Result<()>) -> String {
+fn status_line(what: &str, result: io::Result<()>) -> String {
     match result {
         Ok(()) => format!("{what}: on"),
         Err(error) => format!("{what}: unavailable ({error})"),
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn an_unavailable_measure_has_its_reason() {
-        assert_eq!(told("lock", Ok(())), "lock: on");
-        let refused = told("lock", Err(io::Error::other("no right")));
+        assert_eq!(status_line("lock", Ok(())), "lock: on");
+        let refused = status_line("lock", Err(io::Error::other("no right")));
         assert_eq!(refused, "lock: unavailable (no right)");
     }
 }

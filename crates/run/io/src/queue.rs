@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 /// similar device, that frees a range and makes it read as zeros without writing.
 pub(crate) fn gains_from_discard(rdev: u64) -> bool {
     let name = format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev));
-    gains(&queue_of(Path::new(&name)))
+    gains(&queue_folder(Path::new(&name)))
 }
 
 /// Returns the directory of the queue. A partition has no queue of its own, but its disk does,
 /// whose directory contains that of the partition.
-fn queue_of(device: &Path) -> PathBuf {
+fn queue_folder(device: &Path) -> PathBuf {
     let disk = if device.join("partition").exists() { device.join("..") } else { device.into() };
     disk.join("queue")
 }
@@ -52,8 +52,8 @@ mod tests {
             for (name, value) in names.iter().zip(values) {
                 fs::write(disk.join("queue").join(name), format!("{value}\n")).unwrap();
             }
-            assert_eq!(gains(&queue_of(&disk)), expected, "{values:?}");
-            assert_eq!(gains(&queue_of(&link)), expected, "a partition, {values:?}");
+            assert_eq!(gains(&queue_folder(&disk)), expected, "{values:?}");
+            assert_eq!(gains(&queue_folder(&link)), expected, "a partition, {values:?}");
         }
     }
 

@@ -14,17 +14,17 @@ use crate::device::{Device, Medium as On, no_head, system};
 use crate::error::IoError;
 use crate::nbd::Shared;
 use crate::transfer::{Call, NO_FILE, Transfer};
-use crate::trust::Trust;
-use crate::zoned::{Spot, Taken, Zoned};
+use crate::writeback_errors::WritebackErrors;
+use crate::zoned::{ClaimedZones, PagePlace, Zoned};
 
 /// Two superblock pages of a device.
 #[derive(Debug)]
 pub struct Reserve {
     name: String,
     medium: Medium,
-    trust: Arc<Trust>,
+    writeback_errors: Arc<WritebackErrors>,
     /// Positions of the two pages.
-    places: [Spot; 2],
+    places: [PagePlace; 2],
 }
 
 /// Implementation of the transfers.
@@ -46,9 +46,9 @@ impl Device {
     }
 
     /// Returns the position of the page at sector `at` of the whole device.
-    fn page_place(&self, at: u64) -> Result<Spot, IoError> {
+    fn page_place(&self, at: u64) -> Result<PagePlace, IoError> {
         let at = at * SECTOR as u64;
-        let Some(zoned) = self.zones() else { return Ok(Spot::Fixed(at)) };
+        let Some(zoned) = self.zones() else { return Ok(PagePlace::Fixed(at)) };
         let why = "there is no place beside its segments";
         let why = || system(self.name(), "examine it", io::Error::other(why));
         zoned.reserve(at).ok_or_else(why)
@@ -61,13 +61,13 @@ impl Device {
     pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
         let mut page = Page::default();
         let read = match (self.medium(), self.page_place(at)?) {
-            (On::File(file), Spot::Zones(pages, sector)) => {
+            (On::File(file), PagePlace::Zones(pages, sector)) => {
                 return pages
                     .read(sector, file)
                     .map_err(|error| system(self.name(), "read it", error));
             }
-            (On::File(file), Spot::Fixed(offset)) => file.read_exact_at(&mut page.0, offset),
-            (On::Remote(remote), Spot::Fixed(offset)) => {
+            (On::File(file), PagePlace::Fixed(offset)) => file.read_exact_at(&mut page.0, offset),
+            (On::Remote(remote), PagePlace::Fixed(offset)) => {
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Read, offset, BLOCK as u64);
                 transfer.push(page.0.as_mut_ptr(), BLOCK);
                 remote.run(transfer)
@@ -84,9 +84,9 @@ impl Device {
     /// Errors of the system or the server.
     pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
         let written = match (self.medium(), self.page_place(at)?) {
-            (On::File(file), Spot::Zones(pages, sector)) => pages.write(sector, page, file),
-            (On::File(file), Spot::Fixed(offset)) => file.write_all_at(&page.0, offset),
-            (On::Remote(remote), Spot::Fixed(offset)) => {
+            (On::File(file), PagePlace::Zones(pages, sector)) => pages.write(sector, page, file),
+            (On::File(file), PagePlace::Fixed(offset)) => file.write_all_at(&page.0, offset),
+            (On::Remote(remote), PagePlace::Fixed(offset)) => {
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
                 transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
                 let written = remote.run(transfer);
@@ -111,7 +111,7 @@ impl Device {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn taken(&self) -> Result<Vec<Taken>, IoError> {
+    pub fn taken(&self) -> Result<Vec<ClaimedZones>, IoError> {
         let (Some(zoned), Some(file)) = (self.zones(), self.as_file()) else { return Ok(vec![]) };
         zoned.taken(file).map_err(|error| system(self.name(), "read its zones", error))
     }
@@ -139,7 +139,12 @@ impl Device {
             (None, Some(remote)) => Medium::Remote(remote.share()),
             (None, None) => Medium::None,
         };
-        Ok(Reserve { name: name.into(), medium, trust: self.trust().clone(), places })
+        Ok(Reserve {
+            name: name.into(),
+            medium,
+            writeback_errors: self.writeback_errors().clone(),
+            places,
+        })
     }
 }
 
@@ -156,13 +161,13 @@ impl Reserve {
         match (&self.medium, &self.places[place]) {
             (Medium::File(file), spot) => {
                 let written = match spot {
-                    Spot::Fixed(offset) => file.write_all_at(&page.0, *offset),
-                    Spot::Zones(pages, sector) => pages.write(*sector, page, file),
+                    PagePlace::Fixed(offset) => file.write_all_at(&page.0, *offset),
+                    PagePlace::Zones(pages, sector) => pages.write(*sector, page, file),
                 };
                 written.map_err(failed("write to it"))?;
-                self.trust.flush(|| file.sync_all()).map_err(failed("flush it"))
+                self.writeback_errors.flush(|| file.sync_all()).map_err(failed("flush it"))
             }
-            (Medium::Remote(remote), Spot::Fixed(offset)) => {
+            (Medium::Remote(remote), PagePlace::Fixed(offset)) => {
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Write, *offset, BLOCK as u64);
                 transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
                 remote.run(transfer).map_err(failed("write to it"))?;

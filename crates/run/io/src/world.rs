@@ -22,15 +22,15 @@ use crate::error::IoError;
 use crate::memory::Memory;
 use crate::nbd::Remote;
 use crate::overlay::Overlay;
-use crate::placed::Placed;
+use crate::placed::PlacedWrites;
 use crate::planted::{Bug, planted};
 use crate::pool::{Finished, Pool, Task};
 use crate::ring::Ring;
 use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
-use crate::zoned::Keeper;
-use copied::Held;
+use crate::zoned::PointerStorage;
+use copied::DeferredCommands;
 use lanes::{threads, threads_for};
 
 mod copied;
@@ -63,7 +63,7 @@ pub(crate) struct World {
     later: VecDeque<(u32, Compute)>,
     devices: Vec<Device>,
     /// For each device that takes placements, the interface that passes them.
-    placed: Vec<Option<Arc<Placed>>>,
+    placed: Vec<Option<Arc<PlacedWrites>>>,
     memory: Memory,
     waker: Arc<Waker>,
     patience: Duration,
@@ -71,11 +71,11 @@ pub(crate) struct World {
     /// Writes to each device in a read-only run; empty otherwise.
     overlays: Vec<Overlay>,
     /// Whether a read-only run uses the engine for reads of data that only the device has.
-    looks_past: bool,
+    reads_past_overlay: bool,
     /// The device that is being copied, and the chunks that the copy is missing.
     copied: Option<(usize, Arc<Uncopied>)>,
     /// The device whose commands are deferred.
-    held: Option<Held>,
+    held: Option<DeferredCommands>,
 }
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
         // One processor is reserved for the driver.
         let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
         let pool = threads(others.clamp(1, THREADS))?;
-        let placed: Vec<_> = devices.iter().map(Placed::of).collect();
+        let placed: Vec<_> = devices.iter().map(PlacedWrites::from_device).collect();
         let calls = |(device, placed): (&Device, &Option<_>)| {
             threads(threads_for(device, placed.is_some(), ring.is_some()))
         };
@@ -126,7 +126,7 @@ impl World {
             patience,
             stats,
             overlays: Vec::new(),
-            looks_past: false,
+            reads_past_overlay: false,
             copied: None,
             held: None,
         })
@@ -224,8 +224,8 @@ impl World {
 
     /// Returns whether the command is a flush of a device whose flushes are no longer reliable.
     fn is_lost(&self, device: u8, command: &Command) -> bool {
-        let trust = self.devices[usize::from(device)].trust();
-        matches!(command, Command::Flush { .. }) && trust.is_lost()
+        let writeback_errors = self.devices[usize::from(device)].writeback_errors();
+        matches!(command, Command::Flush { .. }) && writeback_errors.is_lost()
     }
 
     /// Passes a command to the model of a device: see [`Device::follow`]. A read-only run does not
@@ -235,29 +235,29 @@ impl World {
         device: usize,
         command: &mut Command,
     ) -> Option<Result<Verdict, DeviceError>> {
-        let silent = !self.overlays.is_empty() && !matches!(command, Command::Report { .. });
-        if silent { None } else { self.devices[device].follow(command) }
+        let is_ignored = !self.overlays.is_empty() && !matches!(command, Command::Report { .. });
+        if is_ignored { None } else { self.devices[device].follow(command) }
     }
 
     /// Keeps all writes in memory from now on, so that no device is changed.
-    pub(crate) fn look_only(&mut self, past: bool) {
-        self.looks_past = past;
+    pub(crate) fn discard_writes(&mut self, past: bool) {
+        self.reads_past_overlay = past;
         self.overlays = self.devices.iter().map(|_| Overlay::default()).collect();
         // The write pointers on the medium must not change either.
         for zoned in self.devices.iter_mut().filter_map(Device::as_zoned) {
-            zoned.keeper = Keeper::Memory;
+            zoned.pointer_storage = PointerStorage::Memory;
         }
     }
 
     /// Returns whether a write of a read-only run exceeded the memory for it.
-    pub(crate) fn is_look_full(&self) -> bool {
+    pub(crate) fn is_overlay_full(&self) -> bool {
         self.overlays.iter().any(Overlay::is_full)
     }
 
     fn start(&mut self, transfer: Transfer, index: usize, placement: Option<u8>) {
         let device = &self.devices[index];
         if let Some(overlay) = self.overlays.get_mut(index)
-            && !(self.looks_past && overlay.leaves(&transfer))
+            && !(self.reads_past_overlay && overlay.leaves(&transfer))
         {
             let result = overlay.run(&transfer, device).map(|()| Verdict::default());
             return self.finished.push_back(Finished { slot: transfer.slot, result });
@@ -335,7 +335,7 @@ impl World {
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
         if let Command::Flush { device, .. } = command {
             // Another flush may have failed meanwhile, and the kernel reports an error only once.
-            result = self.devices[usize::from(device)].trust().heard(result);
+            result = self.devices[usize::from(device)].writeback_errors().record(result);
         }
         self.zoned_over(slot, &command, result);
         self.note_change(&command);
@@ -350,10 +350,11 @@ impl World {
     pub(crate) fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
         let (pool, lanes, devices) = (&self.pool, &self.lanes, &self.devices);
         let has_finished = || {
-            let of_remote = |device: &Device| device.as_remote().is_some_and(Remote::has_finished);
+            let is_finished =
+                |device: &Device| device.as_remote().is_some_and(Remote::has_finished);
             pool.has_finished()
                 || lanes.iter().any(Pool::has_finished)
-                || devices.iter().any(of_remote)
+                || devices.iter().any(is_finished)
         };
         match &mut self.ring {
             None => self.waker.sleep(most, || has_finished() || has_work()),

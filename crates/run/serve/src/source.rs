@@ -75,7 +75,7 @@ fn wait_for(
     mut polls: Option<Wait<'_>>,
     into: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    while polls.as_mut().is_some_and(Wait::goes_on) {
+    while polls.as_mut().is_some_and(Wait::keeps_polling) {
         match AtOnce(socket).read_vectored(into) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read,

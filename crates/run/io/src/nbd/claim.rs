@@ -11,7 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as Name, UnixListener};
 use std::time::Duration;
 
-use super::uri::{Place, Uri};
+use super::uri::{ServerAddress, Uri};
 use crate::connect::connect_claim;
 use crate::deadline::Deadline;
 use crate::error::IoError;
@@ -21,11 +21,11 @@ use crate::holder::describe;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct ExportClaim {
     _listener: UnixListener,
 }
 
-impl Claim {
+impl ExportClaim {
     /// Claims the export of `uri`. `at` is the address of its host, and `canonical` the server's
     /// name for the export, if it reports one.
     pub(super) fn new(
@@ -36,11 +36,11 @@ impl Claim {
         let system = |source| IoError::System { name: name.into(), what: "claim it", source };
         let export = canonical.unwrap_or(&uri.export);
         let place = match &uri.place {
-            Place::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 let path = path.canonicalize().unwrap_or_else(|_| path.clone());
                 format!("{}", path.display())
             }
-            Place::Tcp(host, port) => {
+            ServerAddress::Tcp(host, port) => {
                 at.map_or_else(|| format!("{host}:{port}"), |place| place.to_string())
             }
         };
@@ -50,7 +50,7 @@ impl Claim {
         let claim = format!("hostftl-nbd-{hash:08x}{check:08x}");
         let address = Name::from_abstract_name(&claim).map_err(system)?;
         match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(Claim { _listener: listener }),
+            Ok(listener) => Ok(ExportClaim { _listener: listener }),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let holder = holder(&claim).unwrap_or_else(|| "another process".into());
                 Err(IoError::Busy { name: name.into(), holder })

@@ -11,7 +11,7 @@ use hostftl_core::{DeviceError, Page};
 use hostftl_nbd_proto::{Command, Negotiated, Request};
 
 use super::dial::{Dialing, HANDSHAKE};
-use super::flow::{Flow, Trouble};
+use super::flow::{DisconnectReason, Flow};
 use super::item::{Item, Origin};
 use super::line::Line;
 use super::remote::Shared;
@@ -22,7 +22,7 @@ use crate::transfer::Transfer;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Interval between checks for late commands.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of the connection.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ enum State {
         dialing: Option<Dialing>,
     },
     /// The server lost data or has a different export. All commands fail.
-    Dead,
+    Failed,
 }
 
 #[derive(Debug)]
@@ -48,14 +48,14 @@ pub(super) struct Client {
     flow: Flow,
     lines: Vec<Line>,
     state: State,
-    looked: Instant,
+    checked_at: Instant,
 }
 
 impl Client {
     pub(super) fn new(uri: Uri, shared: Arc<Shared>, lines: Vec<Line>, export: Negotiated) -> Self {
         let flow = Flow::new(&export, uri.timeout);
-        let looked = Instant::now();
-        Client { uri, shared, export, flow, lines, state: State::Up, looked }
+        let checked_at = Instant::now();
+        Client { uri, shared, export, flow, lines, state: State::Up, checked_at }
     }
 
     /// Serves orders until the device is closed.
@@ -75,7 +75,7 @@ impl Client {
         self.connect_again(now);
         match self.state {
             State::Up => {}
-            State::Dead => self.flow.fail_waiting(None, DeviceError::Gone),
+            State::Failed => self.flow.fail_waiting(None, DeviceError::Gone),
             State::Down { since, .. } => {
                 // This also applies while a slow connection attempt is under way.
                 if now - since >= self.uri.timeout {
@@ -89,8 +89,8 @@ impl Client {
                 self.lose(&error.to_string());
             }
         }
-        if now - self.looked >= LOOK {
-            self.looked = now;
+        if now - self.checked_at >= CHECK_INTERVAL {
+            self.checked_at = now;
             if self.flow.is_late(now) {
                 self.lose("timed out");
             }
@@ -101,7 +101,7 @@ impl Client {
 
     /// Drops the connections and prepares a reconnect.
     fn lose(&mut self, why: &str) {
-        self.shared.tell(format!("connection lost: {why}; reconnecting"));
+        self.shared.report(format!("connection lost: {why}; reconnecting"));
         self.lines.clear();
         // Commands that were under way are sent again after the reconnect.
         self.flow.land();
@@ -119,7 +119,7 @@ impl Client {
                 Ok(begun) => *dialing = Some(begun),
                 // The system may have a free thread at the next attempt.
                 Err(error) => {
-                    self.shared.tell(format!("connection lost: {error}; reconnecting"));
+                    self.shared.report(format!("connection lost: {error}; reconnecting"));
                     *next = now + LONGEST_PAUSE;
                 }
             }
@@ -130,14 +130,14 @@ impl Client {
                 let since = *since;
                 // Repeated writes would overwrite another export.
                 if let Some(why) = self.differs(&export, &head) {
-                    return self.die(why);
+                    return self.fail(why);
                 }
                 self.flow.learn(&export);
-                self.shared.found_again(since.elapsed());
+                self.shared.record_reconnect(since.elapsed());
                 (self.lines, self.state) = (lines, State::Up);
             }
             Err(error) => {
-                self.shared.tell(format!("connection lost: {error}; reconnecting"));
+                self.shared.report(format!("connection lost: {error}; reconnecting"));
                 (*dialing, *next) = (None, now + *pause);
                 *pause = (2 * *pause).min(LONGEST_PAUSE);
             }
@@ -153,11 +153,11 @@ impl Client {
         (!same).then_some("the server has another export there, or lost its data")
     }
 
-    fn die(&mut self, why: &str) {
-        self.shared.tell(format!("{why}; reopen the device"));
+    fn fail(&mut self, why: &str) {
+        self.shared.report(format!("{why}; reopen the device"));
         self.lines.clear();
         self.flow.land();
-        self.state = State::Dead;
+        self.state = State::Failed;
     }
 
     /// Delivers completed orders.
@@ -172,10 +172,10 @@ impl Client {
             // The end of a dial wakes this thread.
             State::Down { since, dialing: Some(_), .. } => {
                 let left = self.uri.timeout.saturating_sub(since.elapsed());
-                if left.is_zero() { LOOK } else { left.min(LOOK) }
+                if left.is_zero() { CHECK_INTERVAL } else { left.min(CHECK_INTERVAL) }
             }
             State::Down { next, .. } => next.saturating_duration_since(Instant::now()),
-            _ if self.flow.is_busy() => LOOK,
+            _ if self.flow.is_busy() => CHECK_INTERVAL,
             _ => Duration::MAX,
         };
         let (mut ready, lines) = (Vec::new(), self.lines.iter());
@@ -184,28 +184,28 @@ impl Client {
         for number in ready {
             if let Err((trouble, why)) = self.listen(number) {
                 return match trouble {
-                    Trouble::Leaving => self.lose(&why),
-                    Trouble::Lost => self.die(&why),
+                    DisconnectReason::Leaving => self.lose(&why),
+                    DisconnectReason::Lost => self.fail(&why),
                 };
             }
         }
     }
 
     /// Receives and processes the replies on a connection.
-    fn listen(&mut self, number: usize) -> Result<(), (Trouble, String)> {
-        let mut said = Vec::new();
-        let heard = self.lines[number].receive(&mut self.flow.flying, &mut said);
-        for (cookie, result) in said {
+    fn listen(&mut self, number: usize) -> Result<(), (DisconnectReason, String)> {
+        let mut replies = Vec::new();
+        let received = self.lines[number].receive(&mut self.flow.flying, &mut replies);
+        for (cookie, result) in replies {
             let answered = self.flow.answer(cookie, result, &mut self.lines);
             answered.map_err(|trouble| {
                 let why = match trouble {
-                    Trouble::Leaving => "the server is shutting down",
-                    Trouble::Lost => "the server lost writes and rejects them now",
+                    DisconnectReason::Leaving => "the server is shutting down",
+                    DisconnectReason::Lost => "the server lost writes and rejects them now",
                 };
                 (trouble, why.to_owned())
             })?;
         }
-        heard.map_err(|error| (Trouble::Leaving, error.to_string()))
+        received.map_err(|error| (DisconnectReason::Leaving, error.to_string()))
     }
 
     /// Closes the connections and fails all orders.

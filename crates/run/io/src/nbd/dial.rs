@@ -20,7 +20,7 @@ use hostftl_nbd_proto::flags::CAN_MULTI_CONN;
 
 use super::line::Line;
 use super::link::call;
-use super::uri::{Place, Uri};
+use super::uri::{ServerAddress, Uri};
 use crate::cancel;
 use crate::deadline::Deadline;
 
@@ -43,11 +43,11 @@ pub(super) struct Dialing {
 }
 
 impl Dialing {
-    /// Starts to connect, for at most `most`. `tell` is called at the end.
+    /// Starts to connect, for at most `most`. `notify` is called at the end.
     pub(super) fn begin(
         uri: Uri,
         most: Duration,
-        tell: impl FnOnce() + Send + 'static,
+        notify: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let deadline = Deadline::after(most).or(stop.clone());
@@ -55,7 +55,7 @@ impl Dialing {
         let run = move || {
             // The caller may no longer need the connections, so an error is ignored.
             sender.send(dial(&uri, &deadline)).ok();
-            tell();
+            notify();
         };
         thread::Builder::new().name("nbd-dial".into()).spawn(run)?;
         Ok(Dialing { stop, end, most })
@@ -101,8 +101,8 @@ impl Drop for Dialing {
 /// Opens as many connections as the server allows.
 fn dial(uri: &Uri, deadline: &Deadline) -> io::Result<Dialed> {
     let place = match &uri.place {
-        Place::Unix(_) => None,
-        Place::Tcp(host, port) => (host.as_str(), *port).to_socket_addrs()?.next(),
+        ServerAddress::Unix(_) => None,
+        ServerAddress::Tcp(host, port) => (host.as_str(), *port).to_socket_addrs()?.next(),
     };
     let (stream, export, head) = call(uri, deadline)?;
     let mut lines = vec![Line::new(0, stream)];

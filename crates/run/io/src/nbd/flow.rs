@@ -18,10 +18,10 @@ use hostftl_nbd_proto::flags::SEND_WRITE_ZEROES;
 use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Negotiated, Request};
 
 use self::check::Check;
-use super::ghosts::Ghosts;
 use super::item::{Item, Origin};
-use super::kept::{FLUSH_AT, FULL_AT, Kept, Unflushed};
+use super::late_writes::LateWrites;
 use super::line::{Line, front};
+use super::unflushed::{CompletedWrite, FLUSH_AT, FULL_AT, Unflushed};
 use crate::transfer::{Call, NO_FILE, Transfer};
 
 /// Maximum number of bytes of one zeroing request.
@@ -38,7 +38,7 @@ pub(super) struct Flow {
     free: Vec<u32>,
     /// Writes that the server completed and did not flush.
     kept: Unflushed,
-    ghosts: Ghosts,
+    late_writes: LateWrites,
     check: Check,
     /// Items that repeat unflushed writes and have not ended.
     again: usize,
@@ -58,7 +58,7 @@ pub(super) struct Flow {
 
 /// Reason to abandon the connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum DisconnectReason {
     /// The server is shutting down: reconnect.
     Leaving,
     /// The server refuses a write that it completed before.
@@ -72,7 +72,7 @@ impl Flow {
             flying: Vec::new(),
             free: Vec::new(),
             kept: Unflushed::default(),
-            ghosts: Ghosts::default(),
+            late_writes: LateWrites::default(),
             check: Check::default(),
             again: 0,
             flushing: false,
@@ -89,11 +89,11 @@ impl Flow {
 
     /// Applies the limits of a new connection.
     pub(super) fn learn(&mut self, export: &Negotiated) {
-        let said = export.block.map_or(MAX_PAYLOAD, |block| block.max);
+        let reply = export.block.map_or(MAX_PAYLOAD, |block| block.max);
         // A nonsensical limit is ignored: a server must accept at least a page.
-        self.longest = (said.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
+        self.longest = (reply.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
         self.zeroes = export.flags & SEND_WRITE_ZEROES != 0;
-        self.ghosts.end_at(Instant::now() + self.grace);
+        self.late_writes.end_at(Instant::now() + self.grace);
     }
 
     /// Sets the timeout of commands.
@@ -109,7 +109,9 @@ impl Flow {
 
     /// Returns whether items wait or are under way, or a late write is still possible.
     pub(super) fn is_busy(&self) -> bool {
-        !self.ghosts.is_empty() || !self.waiting.is_empty() || self.free.len() < self.flying.len()
+        !self.late_writes.is_empty()
+            || !self.waiting.is_empty()
+            || self.free.len() < self.flying.len()
     }
 
     /// Sends all items that may start, distributed over the lines.
@@ -143,10 +145,11 @@ impl Flow {
     fn may_start(&self, item: &Item) -> bool {
         let first = item.is_again() || self.again == 0;
         let (offset, len) = item.transfer.range();
-        let full = || self.kept.cost() >= FULL_AT || !item.flew && self.ghosts.is_full(offset, len);
+        let full =
+            || self.kept.cost() >= FULL_AT || !item.flew && self.late_writes.is_full(offset, len);
         // Repeated writes and those of a check take no additional memory, so they never wait for
         // space.
-        let room = item.is_again() || item.is_of_check() || !item.writes() || !full();
+        let room = item.is_again() || item.is_check() || !item.writes() || !full();
         let collides = || self.flying.iter().flatten().any(|other| item.collides(other));
         first && room && !collides()
     }
@@ -180,29 +183,29 @@ impl Flow {
     pub(super) fn answer(
         &mut self,
         cookie: u64,
-        said: Result<(), Errno>,
+        reply: Result<(), Errno>,
         lines: &mut [Line],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), DisconnectReason> {
         let place = cookie as u32;
         let item = self.flying[place as usize].as_mut().expect("a line answers what flies");
         let again = item.is_again();
-        match said {
-            Err(Errno::Shutdown) => return Err(Trouble::Leaving),
+        match reply {
+            Err(Errno::Shutdown) => return Err(DisconnectReason::Leaving),
             Ok(()) if item.writes() => {
                 let kept = copy(item);
-                self.ghosts.note(&kept);
-                if !again && !item.is_of_check() {
+                self.late_writes.note(&kept);
+                if !again && !item.is_check() {
                     self.kept.push(kept);
                 }
             }
-            Ok(()) if item.transfer.call() == Call::Read && !item.is_of_check() => {
-                lay_over(&self.ghosts, item);
+            Ok(()) if item.transfer.call() == Call::Read && !item.is_check() => {
+                lay_over(&self.late_writes, item);
             }
             Ok(()) if item.transfer.call() == Call::Sync => self.kept.flushed(item.covers),
             _ => {}
         }
         let part = u64::from(item.part);
-        let outcome = match (said, item.transfer.call()) {
+        let outcome = match (reply, item.transfer.call()) {
             (Err(errno), _) => item.transfer.absorb(-(errno.code().min(4095) as i32)),
             (Ok(()), Call::Allocate(_)) => item.transfer.zeroed(part).then_some(Ok(())),
             (Ok(()), _) => item.transfer.absorb(part as i32),
@@ -210,7 +213,7 @@ impl Flow {
         match outcome {
             // The layer got the acknowledgement of this write, so its loss cannot be reported as an
             // error now.
-            Some(Err(_)) if again => return Err(Trouble::Lost),
+            Some(Err(_)) if again => return Err(DisconnectReason::Lost),
             None => self.ask(place, lines),
             Some(result) => {
                 let item = self.flying[place as usize].take().expect("it is there");
@@ -228,7 +231,7 @@ impl Flow {
                 let flushed = item.transfer.call() == Call::Sync && result.is_ok();
                 // A late write may have overwritten newer data, so the flush ends only after a
                 // check.
-                if flushed && self.ghosts.is_unchecked() {
+                if flushed && self.late_writes.is_unchecked() {
                     self.check.hold(item);
                 } else {
                     self.over.push((item, result));
@@ -244,8 +247,8 @@ impl Flow {
                 self.again -= 1;
                 self.kept.push(kept);
             }
-            Origin::Check(bytes) => self.looked(item.transfer.range().0, &bytes, result),
-            Origin::Mend(_) => self.mended(result),
+            Origin::Check(bytes) => self.compare_range(item.transfer.range().0, &bytes, result),
+            Origin::Repair(_) => self.repaired(result),
             Origin::Seal => self.sealed(result),
         }
     }
@@ -258,14 +261,14 @@ impl Flow {
         for item in &mut back {
             if item.writes() {
                 // The server may have received the write and may execute it at any later time.
-                self.ghosts.add(item.transfer.range().0, item.part.into());
+                self.late_writes.add(item.transfer.range().0, item.part.into());
             }
             item.flew = true;
         }
-        self.ghosts.doubt();
+        self.late_writes.doubt();
         back.extend(self.check.stop());
         back.extend(self.waiting.drain(..));
-        back.retain(|item| !item.is_of_check());
+        back.retain(|item| !item.is_check());
         let (again, others): (Vec<_>, Vec<_>) = back.into_iter().partition(Item::is_again);
         let mut all = self.kept.take();
         all.extend(again.into_iter().filter_map(|item| match item.origin {
@@ -273,8 +276,9 @@ impl Flow {
             _ => None,
         }));
         self.again = all.len();
-        let (deadline, repeat) =
-            (Instant::now() + self.timeout, |kept: Kept| (kept.transfer(), Origin::Again(kept)));
+        let (deadline, repeat) = (Instant::now() + self.timeout, |kept: CompletedWrite| {
+            (kept.transfer(), Origin::Again(kept))
+        });
         let item = |(transfer, origin)| Item::new(transfer, origin, deadline);
         self.waiting.extend(all.into_iter().map(repeat).map(item));
         self.waiting.extend(others.into_iter().map(|item| Item { awaits: None, ..item }));
@@ -292,30 +296,30 @@ impl Flow {
         let (failed, stay): (Vec<_>, _) = self.waiting.drain(..).partition(fails);
         self.waiting = stay.into_iter().collect();
         failed.into_iter().for_each(|item| self.end(item, Err(error)));
-        let held = self.check.give_up(late);
+        let held = self.check.take_late(late);
         self.over.extend(held.map(|item| (item, Err(error))));
     }
 }
 
 /// Corrects the part of an item that was just read, if late writes may have changed it.
-fn lay_over(ghosts: &Ghosts, item: &Item) {
-    if ghosts.is_empty() {
+fn lay_over(late_writes: &LateWrites, item: &Item) {
+    if late_writes.is_empty() {
         return;
     }
     let mut offset = item.transfer.range().0;
     for piece in front(item) {
         // SAFETY: the item keeps its memory, and its line has finished filling it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) };
-        ghosts.lay_over(offset, bytes);
+        late_writes.lay_over(offset, bytes);
         offset += bytes.len() as u64;
     }
 }
 
 /// Copies the part of an item that was just written.
-fn copy(item: &Item) -> Kept {
+fn copy(item: &Item) -> CompletedWrite {
     let (offset, len) = (item.transfer.range().0, u64::from(item.part));
     if matches!(item.transfer.call(), Call::Allocate(_)) {
-        return Kept::Zeros { offset, len };
+        return CompletedWrite::Zeros { offset, len };
     }
     let mut bytes = Vec::with_capacity(item.part as usize);
     for piece in front(item) {
@@ -324,7 +328,7 @@ fn copy(item: &Item) -> Kept {
             std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
         });
     }
-    Kept::Bytes { offset, bytes: bytes.into() }
+    CompletedWrite::Bytes { offset, bytes: bytes.into() }
 }
 
 #[cfg(test)]
@@ -342,7 +346,7 @@ mod tests {
             Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };
         let timeout = Duration::from_millis(20);
         let mut flow = Flow::new(&export, timeout);
-        flow.kept.push(Kept::Zeros { offset: 0, len: 512 });
+        flow.kept.push(CompletedWrite::Zeros { offset: 0, len: 512 });
         flow.land();
         sleep(2 * timeout);
         let (ours, _theirs) = UnixStream::pair().expect("a pair of sockets");

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hostftl_core::DeviceError;
 
-use super::kept::Kept;
+use super::unflushed::CompletedWrite;
 use crate::transfer::{Call, Transfer};
 
 /// Origin of a command.
@@ -18,12 +18,12 @@ pub(crate) enum Origin {
     /// The client's own flush, which makes unflushed writes durable.
     Flush,
     /// Repetition of an unflushed write after a reconnect.
-    Again(Kept),
+    Again(CompletedWrite),
     /// Read of a range that a late write may have changed, into this memory.
     Check(Box<[u8]>),
     /// Rewrite of a range that a late write did change, from this memory.
     #[expect(dead_code, reason = "the transfer has pointers to it")]
-    Mend(Kept),
+    Repair(CompletedWrite),
     /// Flush that makes rewrites durable.
     Seal,
 }
@@ -60,8 +60,8 @@ impl Item {
     }
 
     /// Returns whether it belongs to a check.
-    pub(crate) fn is_of_check(&self) -> bool {
-        matches!(self.origin, Origin::Check(_) | Origin::Mend(_) | Origin::Seal)
+    pub(crate) fn is_check(&self) -> bool {
+        matches!(self.origin, Origin::Check(_) | Origin::Repair(_) | Origin::Seal)
     }
 
     /// Returns whether the ranges overlap and the items must not be under way together: two writes,

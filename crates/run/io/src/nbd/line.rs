@@ -23,7 +23,7 @@ const PIECES: usize = 64;
 
 /// Part of the outgoing data.
 #[derive(Debug)]
-enum Bit {
+enum Outgoing {
     /// Request, with the number of bytes already sent.
     Head([u8; REQUEST_BYTES], usize),
     /// Payload of an item.
@@ -35,7 +35,7 @@ pub(super) struct Line {
     number: usize,
     /// Connection.
     stream: Stream,
-    out: VecDeque<Bit>,
+    out: VecDeque<Outgoing>,
     ahead: Box<[u8]>,
     from: usize,
     to: usize,
@@ -48,7 +48,7 @@ pub(super) struct Line {
 unsafe impl Send for Line {}
 
 /// Reply of the server: cookie and result.
-pub(super) type Said = (u64, Result<(), Errno>);
+pub(super) type ServerReply = (u64, Result<(), Errno>);
 
 impl Line {
     pub(super) fn new(number: usize, stream: Stream) -> Self {
@@ -73,15 +73,15 @@ impl Line {
 
     /// Queues a request, with the payload of the current part if it is a write.
     pub(super) fn push(&mut self, request: &Request, item: &Item) {
-        self.out.push_back(Bit::Head(request.emit(), 0));
+        self.out.push_back(Outgoing::Head(request.emit(), 0));
         if item.transfer.call() == Call::Write {
-            self.out.extend(front(item).map(Bit::Data));
+            self.out.extend(front(item).map(Outgoing::Data));
         }
     }
 
     /// Queues a request without a reply.
     pub(super) fn bid(&mut self, request: &Request) {
-        self.out.push_back(Bit::Head(request.emit(), 0));
+        self.out.push_back(Outgoing::Head(request.emit(), 0));
     }
 
     /// Sends as much as the socket accepts.
@@ -91,9 +91,9 @@ impl Line {
             let mut used = 0;
             for (slice, bit) in slices.iter_mut().zip(&self.out) {
                 *slice = match bit {
-                    Bit::Head(bytes, from) => IoSlice::new(&bytes[*from..]),
+                    Outgoing::Head(bytes, from) => IoSlice::new(&bytes[*from..]),
                     // SAFETY: the item keeps its memory, which is not written meanwhile.
-                    Bit::Data(piece) => IoSlice::new(unsafe {
+                    Outgoing::Data(piece) => IoSlice::new(unsafe {
                         std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
                     }),
                 };
@@ -115,12 +115,12 @@ impl Line {
         while bytes > 0 {
             let first = self.out.front_mut().expect("no more was sent than there was");
             let (len, whole) = match first {
-                Bit::Head(all, from) => {
+                Outgoing::Head(all, from) => {
                     let len = bytes.min(all.len() - *from);
                     *from += len;
                     (len, *from == all.len())
                 }
-                Bit::Data(piece) => take(piece, bytes),
+                Outgoing::Data(piece) => take(piece, bytes),
             };
             bytes -= len;
             if whole {
@@ -130,14 +130,14 @@ impl Line {
     }
 
     /// Receives available data, payload directly into the memory of `items`, and appends complete
-    /// replies to `said`.
+    /// replies to `replies`.
     pub(super) fn receive(
         &mut self,
         items: &mut [Option<Item>],
-        said: &mut Vec<Said>,
+        replies: &mut Vec<ServerReply>,
     ) -> io::Result<()> {
         loop {
-            self.understand(items, said)?;
+            self.parse_replies(items, replies)?;
             // The rest is shorter than a reply header, and exists only when no payload is awaited.
             self.ahead.copy_within(self.from..self.to, 0);
             (self.from, self.to) = (0, self.to - self.from);
@@ -188,14 +188,18 @@ impl Line {
     }
 
     /// Processes the received data.
-    fn understand(&mut self, items: &mut [Option<Item>], said: &mut Vec<Said>) -> io::Result<()> {
+    fn parse_replies(
+        &mut self,
+        items: &mut [Option<Item>],
+        replies: &mut Vec<ServerReply>,
+    ) -> io::Result<()> {
         loop {
             if self.filling.is_some() {
                 self.fill_from_ahead();
                 if !self.fill.is_empty() {
                     return Ok(());
                 }
-                said.extend(self.filling.take().map(|cookie| (cookie, Ok(()))));
+                replies.extend(self.filling.take().map(|cookie| (cookie, Ok(()))));
             }
             let received = &self.ahead[self.from..self.to];
             let Some(head) = received.first_chunk::<SIMPLE_REPLY_BYTES>() else { return Ok(()) };
@@ -211,7 +215,7 @@ impl Line {
                 self.filling = Some(reply.cookie);
                 self.fill.extend(front(item));
             } else {
-                said.push((reply.cookie, reply.result));
+                replies.push((reply.cookie, reply.result));
             }
         }
     }

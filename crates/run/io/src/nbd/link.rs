@@ -14,12 +14,12 @@ use hostftl_nbd_proto::{
 };
 
 use super::tls::Session;
-use super::uri::{Place, Uri};
+use super::uri::{ServerAddress, Uri};
 use crate::connect::{connect_tcp, connect_unix};
 use crate::deadline::{Deadline, Timed};
 
 /// Time without an acknowledgement after which the kernel closes a TCP connection.
-const DEAD_AFTER: Duration = Duration::from_secs(15);
+const LOST_AFTER: Duration = Duration::from_secs(15);
 
 /// A connected socket.
 #[derive(Debug)]
@@ -40,10 +40,10 @@ macro_rules! each {
 
 impl Socket {
     /// Connects with a non-blocking socket.
-    fn connect(place: &Place, deadline: &Deadline) -> io::Result<Self> {
+    fn connect(place: &ServerAddress, deadline: &Deadline) -> io::Result<Self> {
         match place {
-            Place::Unix(path) => connect_unix(path, deadline).map(Socket::Unix),
-            Place::Tcp(host, port) => {
+            ServerAddress::Unix(path) => connect_unix(path, deadline).map(Socket::Unix),
+            ServerAddress::Tcp(host, port) => {
                 let places: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
                 let socket = connect_tcp(&places, deadline)?;
                 // A request must not wait for the acknowledgement of the previous one.
@@ -152,7 +152,7 @@ impl AsFd for Stream {
 
 /// Makes the kernel detect that the other machine has disappeared.
 fn notice_death(stream: &TcpStream) -> io::Result<()> {
-    let seconds = DEAD_AFTER.as_secs() as libc::c_int;
+    let seconds = LOST_AFTER.as_secs() as libc::c_int;
     let options = [
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds / 3),

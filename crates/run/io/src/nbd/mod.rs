@@ -8,13 +8,13 @@ mod claim;
 mod client;
 mod dial;
 mod flow;
-mod ghosts;
 mod item;
-mod kept;
+mod late_writes;
 mod line;
 mod link;
 mod remote;
 mod tls;
+mod unflushed;
 mod uri;
 
 pub use remote::{Link, LinkWatch};

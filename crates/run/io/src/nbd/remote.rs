@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use hostftl_core::{DeviceError, Page, Verdict};
 
-use super::claim::Claim;
+use super::claim::ExportClaim;
 use super::client::{Client, Order, Outcome};
 use super::dial::{Dialing, HANDSHAKE};
 use super::item::Origin;
@@ -32,7 +32,7 @@ pub(crate) struct Remote {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     bytes: u64,
-    _claim: Claim,
+    _claim: ExportClaim,
 }
 
 /// State shared by the client's thread and the users of the device.
@@ -77,10 +77,10 @@ impl LinkWatch {
         lock(&self.0.link).clone()
     }
 
-    /// Calls `tell` after each reconnect with the length of the outage. The client's thread calls
+    /// Calls `report` after each reconnect with the length of the outage. The client's thread calls
     /// it, so it must not block. Only the first callback is used.
-    pub fn follow(&self, tell: impl Fn(Duration) + Send + Sync + 'static) {
-        self.0.follower.0.set(Box::new(tell)).ok();
+    pub fn follow(&self, report: impl Fn(Duration) + Send + Sync + 'static) {
+        self.0.follower.0.set(Box::new(report)).ok();
     }
 }
 
@@ -106,7 +106,7 @@ impl Remote {
         cancel::check(name)?;
         let (lines, export, head, place) = dialed.map_err(system("use the NBD server"))?;
         // The claim needs the address and the canonical name from the handshake.
-        let claim = Claim::new(name, &uri, (place, export.name.as_deref()))?;
+        let claim = ExportClaim::new(name, &uri, (place, export.name.as_deref()))?;
         let shared = Arc::new(Shared {
             orders: Mutex::default(),
             waker: Waker::new().map_err(system("wake its thread"))?,
@@ -276,18 +276,18 @@ impl Shared {
     }
 
     /// Records a problem of the connection.
-    pub(crate) fn tell(&self, trouble: String) {
+    pub(crate) fn report(&self, trouble: String) {
         lock(&self.link).trouble = Some(trouble);
     }
 
     /// Records a reconnect after an outage.
-    pub(crate) fn found_again(&self, away: Duration) {
+    pub(crate) fn record_reconnect(&self, away: Duration) {
         let mut link = lock(&self.link);
         link.reconnects += 1;
         link.trouble = None;
         drop(link);
-        if let Some(tell) = self.follower.0.get() {
-            tell(away);
+        if let Some(report) = self.follower.0.get() {
+            report(away);
         }
     }
 

@@ -16,7 +16,7 @@ const LOCAL: &str = "localhost";
 
 /// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ServerAddress {
     /// Unix socket.
     Unix(PathBuf),
     /// TCP host and port.
@@ -35,7 +35,7 @@ pub(crate) struct Security {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uri {
-    pub place: Place,
+    pub place: ServerAddress,
     /// TLS parameters; without them the connection is not encrypted.
     pub security: Option<Security>,
     /// Name of the export; empty for the server's default.
@@ -56,17 +56,17 @@ impl Uri {
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let said = Query::parse(query)?;
+        let parameters = Query::parse(query)?;
         // Both transports exist with and without TLS.
         let plain = scheme.replacen("nbds", "nbd", 1);
-        let place = match (&*plain, said.socket) {
+        let place = match (&*plain, parameters.socket) {
             ("nbd", None) if !host.is_empty() => tcp(host)?,
             ("nbd+unix", Some(path)) if host.is_empty() && !path.is_empty() => {
-                Place::Unix(absolute(&path)?)
+                ServerAddress::Unix(absolute(&path)?)
             }
             _ => return Err(forms.into()),
         };
-        let security = match (plain != scheme, said.certificates, said.hostname) {
+        let security = match (plain != scheme, parameters.certificates, parameters.hostname) {
             (true, Some(folder), name) => Some(Security {
                 folder: absolute(&folder)?,
                 name: name.unwrap_or_else(|| place.host().to_owned()),
@@ -77,17 +77,17 @@ impl Uri {
             (false, None, None) => None,
             (false, ..) => return Err("tls-… needs nbds:// or nbds+unix://".into()),
         };
-        let (export, timeout) = (decode(export)?, Duration::from_secs(said.timeout));
+        let (export, timeout) = (decode(export)?, Duration::from_secs(parameters.timeout));
         Ok(Uri { place, security, export, timeout })
     }
 }
 
-impl Place {
+impl ServerAddress {
     /// Returns the name of the server in its certificate, unless the URI gives another one.
     fn host(&self) -> &str {
         match self {
-            Place::Unix(_) => LOCAL,
-            Place::Tcp(host, _) => host,
+            ServerAddress::Unix(_) => LOCAL,
+            ServerAddress::Tcp(host, _) => host,
         }
     }
 }
@@ -102,20 +102,21 @@ struct Query {
 
 impl Query {
     fn parse(query: &str) -> Result<Self, String> {
-        let mut said = Query { socket: None, timeout: TIMEOUT, certificates: None, hostname: None };
+        let mut parameters =
+            Query { socket: None, timeout: TIMEOUT, certificates: None, hostname: None };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=').ok_or_else(|| format!("{pair:?} has no value"))? {
-                ("socket", path) => said.socket = Some(decode(path)?),
-                ("timeout", text) => said.timeout = seconds(text)?,
-                ("tls-certificates", path) => said.certificates = Some(decode(path)?),
-                ("tls-hostname", name) => said.hostname = Some(decode(name)?),
+                ("socket", path) => parameters.socket = Some(decode(path)?),
+                ("timeout", text) => parameters.timeout = seconds(text)?,
+                ("tls-certificates", path) => parameters.certificates = Some(decode(path)?),
+                ("tls-hostname", name) => parameters.hostname = Some(decode(name)?),
                 (key, _) => {
                     let known = "socket, timeout, tls-certificates, tls-hostname";
                     return Err(format!("{key:?} is unknown; known options are {known}"));
                 }
             }
         }
-        Ok(said)
+        Ok(parameters)
     }
 }
 
@@ -123,7 +124,7 @@ fn absolute(path: &str) -> Result<PathBuf, String> {
     std::path::absolute(Path::new(path)).map_err(|error| error.to_string())
 }
 
-fn tcp(host: &str) -> Result<Place, String> {
+fn tcp(host: &str) -> Result<ServerAddress, String> {
     // The protocol has no users, and the host name would otherwise include it.
     if host.contains('@') {
         return Err("a user name is not supported".into());
@@ -140,7 +141,7 @@ fn tcp(host: &str) -> Result<Place, String> {
     if name.is_empty() {
         Err("the host is missing".into())
     } else {
-        Ok(Place::Tcp(name.into(), port))
+        Ok(ServerAddress::Tcp(name.into(), port))
     }
 }
 
@@ -191,15 +192,15 @@ impl fmt::Display for Uri {
         let scheme = if self.security.is_some() { "nbds" } else { "nbd" };
         let mut pairs = Vec::new();
         match &self.place {
-            Place::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 write!(f, "{scheme}+unix:///{export}")?;
                 pairs.push(("socket", path.to_string_lossy().into_owned()));
             }
             // An IPv6 address needs brackets before a port.
-            Place::Tcp(host, port) if host.contains(':') => {
+            ServerAddress::Tcp(host, port) if host.contains(':') => {
                 write!(f, "{scheme}://[{host}]:{port}/{export}")?;
             }
-            Place::Tcp(host, port) => write!(f, "{scheme}://{host}:{port}/{export}")?,
+            ServerAddress::Tcp(host, port) => write!(f, "{scheme}://{host}:{port}/{export}")?,
         }
         if let Some(Security { folder, name }) = &self.security {
             pairs.push(("tls-certificates", folder.to_string_lossy().into_owned()));

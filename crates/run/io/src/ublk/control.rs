@@ -96,7 +96,8 @@ impl Control {
     /// # Errors
     /// When the kernel does not report them.
     pub fn features(&self) -> Result<Features, UblkError> {
-        let bytes = self.ask(NODE, "report its features", order::GET_FEATURES, ANY, vec![0; 8])?;
+        let bytes =
+            self.send_to(NODE, "report its features", order::GET_FEATURES, ANY, vec![0; 8])?;
         Ok(Features(u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))))
     }
 
@@ -105,7 +106,7 @@ impl Control {
     /// # Errors
     /// When the kernel refuses.
     pub fn add(&self, spec: &Spec) -> Result<DeviceInfo, UblkError> {
-        let made = self.ask(NODE, "add a device", order::ADD_DEV, ANY, spec.emit().to_vec());
+        let made = self.send_to(NODE, "add a device", order::ADD_DEV, ANY, spec.emit().to_vec());
         match made {
             Err(error) if matches!(error.number(), Some(libc::EPERM | libc::EACCES)) => {
                 Err(UblkError::NoRight(NODE.into()))
@@ -118,9 +119,9 @@ impl Control {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn set_attributes(&self, id: u32, of: &Attributes) -> Result<(), UblkError> {
-        let memory = of.emit().to_vec();
-        self.tell("set its attributes", order::SET_PARAMS, id, memory).map(drop)
+    pub fn set_attributes(&self, id: u32, attributes: &Attributes) -> Result<(), UblkError> {
+        let memory = attributes.emit().to_vec();
+        self.send("set its attributes", order::SET_PARAMS, id, memory).map(drop)
     }
 
     /// Resizes a device in use to `sectors` sectors; for kernels with [`Features::UPDATE_SIZE`].
@@ -140,7 +141,7 @@ impl Control {
     pub fn attributes(&self, id: u32) -> Result<Attributes, UblkError> {
         let mut memory = vec![0; PARAMS_BYTES];
         memory[..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
-        let bytes = self.tell("report its attributes", order::GET_PARAMS, id, memory)?;
+        let bytes = self.send("report its attributes", order::GET_PARAMS, id, memory)?;
         Ok(Attributes::parse(bytes[..].try_into().expect("as long as it went")))
     }
 
@@ -150,9 +151,9 @@ impl Control {
     /// When the kernel does not report it.
     pub fn info(&self, id: u32) -> Result<Option<DeviceInfo>, UblkError> {
         let memory = vec![0; INFO_BYTES];
-        match self.tell("report its state", order::GET_DEV_INFO, id, memory) {
+        match self.send("report its state", order::GET_DEV_INFO, id, memory) {
             Err(error) if matches!(error.number(), Some(libc::ENODEV | libc::EINVAL)) => Ok(None),
-            told => Ok(Some(info(&told?))),
+            result => Ok(Some(info(&result?))),
         }
     }
 
@@ -197,12 +198,12 @@ impl Control {
     /// # Errors
     /// When the kernel refuses.
     pub fn delete(&self, id: u32) -> Result<(), UblkError> {
-        match self.tell("delete it", order::DEL_DEV_ASYNC, id, Vec::new()) {
+        match self.send("delete it", order::DEL_DEV_ASYNC, id, Vec::new()) {
             // Kernels without the asynchronous command wait until the nodes are closed.
             Err(error) if error.number() == Some(libc::EOPNOTSUPP) => {}
-            told => return told.map(drop),
+            result => return result.map(drop),
         }
-        self.tell("delete it", order::DEL_DEV, id, Vec::new()).map(drop)
+        self.send("delete it", order::DEL_DEV, id, Vec::new()).map(drop)
     }
 
     fn with_pid(&self, what: &'static str, number: u32, id: u32) -> Result<(), UblkError> {
@@ -210,17 +211,17 @@ impl Control {
         self.command(&name, what, number, id, pid, Vec::new(), LIMIT).map(drop)
     }
 
-    fn tell(
+    fn send(
         &self,
         what: &'static str,
         number: u32,
         id: u32,
         memory: Vec<u8>,
     ) -> Result<Vec<u8>, UblkError> {
-        self.ask(&format!("/dev/ublkb{id}"), what, number, id, memory)
+        self.send_to(&format!("/dev/ublkb{id}"), what, number, id, memory)
     }
 
-    fn ask(
+    fn send_to(
         &self,
         name: &str,
         what: &'static str,
@@ -323,13 +324,13 @@ mod tests {
     fn a_command_without_an_answer_is_given_up_and_so_are_those_behind_it() {
         let (orders, queue) = channel();
         let control = Control { orders, stuck: AtomicBool::new(false) };
-        let ask = || {
+        let send_to = || {
             let (what, limit) = ("do it", Duration::from_millis(20));
             control.command("x", what, order::STOP_DEV, 0, 0, Vec::new(), limit)
         };
-        assert!(matches!(ask(), Err(UblkError::Stuck { .. })));
+        assert!(matches!(send_to(), Err(UblkError::Stuck { .. })));
         drop(queue.recv().expect("the first was given to the thread"));
-        assert!(matches!(ask(), Err(UblkError::Stuck { .. })));
+        assert!(matches!(send_to(), Err(UblkError::Stuck { .. })));
         assert!(queue.try_recv().is_err(), "the second was not");
     }
 }

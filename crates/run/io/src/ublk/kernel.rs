@@ -27,11 +27,11 @@ impl Kernel {
     /// Returns the kernel of this machine.
     pub fn running() -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        Kernel::of(release.trim())
+        Kernel::from_release(release.trim())
     }
 
     /// Parses a release such as `6.12.57+deb12-amd64`.
-    pub fn of(release: &str) -> Self {
+    pub fn from_release(release: &str) -> Self {
         let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
         let mut next = || parts.next().flatten().unwrap_or(0);
         Kernel { release: release.into(), number: (next(), next(), next()) }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn kernels_that_fail_are_known_by_their_release() {
-        let known = |release| Kernel::of(release).known();
+        let known = |release| Kernel::from_release(release).known();
         for release in ["6.12.57+deb12-amd64", "6.5.0", "6.18.3", "6.18.6-arch1-1", "7.1", ""] {
             assert_eq!(known(release), Known::Nothing, "{release}");
         }

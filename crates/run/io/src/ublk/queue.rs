@@ -45,7 +45,7 @@ pub struct Request {
 enum Tag {
     Kernel,
     Server,
-    Gone,
+    Withdrawn,
 }
 
 /// Queue of requests of a ublk device.
@@ -103,7 +103,7 @@ impl Queue {
                     requests.push(self.descriptions.request(tag));
                 }
                 // With any other result the tag does not return: the device is ending.
-                _ => *state = Tag::Gone,
+                _ => *state = Tag::Withdrawn,
             }
         }
     }
@@ -139,7 +139,7 @@ impl Queue {
 
     /// Returns whether all tags have ended: no request can arrive or be answered.
     pub fn is_over(&self) -> bool {
-        self.tags.iter().all(|tag| *tag == Tag::Gone)
+        self.tags.iter().all(|tag| *tag == Tag::Withdrawn)
     }
 
     /// Submits queued entries to the kernel, and lets it post completions.
@@ -197,7 +197,7 @@ impl Queue {
 
     /// Waits for a completion; queued entries are submitted.
     fn wait(&mut self, mut polls: Option<Wait<'_>>) {
-        while polls.as_mut().is_some_and(Wait::goes_on) {
+        while polls.as_mut().is_some_and(Wait::keeps_polling) {
             self.submit();
             if !self.ring.completion().is_empty() {
                 return;

@@ -12,7 +12,7 @@ use crate::pool::Finished;
 
 /// Commands to a device that are deferred because the device is about to be replaced.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct DeferredCommands {
     pub device: usize,
     pub slots: Vec<u32>,
 }
@@ -49,7 +49,7 @@ impl World {
     /// Defers new commands to a device.
     pub(crate) fn hold(&mut self, device: usize) {
         assert!(self.held.is_none(), "one device is held at a time");
-        self.held = Some(Held { device, slots: Vec::new() });
+        self.held = Some(DeferredCommands { device, slots: Vec::new() });
     }
 
     /// Starts the deferred commands.
@@ -65,7 +65,7 @@ impl World {
     /// Ends the deferred commands without starting them.
     pub(crate) fn drop_held(&mut self) {
         let slots = self.held.as_mut().map(|held| mem::take(&mut held.slots)).unwrap_or_default();
-        let gone = |slot| Finished { slot, result: Err(DeviceError::Gone) };
-        self.finished.extend(slots.into_iter().map(gone));
+        let failed = |slot| Finished { slot, result: Err(DeviceError::Gone) };
+        self.finished.extend(slots.into_iter().map(failed));
     }
 }

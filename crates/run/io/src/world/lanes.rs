@@ -8,14 +8,14 @@ use hostftl_core::{Command, Token};
 use super::World;
 use crate::device::Device;
 use crate::error::IoError;
-use crate::placed::Placed;
+use crate::placed::PlacedWrites;
 use crate::pool::Pool;
 use crate::stats::DeviceStats;
 use crate::transfer;
 use crate::waker::Waker;
 
 /// Threads for each device whose transfers io_uring does not execute.
-const THREADS_OF_DEVICE: usize = 8;
+const DEVICE_THREADS: usize = 8;
 
 /// Starts `count` threads, which wake the thread that sleeps on `waker`.
 pub(super) fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
@@ -25,7 +25,7 @@ pub(super) fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError>
 /// Returns the number of threads that make calls to a device.
 pub(super) fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
     let calls = is_placed || !has_ring && device.fd() != transfer::NO_FILE;
-    if calls { THREADS_OF_DEVICE } else { 0 }
+    if calls { DEVICE_THREADS } else { 0 }
 }
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
             let (name, old) = (device.name(), self.devices[index].name());
             return Err(IoError::Unended { name: name.into(), old: old.into(), under_way });
         }
-        let placed = Placed::of(&device);
+        let placed = PlacedWrites::from_device(&device);
         let count = threads_for(&device, placed.is_some(), self.ring.is_some());
         self.lanes[index] = threads(count, &self.waker)?;
         self.placed[index] = placed;

@@ -1,32 +1,36 @@
-//! Commands to zoned devices: the gate orders them, and the keeper stores the write pointers.
+//! Commands to zoned devices. `ZoneOrder` orders them, `PointerStorage` stores the write pointers.
 
 use hostftl_core::{Command, DeviceError, SECTOR, Verdict};
 
 use super::World;
 use crate::pool::{Finished, Task};
 use crate::transfer::Transfer;
-use crate::zoned::{Keeper, Turn, Wait, Zoned};
+use crate::zoned::{PendingFlush, PointerStorage, Turn, Zoned};
 
 impl World {
     /// Starts a command to a zoned device, or adds its completion to `finished`.
     pub(super) fn submit_zoned(&mut self, slot: u32, device: usize, command: &mut Command) {
-        let Zoned { gate, .. } = self.devices[device].as_zoned().expect("a zoned device");
+        let Zoned { zone_order, .. } = self.devices[device].as_zoned().expect("a zoned device");
         let turn = match command {
             Command::Report { about, into, .. } => {
-                let result = gate.report(*about, into);
+                let result = zone_order.report(*about, into);
                 return self.finished.push_back(Finished { slot, result });
             }
             Command::Read { lba, into, .. } => {
-                gate.may_read(*lba, into.sectors().into()).map(|()| Turn::Now)
+                zone_order.may_read(*lba, into.sectors().into()).map(|()| Turn::Now)
             }
-            Command::Program { lba, tally, .. } => gate.program(slot, *lba, tally.total().into()),
-            Command::Reset { lba, sectors, .. } => match gate.reset(slot, *lba, *sectors) {
+            Command::Program { lba, tally, .. } => {
+                zone_order.program(slot, *lba, tally.total().into())
+            }
+            Command::Reset { lba, sectors, .. } => match zone_order.reset(slot, *lba, *sectors) {
                 Ok(true) => return self.reset_segment(slot, device, *lba, *sectors),
                 Ok(false) => return self.end(slot, Ok(Verdict::default())),
                 Err(error) => Err(error),
             },
             Command::Mark { lba, bad, .. } => return self.mark(slot, device, *lba, *bad),
-            Command::Flush { .. } => return self.settle(device, Wait { slot, frees: None }),
+            Command::Flush { .. } => {
+                return self.settle(device, PendingFlush { slot, frees: None });
+            }
             other => unreachable!("{other:?} goes to no device"),
         };
         match turn {
@@ -38,7 +42,7 @@ impl World {
             Ok(Turn::Later(segment)) => {
                 let transfer = self.transfer(slot, command);
                 let zoned = self.devices[device].as_zoned().expect("a zoned device");
-                zoned.gate.park(segment, transfer);
+                zoned.zone_order.park(segment, transfer);
             }
         }
     }
@@ -59,25 +63,26 @@ impl World {
             return self.end(slot, Ok(Verdict::default()));
         }
         let zoned = self.devices[device].as_zoned().expect("a zoned device");
-        match zoned.keeper {
-            Keeper::Kernel => {
+        match zoned.pointer_storage {
+            PointerStorage::Kernel => {
                 let stride = zoned.stride();
                 self.call(device, Task::ResetZone(slot, fd, place.0, stride));
             }
-            _ => self.settle(device, Wait { slot, frees: Some(place) }),
+            _ => self.settle(device, PendingFlush { slot, frees: Some(place) }),
         }
     }
 
     /// Marks a segment and stores the mark. The kernel has no such request.
     fn mark(&mut self, slot: u32, device: usize, lba: u64, bad: bool) {
-        let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
-        let marked = match keeper {
-            Keeper::Kernel => Err(DeviceError::Unsupported),
-            _ => gate.mark(lba, bad),
+        let Zoned { zone_order, pointer_storage, .. } =
+            self.devices[device].as_zoned().expect("a zoned device");
+        let marked = match pointer_storage {
+            PointerStorage::Kernel => Err(DeviceError::Unsupported),
+            _ => zone_order.mark(lba, bad),
         };
-        let sectors = u64::from(gate.shape.size);
+        let sectors = u64::from(zone_order.shape.size);
         match marked {
-            Ok(true) if bad => self.settle(device, Wait { slot, frees: None }),
+            Ok(true) if bad => self.settle(device, PendingFlush { slot, frees: None }),
             // A segment that is marked good again is empty.
             Ok(true) => self.reset_segment(slot, device, lba, sectors),
             done => self.end(slot, done.map(|_| Verdict::default())),
@@ -85,22 +90,24 @@ impl World {
     }
 
     /// Makes completed writes and the write pointers durable.
-    fn settle(&mut self, device: usize, wait: Wait) {
-        let (fd, trust) = (self.devices[device].fd(), self.devices[device].trust().clone());
-        let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
-        match keeper {
-            Keeper::Memory => self.end(wait.slot, Ok(Verdict::default())),
-            Keeper::Kernel => self.start(Transfer::sync(wait.slot, fd), device, None),
-            Keeper::Table(table) => {
+    fn settle(&mut self, device: usize, wait: PendingFlush) {
+        let (fd, writeback_errors) =
+            (self.devices[device].fd(), self.devices[device].writeback_errors().clone());
+        let Zoned { zone_order, pointer_storage, .. } =
+            self.devices[device].as_zoned().expect("a zoned device");
+        match pointer_storage {
+            PointerStorage::Memory => self.end(wait.slot, Ok(Verdict::default())),
+            PointerStorage::Kernel => self.start(Transfer::sync(wait.slot, fd), device, None),
+            PointerStorage::Table(table) => {
                 let mut finished = Vec::new();
-                let settling = table.settle(gate, fd, &trust, wait, &mut finished);
+                let settling = table.settle(zone_order, fd, &writeback_errors, wait, &mut finished);
                 finished.into_iter().for_each(|slot| self.end(slot, Ok(Verdict::default())));
                 settling.into_iter().for_each(|it| self.call(device, Task::Settle(it)));
             }
         }
     }
 
-    /// Updates the gate after a command, and starts the commands that waited for it.
+    /// Updates the segments after a command, and starts the commands that waited for it.
     pub(super) fn zoned_over(
         &mut self,
         slot: u32,
@@ -108,16 +115,19 @@ impl World {
         result: Result<Verdict, DeviceError>,
     ) {
         let Some(device) = command.device().map(usize::from) else { return };
-        let Some(Zoned { gate, keeper, .. }) = self.devices[device].as_zoned() else { return };
-        if let Keeper::Table(table) = keeper {
+        let Some(Zoned { zone_order, pointer_storage, .. }) = self.devices[device].as_zoned()
+        else {
+            return;
+        };
+        if let PointerStorage::Table(table) = pointer_storage {
             table.settled(slot, result.is_ok());
         }
         let (mut failed, mut next) = (Vec::new(), None);
         match command {
             Command::Program { lba, tally, .. } => {
-                next = gate.programmed(slot, *lba, tally.total().into(), result, &mut failed);
+                next = zone_order.programmed(slot, *lba, tally.total().into(), result, &mut failed);
             }
-            Command::Reset { lba, .. } => gate.was_reset(slot, *lba, result.is_err()),
+            Command::Reset { lba, .. } => zone_order.was_reset(slot, *lba, result.is_err()),
             _ => {}
         }
         let error = result.err().unwrap_or(DeviceError::Media);
@@ -128,7 +138,8 @@ impl World {
 
     /// Starts the settlings that waited, one after the other.
     fn settle_next(&mut self, device: usize) {
-        while let Some(Zoned { keeper: Keeper::Table(table), .. }) = self.devices[device].as_zoned()
+        while let Some(Zoned { pointer_storage: PointerStorage::Table(table), .. }) =
+            self.devices[device].as_zoned()
             && let Some(wait) = table.next()
         {
             self.settle(device, wait);

@@ -8,11 +8,11 @@ use hostftl_core::{Page, SECTOR};
 use hostftl_format::claim::{self, Claim};
 use hostftl_format::superblock::Superblock;
 
-use super::{Keeper, RESERVE_BYTES, Zoned, kernel};
+use super::{PointerStorage, RESERVE_BYTES, Zoned, kernel};
 
 /// Zones that belong to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedZones {
     /// Range of zones, and the volume.
     pub claim: Claim,
     /// Whether the zones are a part of the device, not all of it.
@@ -22,14 +22,14 @@ pub struct Taken {
 impl Zoned {
     /// Lists the owned zones of this device, or of the device to which this part belongs, each
     /// once.
-    pub(crate) fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
-        let mut found = match self.keeper {
-            Keeper::Memory => Vec::new(),
-            Keeper::Table(_) => self.taken_in_file(file)?,
-            Keeper::Kernel => taken_in_zones(file)?,
+    pub(crate) fn taken(&self, file: &File) -> io::Result<Vec<ClaimedZones>> {
+        let mut found = match self.pointer_storage {
+            PointerStorage::Memory => Vec::new(),
+            PointerStorage::Table(_) => self.claims_in_file(file)?,
+            PointerStorage::Kernel => claims_in_zones(file)?,
         };
         // A part has a claim at both ends.
-        let key = |taken: &Taken| (taken.claim.first, taken.claim.count, taken.claim.volume);
+        let key = |taken: &ClaimedZones| (taken.claim.first, taken.claim.count, taken.claim.volume);
         found.sort_by_key(key);
         found.dedup();
         Ok(found)
@@ -37,7 +37,7 @@ impl Zoned {
 
     /// Reads the claims in a file. They are at a fixed offset from the start of a part's first
     /// zone.
-    fn taken_in_file(&self, file: &File) -> io::Result<Vec<Taken>> {
+    fn claims_in_file(&self, file: &File) -> io::Result<Vec<ClaimedZones>> {
         let (all, _) = Zoned::all(file, false)?;
         let read = |at: u64| -> io::Result<Page> {
             let mut page = Page::default();
@@ -58,13 +58,13 @@ impl Zoned {
 /// Reads the claims on a block device, which are among the pages of kept zones. Pages without a
 /// claim belong to a volume on the whole device, whose superblocks may also be in conventional
 /// zones.
-fn taken_in_zones(file: &File) -> io::Result<Vec<Taken>> {
+fn claims_in_zones(file: &File) -> io::Result<Vec<ClaimedZones>> {
     let (all, _) = kernel::all(file)?;
     let mut found = Vec::new();
     for pages in kernel::pages(file)? {
         let own: Vec<_> = pages.values().filter_map(|page| part(page)).collect();
-        let of_all = pages.iter().filter_map(|(sector, page)| whole(page, *sector, all.count));
-        found.extend(if own.is_empty() { of_all.collect() } else { own });
+        let by_volume = pages.iter().filter_map(|(sector, page)| whole(page, *sector, all.count));
+        found.extend(if own.is_empty() { by_volume.collect() } else { own });
     }
     let mut first = Page::default();
     file.read_exact_at(&mut first.0, 0)?;
@@ -72,13 +72,13 @@ fn taken_in_zones(file: &File) -> io::Result<Vec<Taken>> {
     Ok(found)
 }
 
-fn part(page: &Page) -> Option<Taken> {
-    Claim::parse(page).map(|claim| Taken { claim, is_part: true })
+fn part(page: &Page) -> Option<ClaimedZones> {
+    Claim::parse(page).map(|claim| ClaimedZones { claim, is_part: true })
 }
 
 /// Returns the zones of the superblock at `sector`, if it is one of a volume on all `count` zones.
-fn whole(page: &Page, sector: u64, count: u32) -> Option<Taken> {
+fn whole(page: &Page, sector: u64, count: u32) -> Option<ClaimedZones> {
     let Superblock { volume, label, .. } = Superblock::parse(page, sector).ok()?;
     let claim = Claim { volume, label, first: 0, count };
-    Some(Taken { claim, is_part: false })
+    Some(ClaimedZones { claim, is_part: false })
 }

@@ -36,7 +36,7 @@ struct Patient {
 impl Patient {
     fn new(name: String, engine: EngineKind, folder: Option<tempfile::TempDir>) -> Self {
         let class = Class { bytes: 4096, count: 1 };
-        let arena = Arena::new(&[class], Class::of_sectors(LONGEST, BUFFERS)).unwrap();
+        let arena = Arena::new(&[class], Class::with_sectors(LONGEST, BUFFERS)).unwrap();
         let buffers = arena.layer_buffers(LONGEST);
         let world = None;
         let spread = false;

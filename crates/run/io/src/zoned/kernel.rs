@@ -9,9 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use hostftl_core::{DeviceError, Page, SECTOR, Segments, Verdict};
 use hostftl_format::superblock::RESERVE;
 
-use super::gate::{Gate, Segment};
 use super::pages;
 use super::part::Part;
+use super::zone_order::{Segment, ZoneOrder};
 
 /// `_IOWR(0x12, 130, struct blk_zone_report)`.
 const BLKREPORTZONE: libc::c_ulong = ioctl(3, 130, 16);
@@ -36,7 +36,7 @@ const fn ioctl(direction: u64, number: u64, size: u64) -> libc::c_ulong {
 
 /// Zone in the kernel's report, in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Zone {
+pub(super) struct KernelZone {
     pub start: u64,
     pub len: u64,
     pub capacity: u64,
@@ -48,7 +48,7 @@ pub(super) struct Zone {
 }
 
 /// Parses a report of the kernel.
-fn parse(report: &[u8]) -> Vec<Zone> {
+fn parse(report: &[u8]) -> Vec<KernelZone> {
     let u64_at = |at: usize| u64::from_ne_bytes(report[at..at + 8].try_into().expect("8 bytes"));
     let u32_at = |at: usize| u32::from_ne_bytes(report[at..at + 4].try_into().expect("4 bytes"));
     let (count, has_capacity) = (u32_at(8) as usize, u32_at(12) & HAS_CAPACITY != 0);
@@ -65,7 +65,7 @@ fn parse(report: &[u8]) -> Vec<Zone> {
             _ => pointer.saturating_sub(start),
         };
         let (conventional, offline) = (kind == 1, matches!(condition, 13 | 15));
-        Zone { start, len, capacity, pointer, conventional, offline }
+        KernelZone { start, len, capacity, pointer, conventional, offline }
     };
     (0..count).map(zone).collect()
 }
@@ -83,8 +83,8 @@ fn number(fd: RawFd, request: libc::c_ulong) -> io::Result<u32> {
 }
 
 /// Returns all zones of a device.
-fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
-    let mut zones: Vec<Zone> = Vec::with_capacity(count as usize);
+fn zones(file: &File, count: u32) -> io::Result<Vec<KernelZone>> {
+    let mut zones: Vec<KernelZone> = Vec::with_capacity(count as usize);
     while zones.len() < count as usize {
         let mut report = vec![0u8; HEAD + ZONE * BATCH as usize];
         let from = zones.last().map_or(0, |zone| zone.start + zone.len);
@@ -107,9 +107,9 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
 
 /// Geometry of a zoned block device.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ZonedGeometry {
     /// Segments: the writable part of each zone.
-    pub gate: Gate,
+    pub zone_order: ZoneOrder,
     /// Sector of the first segment. Sectors before it can be written in any order.
     pub start: u64,
     /// Distance between zones in sectors. It exceeds a segment if zones have a smaller capacity.
@@ -185,7 +185,7 @@ pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
 }
 
 /// Opens the zones of a zoned block device, or those of a part.
-pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
+pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<ZonedGeometry> {
     let zones = zones(file, there(file)?)?;
     let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
     let (write_unit, most) = limits(file)?;
@@ -200,17 +200,17 @@ pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
 /// Converts `zones` into segments, without leading conventional zones. If those have no space for
 /// superblocks, or the zones are a part, two zones at each end are kept for superblocks.
 fn found(
-    zones: &[Zone],
+    zones: &[KernelZone],
     stride: u64,
     write_unit: u32,
     max_open: u32,
     is_part: bool,
-) -> io::Result<Found> {
+) -> io::Result<ZonedGeometry> {
     let wrong = |why: &str| io::Error::other(why.to_owned());
     let first = zones.iter().position(|zone| !zone.conventional);
     let first = first.ok_or_else(|| wrong("all of its zones are conventional"))?;
     let rest = &zones[first..];
-    let possible = |zone: &Zone| zone.len <= stride && zone.capacity <= zone.len;
+    let possible = |zone: &KernelZone| zone.len <= stride && zone.capacity <= zone.len;
     if rest.iter().any(|zone| zone.conventional || !possible(zone)) {
         return Err(wrong("its zone layout is not supported"));
     }
@@ -228,8 +228,8 @@ fn found(
     }
     let size = u32::try_from(size).map_err(|_| wrong("its zones are longer than 2 TiB"))?;
     let segment =
-        |zone: &Zone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
-    let mut list: Vec<Zone> = whole.copied().collect();
+        |zone: &KernelZone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
+    let mut list: Vec<KernelZone> = whole.copied().collect();
     let (kept, max_open) = if is_part || rest[0].start < 2 * RESERVE {
         (Some(keep(&mut list)?), with_room(max_open)?)
     } else {
@@ -246,19 +246,20 @@ fn found(
         count: list.len() as u32,
         units: 1,
     };
-    Ok(Found { gate: Gate::new(shape, list), start, stride, kept })
+    Ok(ZonedGeometry { zone_order: ZoneOrder::new(shape, list), start, stride, kept })
 }
 
 /// Takes two zones from each end.
-fn keep(list: &mut Vec<Zone>) -> io::Result<[[pages::Zone; 2]; 2]> {
+fn keep(list: &mut Vec<KernelZone>) -> io::Result<[[pages::Zone; 2]; 2]> {
     if list.len() < 4 + FEWEST {
         let why = "it has too few zones; four are reserved for superblocks";
         return Err(io::Error::other(why));
     }
     let tail = list.split_off(list.len() - KEPT as usize);
-    let head: Vec<Zone> = list.drain(..KEPT as usize).collect();
-    let of = |zone: &Zone| pages::Zone { start: zone.start, pointer: zone.pointer };
-    Ok([[of(&head[0]), of(&head[1])], [of(&tail[0]), of(&tail[1])]])
+    let head: Vec<KernelZone> = list.drain(..KEPT as usize).collect();
+    let page_zone = |zone: &KernelZone| pages::Zone { start: zone.start, pointer: zone.pointer };
+    let pairs = [head, tail].map(|pair| [page_zone(&pair[0]), page_zone(&pair[1])]);
+    Ok(pairs)
 }
 
 /// Returns the number of zones that may be open in addition to those for superblocks; 0 means all.
@@ -321,13 +322,14 @@ mod tests {
             zone(16_384, 0, (2, 15), 0),
             zone(20_480, 0, (2, 13), 2048),
         ]));
-        let Found { gate, start, stride, kept } = found(&zones[..], 4096, 8, 14, false).unwrap();
+        let ZonedGeometry { zone_order, start, stride, kept } =
+            found(&zones[..], 4096, 8, 14, false).unwrap();
         assert!(kept.is_none(), "superblocks lie in the conventional zone");
-        assert_eq!((start, stride, gate.shape.size), (4096, 4096, 2048));
-        assert_eq!((gate.shape.count, gate.shape.max_open), (5, 14));
-        let found: Vec<_> = gate.list.iter().map(|it| (it.pointer, it.offline)).collect();
+        assert_eq!((start, stride, zone_order.shape.size), (4096, 4096, 2048));
+        assert_eq!((zone_order.shape.count, zone_order.shape.max_open), (5, 14));
+        let found: Vec<_> = zone_order.list.iter().map(|it| (it.pointer, it.offline)).collect();
         assert_eq!(found, [(0, false), (8, false), (2048, false), (0, true), (2048, true)]);
-        assert!(gate.list.iter().all(|segment| segment.len == 2048));
+        assert!(zone_order.list.iter().all(|segment| segment.len == 2048));
     }
 
     #[test]
@@ -337,9 +339,9 @@ mod tests {
             zone(start, start + written, (2, if written > 0 { 2 } else { 1 }), 2048)
         };
         let all: Vec<_> = (0..10).map(|index| of(index, u64::from(index == 1) * 16)).collect();
-        let Found { gate, start, kept, .. } =
+        let ZonedGeometry { zone_order, start, kept, .. } =
             found(&parse(&report(&all)), 4096, 8, 14, false).unwrap();
-        assert_eq!((start, gate.shape.count, gate.shape.max_open), (2 * 4096, 6, 11));
+        assert_eq!((start, zone_order.shape.count, zone_order.shape.max_open), (2 * 4096, 6, 11));
         let [[first, second], [third, fourth]] = kept.unwrap();
         let starts = [first, second, third, fourth].map(|zone| zone.start / 4096);
         assert_eq!((starts, second.pointer), ([0, 1, 8, 9], 16));
@@ -355,8 +357,8 @@ mod tests {
         let of = |index: u64| zone(index * 4096, index * 4096, (2, 1), 2048);
         let all = parse(&report(&(0..20).map(of).collect::<Vec<_>>()));
         let part = found(&all[10..18], 4096, 8, 6, true).unwrap();
-        assert_eq!((part.start, part.gate.shape.count), (12 * 4096, 4));
-        assert_eq!(part.gate.shape.max_open, 3, "three of its share are for superblocks");
+        assert_eq!((part.start, part.zone_order.shape.count), (12 * 4096, 4));
+        assert_eq!(part.zone_order.shape.max_open, 3, "three of its share are for superblocks");
         let kept = part.kept.unwrap().map(|pair| pair.map(|zone| zone.start / 4096));
         assert_eq!(kept, [[10, 11], [16, 17]]);
         let few = found(&all[10..17], 4096, 8, 6, true).unwrap_err().to_string();

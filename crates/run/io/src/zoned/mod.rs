@@ -10,12 +10,12 @@
 mod claims;
 #[cfg(test)]
 mod conform;
-mod gate;
 mod kernel;
 mod name;
 mod pages;
 mod part;
 mod table;
+mod zone_order;
 
 use std::fs::File;
 use std::io;
@@ -30,19 +30,19 @@ use hostftl_format::superblock::RESERVE;
 use hostftl_format::zonefile;
 
 use crate::error::IoError;
-pub use claims::Taken;
-pub(crate) use gate::{Gate, Turn};
+pub use claims::ClaimedZones;
 pub(crate) use name::{PREFIX, ZonedName};
 use pages::Pages;
 pub(crate) use part::{Part, split as split_part};
-pub(crate) use table::{Settling, Table, Wait};
+pub(crate) use table::{PendingFlush, Settling, Table};
+pub(crate) use zone_order::{Turn, ZoneOrder};
 
 /// Bytes of a reserve.
 const RESERVE_BYTES: u64 = RESERVE * SECTOR as u64;
 
 /// Storage of the write pointers.
 #[derive(Debug)]
-pub(crate) enum Keeper {
+pub(crate) enum PointerStorage {
     /// None.
     Memory,
     /// Head of the file.
@@ -53,7 +53,7 @@ pub(crate) enum Keeper {
 
 /// Location of the pages of both reserves.
 #[derive(Debug)]
-enum Home {
+enum ReservePlaces {
     /// Byte offsets of the reserves on the file.
     Fixed([u64; 2]),
     /// Zones of their own.
@@ -62,7 +62,7 @@ enum Home {
 
 /// Location of a page of a reserve.
 #[derive(Debug)]
-pub(crate) enum Spot {
+pub(crate) enum PagePlace {
     /// Byte offset.
     Fixed(u64),
     /// Among the pages in zones, under this sector.
@@ -72,9 +72,9 @@ pub(crate) enum Spot {
 /// Zoned part of a device. Positions are in bytes of the file.
 #[derive(Debug)]
 pub(crate) struct Zoned {
-    pub gate: Gate,
-    pub keeper: Keeper,
-    home: Home,
+    pub zone_order: ZoneOrder,
+    pub pointer_storage: PointerStorage,
+    home: ReservePlaces,
     part: Part,
     /// Start of zone 0, in the numbering of the part.
     first: u64,
@@ -86,9 +86,9 @@ impl Zoned {
     /// Creates segments in memory of `bytes` bytes.
     pub(crate) fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
         let shape = name.fit(bytes, false)?;
-        let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
-        let gate = Gate::new(shape, (0..shape.count).map(segment).collect());
-        Ok(Self::behind(0, gate, (Part::whole(&shape), shape.count), Keeper::Memory))
+        let segment = |_| zone_order::Segment::new(shape.size, 0, 0, false);
+        let zone_order = ZoneOrder::new(shape, (0..shape.count).map(segment).collect());
+        Ok(Self::behind(0, zone_order, (Part::whole(&shape), shape.count), PointerStorage::Memory))
     }
 
     /// Returns all segments of a file or block device, and the number of zones that a part keeps at
@@ -106,32 +106,33 @@ impl Zoned {
     pub(crate) fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
         let all = Table::shape(file)?;
         let part = part.unwrap_or_else(|| Part::whole(&all));
-        let (table, gate) = Table::load(file, &all, &part)?;
+        let (table, zone_order) = Table::load(file, &all, &part)?;
         let head = zonefile::head_sectors(all.count) * SECTOR as u64;
-        Ok(Self::behind(head, gate, (part, all.count), Keeper::Table(table)))
+        Ok(Self::behind(head, zone_order, (part, all.count), PointerStorage::Table(table)))
     }
 
     /// Opens the zones of a block device, or a part of them. Superblocks are in its first
     /// conventional zones. Without such zones, and in a part, they are in two sequential zones at
     /// each end.
     pub(crate) fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
-        let kernel::Found { gate, start, stride, kept } = kernel::open(file, part.as_ref())?;
+        let kernel::ZonedGeometry { zone_order, start, stride, kept } =
+            kernel::open(file, part.as_ref())?;
         // The shape of a part excludes the zones that are kept for superblocks.
-        let part = part.map(|part| Part { shape: gate.shape, ..part });
+        let part = part.map(|part| Part { shape: zone_order.shape, ..part });
         let first = if part.is_some() { 0 } else { start * SECTOR as u64 };
         let mut zoned = Zoned {
-            part: part.unwrap_or_else(|| Part::whole(&gate.shape)),
-            gate,
-            keeper: Keeper::Kernel,
-            home: Home::Fixed([0, RESERVE_BYTES]),
+            part: part.unwrap_or_else(|| Part::whole(&zone_order.shape)),
+            zone_order,
+            pointer_storage: PointerStorage::Kernel,
+            home: ReservePlaces::Fixed([0, RESERVE_BYTES]),
             first,
             stride: stride * SECTOR as u64,
         };
         if let Some(kept) = kept {
-            let shape = zoned.gate.shape;
+            let shape = zoned.zone_order.shape;
             let tail = (zoned.bytes() - RESERVE_BYTES) / SECTOR as u64;
             let lengths = (stride, shape.size.into(), shape.write_unit.into());
-            zoned.home = Home::Zones(Arc::new(Pages::new(kept, lengths, tail)));
+            zoned.home = ReservePlaces::Zones(Arc::new(Pages::new(kept, lengths, tail)));
         }
         Ok(zoned)
     }
@@ -139,15 +140,20 @@ impl Zoned {
     /// Loads the pages in zones; before that they read as zeros.
     pub(crate) fn load(&self, file: &File) -> io::Result<()> {
         match &self.home {
-            Home::Fixed(_) => Ok(()),
-            Home::Zones(pages) => pages.load(file),
+            ReservePlaces::Fixed(_) => Ok(()),
+            ReservePlaces::Zones(pages) => pages.load(file),
         }
     }
 
     /// Describes a part of `all` zones between two reserves, after `head` bytes.
-    fn behind(head: u64, gate: Gate, (part, all): (Part, u32), keeper: Keeper) -> Self {
+    fn behind(
+        head: u64,
+        zone_order: ZoneOrder,
+        (part, all): (Part, u32),
+        pointer_storage: PointerStorage,
+    ) -> Self {
         let first = head + RESERVE_BYTES;
-        let stride = u64::from(gate.shape.size) * SECTOR as u64;
+        let stride = u64::from(zone_order.shape.size) * SECTOR as u64;
         let zone = |zone: u32| first + stride * u64::from(zone);
         // A part has its reserves in its own zones, the whole device has them outside.
         let home = if part.is_whole() {
@@ -155,7 +161,7 @@ impl Zoned {
         } else {
             [zone(part.zones.start), zone(part.zones.end - part.kept)]
         };
-        Zoned { gate, keeper, home: Home::Fixed(home), part, first, stride }
+        Zoned { zone_order, pointer_storage, home: ReservePlaces::Fixed(home), part, first, stride }
     }
 
     /// Returns the zones of this part, or `None` if it is the whole device.
@@ -170,12 +176,12 @@ impl Zoned {
 
     /// Returns the number of sectors of all segments.
     pub(crate) fn sectors(&self) -> u64 {
-        u64::from(self.gate.shape.size) * u64::from(self.gate.shape.count)
+        u64::from(self.zone_order.shape.size) * u64::from(self.zone_order.shape.count)
     }
 
     /// Returns the byte offset of sector `lba` of the segments.
     pub(crate) fn place(&self, lba: u64) -> u64 {
-        let size = u64::from(self.gate.shape.size);
+        let size = u64::from(self.zone_order.shape.size);
         // A part leaves out the zones that are kept for superblocks.
         let zone = self.part.zone((lba / size) as u32);
         self.first + u64::from(zone) * self.stride + lba % size * SECTOR as u64
@@ -187,16 +193,16 @@ impl Zoned {
     }
 
     /// Returns the location of visible byte `at` if it is in a reserve, and `None` in the segments.
-    pub(crate) fn reserve(&self, at: u64) -> Option<Spot> {
+    pub(crate) fn reserve(&self, at: u64) -> Option<PagePlace> {
         let tail = self.bytes() - RESERVE_BYTES;
         // Segments cannot be rewritten.
         if (RESERVE_BYTES..tail).contains(&at) {
             return None;
         }
         Some(match &self.home {
-            Home::Zones(pages) => Spot::Zones(pages.clone(), at / SECTOR as u64),
-            Home::Fixed([first, _]) if at < RESERVE_BYTES => Spot::Fixed(first + at),
-            Home::Fixed([_, last]) => Spot::Fixed(last + at - tail),
+            ReservePlaces::Zones(pages) => PagePlace::Zones(pages.clone(), at / SECTOR as u64),
+            ReservePlaces::Fixed([first, _]) if at < RESERVE_BYTES => PagePlace::Fixed(first + at),
+            ReservePlaces::Fixed([_, last]) => PagePlace::Fixed(last + at - tail),
         })
     }
 
@@ -204,32 +210,32 @@ impl Zoned {
     /// longer.
     #[cfg(test)]
     pub(crate) fn spread(&mut self) {
-        let shape = self.gate.shape;
+        let shape = self.zone_order.shape;
         let count = shape.count / 2 / shape.units * shape.units;
-        let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
+        let segment = |_| zone_order::Segment::new(shape.size, 0, 0, false);
         let list = (0..count).map(segment).collect();
-        self.gate = Gate::new(Segments { count, ..shape }, list);
-        self.part = Part::whole(&self.gate.shape);
+        self.zone_order = ZoneOrder::new(Segments { count, ..shape }, list);
+        self.part = Part::whole(&self.zone_order.shape);
         self.stride *= 2;
     }
 
     /// Clears the zones that are kept for the reserves, if these are in zones.
     pub(crate) fn free_reserves(&self, file: &File) -> io::Result<()> {
         match &self.home {
-            Home::Fixed(_) => Ok(()),
-            Home::Zones(pages) => pages.free(file),
+            ReservePlaces::Fixed(_) => Ok(()),
+            ReservePlaces::Zones(pages) => pages.free(file),
         }
     }
 
     /// Frees all segments durably. The device must not be used in this process afterwards.
     pub(crate) fn clear(&self, file: &File) -> io::Result<()> {
-        let shape = self.gate.shape;
-        match &self.keeper {
-            Keeper::Memory => Ok(()),
+        let shape = self.zone_order.shape;
+        match &self.pointer_storage {
+            PointerStorage::Memory => Ok(()),
             // A new head frees all segments at once.
-            Keeper::Table(_) if self.part.is_whole() => Table::make(file, &shape),
-            Keeper::Table(table) => table.free(file),
-            Keeper::Kernel => (0..shape.count).try_for_each(|index| {
+            PointerStorage::Table(_) if self.part.is_whole() => Table::make(file, &shape),
+            PointerStorage::Table(table) => table.free(file),
+            PointerStorage::Kernel => (0..shape.count).try_for_each(|index| {
                 let at = self.place(u64::from(index) * u64::from(shape.size));
                 let done = kernel::reset(file.as_raw_fd(), at, self.stride);
                 done.map(|_| ()).map_err(|error| io::Error::other(error.to_string()))
@@ -273,7 +279,7 @@ pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<File,
 ///
 /// # Errors
 /// When the name is invalid.
-pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
+pub fn split_path(name: &str) -> Option<Result<String, IoError>> {
     let zoned = ZonedName::parse(name)?;
     let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why });
     match zoned {
@@ -286,7 +292,7 @@ pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
 /// Returns the canonical name of a zoned device. Options stored in the file are omitted; a part is
 /// kept.
 pub(crate) fn full_name(name: &str) -> Result<String, IoError> {
-    let Some(path) = path_of(name) else { return Ok(name.into()) };
+    let Some(path) = split_path(name) else { return Ok(name.into()) };
     let path = path?;
     let part = ZonedName::parse(name).and_then(Result::ok).and_then(|zoned| zoned.part);
     let part = part.map_or(String::new(), |part| format!("#{part}"));

@@ -32,7 +32,7 @@ pub(crate) struct Zone {
 }
 
 /// Medium of the zone pairs. Positions are in sectors, and pages are aligned.
-pub(crate) trait Medium {
+pub(crate) trait PageMedium {
     /// Fills `pages` from position `at`.
     fn read(&self, at: u64, pages: &mut [Page]) -> io::Result<()>;
     /// Writes `pages` at `at`, the write pointer of a zone.
@@ -43,7 +43,7 @@ pub(crate) trait Medium {
     fn sync(&self) -> io::Result<()>;
 }
 
-impl Medium for File {
+impl PageMedium for File {
     fn read(&self, at: u64, pages: &mut [Page]) -> io::Result<()> {
         let step = u64::from(SECTORS_PER_BLOCK);
         (at..)
@@ -98,22 +98,27 @@ impl Pages {
     }
 
     /// Loads the pages in the zones.
-    pub(crate) fn load(&self, medium: &impl Medium) -> io::Result<()> {
+    pub(crate) fn load(&self, medium: &impl PageMedium) -> io::Result<()> {
         self.pairs.iter().try_for_each(|pair| lock(pair).load(medium))
     }
 
     /// Reads the page of `sector`: zeros before it was written.
-    pub(crate) fn read(&self, sector: u64, medium: &impl Medium) -> io::Result<Page> {
-        lock(&self.pairs[self.pair_of(sector)]).read(sector, sector % RESERVE, medium)
+    pub(crate) fn read(&self, sector: u64, medium: &impl PageMedium) -> io::Result<Page> {
+        lock(&self.pairs[self.pair_index(sector)]).read(sector, sector % RESERVE, medium)
     }
 
     /// Writes the page of `sector`; durable after a sync.
-    pub(crate) fn write(&self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
-        lock(&self.pairs[self.pair_of(sector)]).write(sector, page, medium)
+    pub(crate) fn write(
+        &self,
+        sector: u64,
+        page: &Page,
+        medium: &impl PageMedium,
+    ) -> io::Result<()> {
+        lock(&self.pairs[self.pair_index(sector)]).write(sector, page, medium)
     }
 
     /// Resets all of the zones: every page then reads as zeros.
-    pub(crate) fn free(&self, medium: &impl Medium) -> io::Result<()> {
+    pub(crate) fn free(&self, medium: &impl PageMedium) -> io::Result<()> {
         for pair in &self.pairs {
             let mut pair = lock(pair);
             (pair.used, pair.foreign) = (None, None);
@@ -123,7 +128,7 @@ impl Pages {
         medium.sync()
     }
 
-    fn pair_of(&self, sector: u64) -> usize {
+    fn pair_index(&self, sector: u64) -> usize {
         usize::from(sector >= self.tail)
     }
 }
@@ -133,7 +138,7 @@ impl Pages {
 pub(super) fn pages_in(
     zone: Zone,
     (len, capacity, unit): (u64, u64, u64),
-    medium: &impl Medium,
+    medium: &impl PageMedium,
 ) -> io::Result<BTreeMap<u64, Box<Page>>> {
     let pages = Pages::new([[zone; 2]; 2], (len, capacity, unit), 0);
     let (used, found) = lock(&pages.pairs[0]).scan(0, medium)?;
@@ -166,7 +171,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn load(&mut self, medium: &impl Medium) -> io::Result<()> {
+    fn load(&mut self, medium: &impl PageMedium) -> io::Result<()> {
         self.used = None;
         for zone in 0..2 {
             let (used, pages) = self.scan(zone, medium)?;
@@ -186,7 +191,7 @@ impl Pair {
 
     /// Returns whether a zone holds something other than a log of pages, even one with only a torn
     /// first record.
-    fn is_foreign(&self, zone: usize, medium: &impl Medium) -> io::Result<bool> {
+    fn is_foreign(&self, zone: usize, medium: &impl PageMedium) -> io::Result<bool> {
         let Zone { start, pointer } = self.zones[zone];
         let mut first = vec![Page::default()];
         if pointer == 0 {
@@ -201,7 +206,7 @@ impl Pair {
     fn scan(
         &self,
         zone: usize,
-        medium: &impl Medium,
+        medium: &impl PageMedium,
     ) -> io::Result<(Option<Used>, BTreeMap<u64, Box<Page>>)> {
         let Zone { start, pointer } = self.zones[zone];
         let (mut pages, mut records, mut begun) = (BTreeMap::new(), 0, None);
@@ -225,7 +230,7 @@ impl Pair {
         Ok((used, pages))
     }
 
-    fn read(&self, sector: u64, at: u64, medium: &impl Medium) -> io::Result<Page> {
+    fn read(&self, sector: u64, at: u64, medium: &impl PageMedium) -> io::Result<Page> {
         let mut page = vec![Page::default()];
         match self.pages.get(&sector) {
             Some(known) => page[0] = (**known).clone(),
@@ -240,7 +245,7 @@ impl Pair {
         Ok(page.swap_remove(0))
     }
 
-    fn write(&mut self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
+    fn write(&mut self, sector: u64, page: &Page, medium: &impl PageMedium) -> io::Result<()> {
         let most = MOST.min(self.capacity / self.record);
         match self.used {
             Some(used) if used.ends_there && used.records < most => {
@@ -259,7 +264,7 @@ impl Pair {
         used: Used,
         head: Head,
         page: &Page,
-        medium: &impl Medium,
+        medium: &impl PageMedium,
     ) -> io::Result<()> {
         // Until the record is known to be complete, nothing may be appended after it.
         self.used = Some(Used { ends_there: false, ..used });
@@ -269,7 +274,7 @@ impl Pair {
     }
 
     /// Takes the other zone with all valid pages and the new one, and resets the previous zone.
-    fn take_other(&mut self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
+    fn take_other(&mut self, sector: u64, page: &Page, medium: &impl PageMedium) -> io::Result<()> {
         let before = self.used;
         let zone = before.map_or(0, |used| 1 - used.zone);
         let generation = before.map_or(1, |used| used.generation + 1);
@@ -295,7 +300,7 @@ impl Pair {
         Ok(())
     }
 
-    fn free(&mut self, zone: usize, medium: &impl Medium) -> io::Result<()> {
+    fn free(&mut self, zone: usize, medium: &impl PageMedium) -> io::Result<()> {
         let Zone { start, pointer } = self.zones[zone];
         if pointer > 0 {
             medium.reset(start, self.len)?;
@@ -311,7 +316,7 @@ impl Pair {
         index: u64,
         head: Head,
         page: &Page,
-        medium: &impl Medium,
+        medium: &impl PageMedium,
     ) -> io::Result<()> {
         let at = self.zones[zone].start + index * self.record;
         let pages = self.record / u64::from(SECTORS_PER_BLOCK);

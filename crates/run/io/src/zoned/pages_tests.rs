@@ -51,7 +51,7 @@ impl Disk {
     }
 }
 
-impl Medium for Disk {
+impl PageMedium for Disk {
     fn read(&self, at: u64, pages: &mut [Page]) -> io::Result<()> {
         let state = self.state.borrow();
         let first = (at % LEN) as usize / SECTORS_PER_BLOCK as usize;

@@ -89,7 +89,7 @@ impl Part {
 
     /// Returns the part `name` of a device with the segments `all`, with `kept` zones kept at each
     /// end.
-    pub(crate) fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
+    pub(crate) fn from_name(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
         let (zones, units) = find(name, all)?;
         let (count, each) = (zones.len() as u32, zones.len() as u32 / units);
         if each <= 2 * kept {
@@ -171,7 +171,7 @@ mod tests {
     };
 
     fn part(text: &str) -> Result<Part, String> {
-        Part::of(&PartName::parse(text)?, &ALL, 1)
+        Part::from_name(&PartName::parse(text)?, &ALL, 1)
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             assert!(refused.contains(why), "{text}: {refused}");
         }
         let odd = Segments { size: 1024, max_open: 0, units: 1, ..ALL };
-        let odd = |text: &str| Part::of(&PartName::parse(text).unwrap(), &odd, 1);
+        let odd = |text: &str| Part::from_name(&PartName::parse(text).unwrap(), &odd, 1);
         assert_eq!(odd("zones=0-4").unwrap().shape.count, 2, "one is left over");
         let refused = odd("zones=0-2").unwrap_err();
         assert!(refused.contains("use 2 more"), "{refused}");

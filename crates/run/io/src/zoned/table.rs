@@ -18,16 +18,16 @@ use std::sync::Arc;
 use hostftl_core::{BLOCK, DeviceError, Page, SECTOR, Segments, Verdict};
 use hostftl_format::zonefile::{self, ENTRIES, Entry};
 
-use super::gate::{Gate, Segment};
 use super::part::Part;
-use crate::ofd::{Held, What};
+use super::zone_order::{Segment, ZoneOrder};
+use crate::ofd::{FileLock, LockedRange};
 use crate::planted::{Bug, planted};
 use crate::transfer::{self, Call, Transfer};
-use crate::trust::Trust;
+use crate::writeback_errors::WritebackErrors;
 
 /// State of a table page.
 #[derive(Clone, Debug)]
-struct Kept {
+struct TablePage {
     generation: u64,
     /// Which of its two places has the newest content.
     place: usize,
@@ -36,7 +36,7 @@ struct Kept {
 
 /// Flush or reset that waits until the pointers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct PendingFlush {
     pub slot: u32,
     /// Range in bytes that a reset frees.
     pub frees: Option<(u64, u64)>,
@@ -44,11 +44,11 @@ pub(crate) struct Wait {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    pages: Vec<Kept>,
+    pages: Vec<TablePage>,
     part: Part,
     /// Slot of the settling under way, and the pages that it writes.
-    settling: Option<(u32, Vec<(usize, Kept)>)>,
-    queue: VecDeque<Wait>,
+    settling: Option<(u32, Vec<(usize, TablePage)>)>,
+    queue: VecDeque<PendingFlush>,
 }
 
 impl Table {
@@ -80,11 +80,11 @@ impl Table {
     }
 
     /// Reads the table of a zoned file with `all` segments, and the state of a part's segments.
-    pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
+    pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, ZoneOrder)> {
         let mut pages = Vec::new();
         for index in 0..zonefile::table_pages(all.count) {
             // Another user of the file may be writing the same page.
-            let lock = || Held::wait(file.as_raw_fd(), What::TablePage(index), false);
+            let lock = || FileLock::wait(file.as_raw_fd(), LockedRange::TablePage(index), false);
             let held = (!part.is_whole()).then(lock).transpose()?;
             pages.push(newest(index, |at| {
                 let mut page = Page::default();
@@ -98,8 +98,8 @@ impl Table {
             let entry = table.entry(segment);
             Segment::new(size, entry.pointer.min(size), entry.erased, entry.offline)
         });
-        let gate = Gate::new(table.part.shape, list.collect());
-        Ok((table, gate))
+        let zone_order = ZoneOrder::new(table.part.shape, list.collect());
+        Ok((table, zone_order))
     }
 
     /// Returns the stored entry of a segment.
@@ -130,17 +130,17 @@ impl Table {
     /// way, so that this one waits, or if nothing has changed: then `finished` gets the slot.
     pub(crate) fn settle(
         &mut self,
-        gate: &Gate,
+        zone_order: &ZoneOrder,
         fd: RawFd,
-        trust: &Arc<Trust>,
-        wait: Wait,
+        writeback_errors: &Arc<WritebackErrors>,
+        wait: PendingFlush,
         finished: &mut Vec<u32>,
     ) -> Option<Settling> {
         if self.settling.is_some() {
             self.queue.push_back(wait);
             return None;
         }
-        let changes = self.changes(|segment| entry_of(&gate.list[segment as usize]));
+        let changes = self.changes(|segment| table_entry(&zone_order.list[segment as usize]));
         // Every write moves a pointer, so without a change there is no data to flush.
         if changes.is_empty() && wait.frees.is_none() {
             finished.push(wait.slot);
@@ -151,8 +151,8 @@ impl Table {
             (change.page as usize, change.over(kept))
         };
         self.settling = Some((wait.slot, changes.iter().map(after).collect()));
-        let trust = trust.clone();
-        Some(Settling { slot: wait.slot, fd, trust, changes, frees: wait.frees })
+        let writeback_errors = writeback_errors.clone();
+        Some(Settling { slot: wait.slot, fd, writeback_errors, changes, frees: wait.frees })
     }
 
     /// Frees the segments of a part durably. The device must not be used in this process
@@ -174,12 +174,12 @@ impl Table {
     }
 
     /// Returns the next settling to start, if none is under way.
-    pub(crate) fn next(&mut self) -> Option<Wait> {
+    pub(crate) fn next(&mut self) -> Option<PendingFlush> {
         if self.settling.is_some() { None } else { self.queue.pop_front() }
     }
 }
 
-fn entry_of(segment: &Segment) -> Entry {
+fn table_entry(segment: &Segment) -> Entry {
     let Segment { pointer, erased, offline, .. } = *segment;
     Entry { pointer, erased, offline }
 }
@@ -190,15 +190,15 @@ struct Change {
     page: u32,
     entries: Vec<(usize, Entry)>,
     /// Stored page, unless other users change it too.
-    base: Option<Kept>,
+    base: Option<TablePage>,
 }
 
 impl Change {
     /// Returns the page after `kept`.
-    fn over(&self, kept: &Kept) -> Kept {
+    fn over(&self, kept: &TablePage) -> TablePage {
         let mut entries = kept.entries.clone();
         self.entries.iter().for_each(|(at, entry)| entries[*at] = *entry);
-        Kept { generation: kept.generation + 1, place: 1 - kept.place, entries }
+        TablePage { generation: kept.generation + 1, place: 1 - kept.place, entries }
     }
 }
 
@@ -207,12 +207,12 @@ fn other(error: DeviceError) -> io::Error {
 }
 
 /// Reads both places of a table page and returns the newest valid one.
-fn newest(index: u32, mut read: impl FnMut(u64) -> io::Result<Page>) -> io::Result<Kept> {
-    let mut found: Option<Kept> = None;
+fn newest(index: u32, mut read: impl FnMut(u64) -> io::Result<Page>) -> io::Result<TablePage> {
+    let mut found: Option<TablePage> = None;
     for (place, at) in zonefile::table_places(index).into_iter().enumerate() {
         let Ok((generation, entries)) = zonefile::parse_table(&read(at)?, at) else { continue };
         if found.as_ref().is_none_or(|other| other.generation < generation) {
-            found = Some(Kept { generation, place, entries });
+            found = Some(TablePage { generation, place, entries });
         }
     }
     found.ok_or_else(|| io::Error::other(format!("page {index} of its table is damaged")))
@@ -235,7 +235,7 @@ fn write(
         let kept = match &change.base {
             Some(kept) => kept.clone(),
             None => {
-                let lock = Held::wait(fd, What::TablePage(index), true);
+                let lock = FileLock::wait(fd, LockedRange::TablePage(index), true);
                 held.push(lock.map_err(|_| DeviceError::Media)?);
                 let read = |at| {
                     transfer(Call::Read, at, &mut page).map_err(other)?;
@@ -244,7 +244,7 @@ fn write(
                 newest(index, read).map_err(|_| DeviceError::Media)?
             }
         };
-        let Kept { generation, place, entries } = change.over(&kept);
+        let TablePage { generation, place, entries } = change.over(&kept);
         let at = zonefile::table_places(index)[place];
         *page = zonefile::emit_table(&entries, generation, at);
         transfer(Call::Write, at, &mut page)?;
@@ -258,7 +258,7 @@ fn write(
 pub(crate) struct Settling {
     pub slot: u32,
     fd: RawFd,
-    trust: Arc<Trust>,
+    writeback_errors: Arc<WritebackErrors>,
     changes: Vec<Change>,
     frees: Option<(u64, u64)>,
 }
@@ -279,6 +279,6 @@ impl Settling {
         if planted(Bug::SettleFlush) {
             return Ok(());
         }
-        self.trust.heard(transfer::run(&mut Transfer::sync(0, self.fd)))
+        self.writeback_errors.record(transfer::run(&mut Transfer::sync(0, self.fd)))
     }
 }

@@ -3,8 +3,8 @@
 mod common;
 mod engines;
 mod exerciser;
-mod ghost;
 mod hung;
+mod late_write;
 mod raid5;
 mod refused;
 mod trickle;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hostftl_core::BLOCK;
 use hostftl_io::Device;
 
-use super::ghost::{greet, take};
+use super::late_write::{greet, take};
 
 /// Much shorter than any timeout of a single read.
 const DRIP: Duration = Duration::from_millis(20);

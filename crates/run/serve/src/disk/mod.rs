@@ -382,11 +382,11 @@ mod tests {
     #[test]
     fn a_kernel_that_fails_needs_force_and_a_doubtful_one_a_word() {
         let exported = exported();
-        let refused = judge(&Kernel::of("6.18.4-arch1"), false, &exported).unwrap_err();
+        let refused = judge(&Kernel::from_release("6.18.4-arch1"), false, &exported).unwrap_err();
         assert!(refused.to_string().contains("6.18.4-arch1"), "{refused}");
         assert!(exported.events.since(0).is_empty());
         for (release, notes) in [("6.18.4-arch1", 1), ("6.17.9-generic", 2), ("6.12.57", 2)] {
-            judge(&Kernel::of(release), true, &exported).unwrap();
+            judge(&Kernel::from_release(release), true, &exported).unwrap();
             assert_eq!(exported.events.since(0).len(), notes, "{release}");
         }
     }

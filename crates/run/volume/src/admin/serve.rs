@@ -246,7 +246,7 @@ fn recover(
     events: &Events,
 ) -> Result<Quiet, Error> {
     if reads {
-        driver.look_only(true);
+        driver.discard_writes(true);
     }
     let begun = Instant::now();
     let mut recovery = Quiet::telling(driver.devices(), events.clone());

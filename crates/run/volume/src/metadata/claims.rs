@@ -6,7 +6,7 @@ use std::ops::Range;
 use hostftl_core::{Page, SECTOR};
 use hostftl_format::claim::{Claim, places};
 use hostftl_format::superblock::Superblock;
-use hostftl_io::{Device, IoError, Taken};
+use hostftl_io::{ClaimedZones, Device, IoError};
 use uuid::Uuid;
 
 use crate::util::error::{Error, device};
@@ -15,7 +15,7 @@ use crate::util::error::{Error, device};
 /// is on exactly the same zones.
 pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
     let own = one.own_zones();
-    for Taken { claim, is_part } in one.taken()? {
+    for ClaimedZones { claim, is_part } in one.taken()? {
         let theirs = claim.first..claim.first + claim.count;
         let is_free = match &own {
             Some(own) => is_part && *own == theirs || !claim.overlaps(own.start, own.len() as u32),

@@ -110,7 +110,7 @@ impl Quiet {
     pub(crate) fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
         let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
-        if troubles.is_empty() || matches!(error, IoError::Look { .. }) {
+        if troubles.is_empty() || matches!(error, IoError::OverlayFull { .. }) {
             error.into()
         } else {
             Error::Recovery { source: error, troubles: troubles.join("; ") }

@@ -45,7 +45,7 @@ pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
     let mut driver = machine.driver;
     if !in_memory {
         // Writes of recovery are kept in memory, so that the devices do not change.
-        driver.look_only(false);
+        driver.discard_writes(false);
     }
     let mut host = Quiet::of(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;

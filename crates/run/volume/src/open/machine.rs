@@ -85,7 +85,7 @@ pub(crate) fn drive(
     tap: Option<Box<dyn Tap>>,
 ) -> Result<Driver<AnyLayer>, Error> {
     let engine = EngineKind::choose()?;
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let own = Class::with_sectors(plan.buffer_sectors, plan.buffers);
     let memory = Memory::new(arena.clone(), own).map_err(IoError::Start)?;
     let buffers = memory.layer_buffers(plan.buffer_sectors.max(1));
     let made = AnyLayer::new(layer, &infos(&devices), buffers, mode)

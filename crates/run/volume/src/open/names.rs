@@ -112,7 +112,7 @@ fn open_and_look(name: &str) -> Found {
         return Found::Absent;
     }
     let path = modelled::backing(name).unwrap_or(name);
-    let Ok(opened) = Device::open_as(path, Access::Look) else { return Found::Absent };
+    let Ok(opened) = Device::open_as(path, Access::Inspect) else { return Found::Absent };
     let copies = copies(opened.bytes() / SECTOR as u64, |at| opened.read_page(at));
     match copies.map(|[(_, head), (_, tail)]| choose(head, tail)) {
         Ok(Ok(chosen)) => Found::Superblock(Box::new(chosen.superblock)),

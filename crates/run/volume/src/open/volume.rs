@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::data_window;
-use hostftl_io::{Access, Device, IoError, holder_of, zoned_path};
+use hostftl_io::{Access, Device, IoError, find_holder, zoned_path};
 use hostftl_layers::{LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
@@ -318,7 +318,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
         let holder = match lock.try_lock() {
             Ok(()) => return Ok(lock),
             Err(Other(error)) => return Err(file(path, "lock the volume file")(error)),
-            Err(WouldBlock) => holder_of(&lock),
+            Err(WouldBlock) => find_holder(&lock),
         };
         // Without a known holder, the lock belongs to a process that is ending or starting: retry.
         if holder.as_ref().is_some_and(|it| !it.is_leaving) || begun.elapsed() > PATIENCE {

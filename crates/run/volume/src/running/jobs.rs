@@ -360,7 +360,7 @@ impl Host for Jobs {
             return match taken {
                 Taken::Job(job) if matches!(job.op, JobOp::Status) => {
                     self.asked = Some(job);
-                    Pull::Look
+                    Pull::Query
                 }
                 Taken::Job(job) => match self.admit(job) {
                     Some(pull) => pull,
@@ -373,7 +373,7 @@ impl Host for Jobs {
         }
     }
 
-    fn look(&mut self, layer: &dyn Layer) {
+    fn query(&mut self, layer: &dyn Layer) {
         let Job { offset, bytes, cookie, reply, .. } = self.asked.take().expect("a job asked");
         let extents = extents(layer, offset / SECTOR as u64, bytes / SECTOR as u64);
         self.tell(reply, Answer { extents, ..Answer::new(cookie, Ok(()), None) });
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_fails_leaves_nobody_waiting() {
-        let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
+        let arena = Arena::new(&HOST_CLASSES, Class::with_sectors(8, 0)).unwrap();
         let export = export(4096);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default(), Arc::default());
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_job_waits_until_it_fits_and_later_ones_behind_it() {
-        let arena = Arena::new(&HOST_CLASSES, Class::of_sectors(8, 0)).unwrap();
+        let arena = Arena::new(&HOST_CLASSES, Class::with_sectors(8, 0)).unwrap();
         let export = export(8192);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
         let mut jobs = Jobs::new(inbox, Arc::default(), Arc::default());

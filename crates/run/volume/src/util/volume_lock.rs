@@ -17,7 +17,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hostftl_io::{Holder, holder_of};
+use hostftl_io::{Holder, find_holder};
 use uuid::Uuid;
 
 use crate::util::error::{Error, file};
@@ -55,7 +55,7 @@ impl Sole {
                 // The previous owner removed the file between opening and locking.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => return Err(file(&path, "lock it")(error)),
-                Err(TryLockError::WouldBlock) => holder_of(&opened),
+                Err(TryLockError::WouldBlock) => find_holder(&opened),
             };
             // Without a known holder, the lock belongs to a process that is ending or starting:
             // retry.

@@ -37,7 +37,7 @@ struct Round {
     /// Position up to which the ranges are compared, in bytes.
     cursor: u64,
     /// Whether the check rewrote data since it last started.
-    mended: bool,
+    repaired: bool,
     /// Number of repetitions.
     times: u32,
 }
@@ -55,12 +55,12 @@ impl Check {
     }
 
     /// Returns the flushes that are late, or all of them.
-    pub(super) fn give_up(&mut self, late: Option<Instant>) -> impl Iterator<Item = Item> {
-        let mut gone = Vec::new();
+    pub(super) fn take_late(&mut self, late: Option<Instant>) -> impl Iterator<Item = Item> {
+        let mut taken = Vec::new();
         for list in [&mut self.held, &mut self.next] {
-            gone.extend(list.extract_if(.., |item| late.is_none_or(|now| item.deadline <= now)));
+            taken.extend(list.extract_if(.., |item| late.is_none_or(|now| item.deadline <= now)));
         }
-        gone.into_iter()
+        taken.into_iter()
     }
 }
 
@@ -73,58 +73,63 @@ impl Flow {
         }
         let begun = Instant::now();
         let may = self.check.again_from.is_none_or(|from| from <= begun);
-        if self.check.next.is_empty() && !(may && self.ghosts.has_ended(begun)) {
+        if self.check.next.is_empty() && !(may && self.late_writes.has_ended(begun)) {
             return;
         }
         self.check.held = std::mem::take(&mut self.check.next);
-        let changes = self.ghosts.changes();
-        self.check.round = Some(Round { begun, changes, cursor: 0, mended: false, times: 0 });
-        self.go_on();
+        let changes = self.late_writes.changes();
+        self.check.round = Some(Round { begun, changes, cursor: 0, repaired: false, times: 0 });
+        self.check_next();
     }
 
     /// Starts the next step of the check.
-    fn go_on(&mut self) {
+    fn check_next(&mut self) {
         let Some(round) = self.check.round.as_mut() else { return };
         let most = self.longest.min(LONGEST);
-        if let Some((offset, len)) = self.ghosts.next(round.cursor, most.into()) {
+        if let Some((offset, len)) = self.late_writes.next(round.cursor, most.into()) {
             round.cursor = offset + len;
             let mut bytes = vec![0; len as usize].into_boxed_slice();
             let mut read = Transfer::new(0, NO_FILE, Call::Read, offset, len);
             read.push(bytes.as_mut_ptr(), bytes.len());
-            self.go_first(read, Origin::Check(bytes));
-        } else if round.mended {
-            self.go_first(Transfer::sync(0, NO_FILE), Origin::Seal);
+            self.queue_first(read, Origin::Check(bytes));
+        } else if round.repaired {
+            self.queue_first(Transfer::sync(0, NO_FILE), Origin::Seal);
         } else {
             self.end_check(Ok(()));
         }
     }
 
     /// Queues a transfer first: nothing else starts before it, so its range does not change.
-    fn go_first(&mut self, transfer: Transfer, origin: Origin) {
+    fn queue_first(&mut self, transfer: Transfer, origin: Origin) {
         let deadline = Instant::now() + self.timeout;
         self.waiting.push_front(Item::new(transfer, origin, deadline));
     }
 
     /// Processes the server's data in the range that ends at byte `end`.
-    pub(super) fn looked(&mut self, end: u64, bytes: &[u8], result: Result<(), DeviceError>) {
+    pub(super) fn compare_range(
+        &mut self,
+        end: u64,
+        bytes: &[u8],
+        result: Result<(), DeviceError>,
+    ) {
         if result.is_err() {
             return self.end_check(result);
         }
-        match self.ghosts.mend(end - bytes.len() as u64, bytes) {
-            Some(right) => self.go_first(right.transfer(), Origin::Mend(right)),
-            None => self.go_on(),
+        match self.late_writes.repair(end - bytes.len() as u64, bytes) {
+            Some(right) => self.queue_first(right.transfer(), Origin::Repair(right)),
+            None => self.check_next(),
         }
     }
 
     /// Processes the end of a rewrite.
-    pub(super) fn mended(&mut self, result: Result<(), DeviceError>) {
+    pub(super) fn repaired(&mut self, result: Result<(), DeviceError>) {
         if result.is_err() {
             return self.end_check(result);
         }
         if let Some(round) = self.check.round.as_mut() {
-            round.mended = true;
+            round.repaired = true;
         }
-        self.go_on();
+        self.check_next();
     }
 
     /// Processes the end of the flush after rewrites.
@@ -135,8 +140,8 @@ impl Flow {
             return self.end_check(Err(DeviceError::Media));
         }
         // A late write may have arrived after the comparison, so all ranges are compared again.
-        (round.cursor, round.mended) = (0, false);
-        self.go_on();
+        (round.cursor, round.repaired) = (0, false);
+        self.check_next();
     }
 
     fn end_check(&mut self, result: Result<(), DeviceError>) {
@@ -144,7 +149,7 @@ impl Flow {
         // A failed check is not repeated at once.
         self.check.again_from = result.is_err().then(|| Instant::now() + PAUSE);
         if result.is_ok() {
-            self.ghosts.compared(round.changes, round.begun);
+            self.late_writes.compared(round.changes, round.begun);
         }
         let held = std::mem::take(&mut self.check.held);
         self.over.extend(held.into_iter().map(|item| (item, result)));

@@ -100,7 +100,7 @@ pub(crate) fn start_layer<L: Layer>(
     engine: EngineKind,
     make: impl FnOnce(Vec<Payload>) -> L,
 ) -> (Driver<L>, Script) {
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let own = Class::with_sectors(plan.buffer_sectors, plan.buffers);
     let arena = Arena::new(&HOST_CLASSES, own).unwrap();
     let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
     let layer = make(buffers);

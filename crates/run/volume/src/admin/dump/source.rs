@@ -100,7 +100,7 @@ pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
     let look = |name: &String| match name.as_str() {
         MISSING => Err((name.clone(), "the volume file has no device for this number".into())),
         _ if Device::is_memory(name) => Err((name.clone(), "it is in memory".into())),
-        _ => match modelled::open_as(name, Access::Look) {
+        _ => match modelled::open_as(name, Access::Inspect) {
             Ok(device) => Ok(Source::Device(Box::new(device))),
             Err(error) => Err((name.clone(), without(name, &error.to_string()))),
         },

@@ -189,7 +189,7 @@ impl Host for Sweep<'_> {
         }
         // The next mapped run is not known yet: query the layer.
         if self.at == self.known {
-            return Pull::Look;
+            return Pull::Query;
         }
         let slot = self.waiting.iter().position(Option::is_none);
         let most = self.longest.min(credits.sectors - credits.sectors % self.limits.align);
@@ -208,7 +208,7 @@ impl Host for Sweep<'_> {
         Pull::Request(Request { ticket, op, lba, sectors, tally: Tally::of(Cause::Host, 0) })
     }
 
-    fn look(&mut self, layer: &dyn Layer) {
+    fn query(&mut self, layer: &dyn Layer) {
         let (mapped, run) = layer.mapped(self.at, self.end - self.at);
         self.known = self.at + run;
         if !mapped {

@@ -51,7 +51,7 @@ fn beside(volume: &Path, name: &str) -> Option<String> {
 }
 
 fn is_member(name: &str, config: &Config) -> bool {
-    let found = open_member(name, Access::Look);
+    let found = open_member(name, Access::Inspect);
     found.is_ok_and(|found| found.superblock.volume == *config.uuid.as_bytes())
 }
 

@@ -104,7 +104,7 @@ impl Made {
         if self.path.metadata().is_ok_and(|meta| meta.len() == 0) {
             return Ok(true);
         }
-        let device = Device::open_as(&self.device, Access::Look)?;
+        let device = Device::open_as(&self.device, Access::Inspect)?;
         if !device.taken()?.is_empty() {
             return Ok(false);
         }

@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use crate::error::IoError;
-use crate::holder::{holder_of, holder_of_range};
-use crate::ofd::{self, What};
+use crate::holder::{find_holder, find_range_holder};
+use crate::ofd::{self, LockedRange};
 
 /// How long to retry when no living process holds the device, and the pause between attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ pub enum Access {
     /// The device is only read; the kernel refuses writes.
     ReadOnly,
     /// The device is only read and not locked: another process may use it at the same time.
-    Look,
+    Inspect,
 }
 
 /// Extent of exclusive access to a device.
@@ -45,7 +45,7 @@ pub(crate) fn open(
     access: Access,
     hold: Hold,
 ) -> Result<File, IoError> {
-    let exclusive = if is_block && access != Access::Look { libc::O_EXCL } else { 0 };
+    let exclusive = if is_block && access != Access::Inspect { libc::O_EXCL } else { 0 };
     match hold {
         Hold::Whole => open_with(name, exclusive, access, hold),
         Hold::Part => {
@@ -75,7 +75,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
     let system = |what, source| IoError::System { name: name.into(), what, source };
     let (writes, what) = match access {
         Access::Full => (true, "open it for reading and writing"),
-        Access::ReadOnly | Access::Look => (false, "open it for reading"),
+        Access::ReadOnly | Access::Inspect => (false, "open it for reading"),
     };
     let opened = OpenOptions::new().read(true).write(writes).custom_flags(flags).open(name);
     let file = opened.map_err(|error| match error.raw_os_error() {
@@ -85,7 +85,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         _ => (system(what, error), false),
     })?;
     let locked = match (access, hold) {
-        (Access::Look, _) => return Ok(file),
+        (Access::Inspect, _) => return Ok(file),
         (_, Hold::Whole) => file.try_lock(),
         (_, Hold::Part) => file.try_lock_shared(),
     };
@@ -93,7 +93,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         // The process that created the file may have removed it before it released the lock.
         Ok(()) if !is_named(&file, name) => Err((system(what, ErrorKind::NotFound.into()), true)),
         Ok(()) => Ok(file),
-        Err(WouldBlock) => Err(match holder_of(&file) {
+        Err(WouldBlock) => Err(match find_holder(&file) {
             Some(holder) => (busy(holder.name), holder.is_leaving),
             None => (busy("another process".into()), true),
         }),
@@ -115,16 +115,16 @@ pub(crate) fn take(
     zones: &Range<u32>,
     access: Access,
 ) -> Result<(), IoError> {
-    if access == Access::Look {
+    if access == Access::Inspect {
         return Ok(());
     }
     let system = |source| IoError::System { name: name.into(), what: "lock its zones", source };
-    let (what, begun) = (What::Zones(zones.clone()), Instant::now());
+    let (what, begun) = (LockedRange::Zones(zones.clone()), Instant::now());
     loop {
         // A read-only descriptor cannot take a write lock, so it takes a shared one.
         let other = ofd::try_lock(file.as_raw_fd(), &what, access == Access::Full);
         let Some(other) = other.map_err(system)? else { return Ok(()) };
-        let holder = holder_of_range(file, other);
+        let holder = find_range_holder(file, other);
         if holder.is_some() || begun.elapsed() > PATIENCE {
             let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
             let (first, last) = ofd::zones(other);

@@ -1,21 +1,20 @@
-//! Late writes (ghosts): writes without a reply when their connection was lost. The server may
-//! execute them at a later time.
+//! Late writes: writes without a reply when their connection was lost. The server may execute them
+//! at a later time.
 //!
 //! Invariants
-//! - A ghost is the range of such a write. It exists until a fixed time after the next connection
-//!   began.
-//! - The newest data of every byte that was completed over a ghost is kept here.
+//! - A late write is kept as its range until a fixed time after the next connection began.
+//! - The newest data of every byte that was completed over a late write is kept here.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::kept::{ENTRY, FULL_AT, Kept};
+use super::unflushed::{CompletedWrite, ENTRY, FULL_AT};
 
 #[derive(Debug)]
-struct Ghost {
+struct LateWrite {
     offset: u64,
     len: u64,
-    /// End of the ghost; `None` while there is no connection.
+    /// End of its time; `None` while there is no connection.
     until: Option<Instant>,
 }
 
@@ -27,8 +26,8 @@ struct Newer {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ghosts {
-    list: Vec<Ghost>,
+pub(super) struct LateWrites {
+    list: Vec<LateWrite>,
     newer: BTreeMap<u64, Newer>,
     cost: u64,
     /// Number of changes, and the number up to which they were compared with the server's data.
@@ -36,18 +35,18 @@ pub(super) struct Ghosts {
     checked: u64,
 }
 
-impl Ghosts {
-    /// Returns whether there are no ghosts.
+impl LateWrites {
+    /// Returns whether there are no late writes.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Adds the range of a write without a reply.
     pub(super) fn add(&mut self, offset: u64, len: u64) {
-        match self.list.iter_mut().find(|ghost| (ghost.offset, ghost.len) == (offset, len)) {
+        match self.list.iter_mut().find(|late| (late.offset, late.len) == (offset, len)) {
             // The repeated write had no reply either, so its time starts again.
             Some(known) => known.until = None,
-            None => self.list.push(Ghost { offset, len, until: None }),
+            None => self.list.push(LateWrite { offset, len, until: None }),
         }
     }
 
@@ -56,31 +55,31 @@ impl Ghosts {
         self.changes += 1;
     }
 
-    /// Sets the end of all ghosts without one, after a reconnect.
+    /// Sets the end of all late writes without one, after a reconnect.
     pub(super) fn end_at(&mut self, until: Instant) {
-        self.list.iter_mut().for_each(|ghost| ghost.until = ghost.until.or(Some(until)));
+        self.list.iter_mut().for_each(|late| late.until = late.until.or(Some(until)));
     }
 
     /// Returns whether a write of this range must wait for memory.
     pub(super) fn is_full(&self, offset: u64, len: u64) -> bool {
-        let meets = |ghost: &Ghost| meet((ghost.offset, ghost.len), (offset, len)).is_some();
+        let meets = |late: &LateWrite| meet((late.offset, late.len), (offset, len)).is_some();
         self.cost >= FULL_AT && self.list.iter().any(meets)
     }
 
     /// Records a completed write.
-    pub(super) fn note(&mut self, kept: &Kept) {
+    pub(super) fn note(&mut self, kept: &CompletedWrite) {
         let (offset, len) = match kept {
-            Kept::Bytes { offset, bytes } => (*offset, bytes.len() as u64),
-            Kept::Zeros { offset, len } => (*offset, *len),
+            CompletedWrite::Bytes { offset, bytes } => (*offset, bytes.len() as u64),
+            CompletedWrite::Zeros { offset, len } => (*offset, *len),
         };
         let ranges =
-            self.list.iter().filter_map(|ghost| meet((ghost.offset, ghost.len), (offset, len)));
+            self.list.iter().filter_map(|late| meet((late.offset, late.len), (offset, len)));
         for (from, len) in ranges.collect::<Vec<_>>() {
             // Older data of the range is obsolete.
             self.cut(from, len);
             let bytes = match kept {
-                Kept::Bytes { bytes, .. } => Some(part(bytes, from - offset, len)),
-                Kept::Zeros { .. } => None,
+                CompletedWrite::Bytes { bytes, .. } => Some(part(bytes, from - offset, len)),
+                CompletedWrite::Zeros { .. } => None,
             };
             self.insert(from, Newer { len, bytes });
             self.changes += 1;
@@ -141,10 +140,10 @@ impl Ghosts {
 
     /// Returns the write that corrects `offset`, if the server's bytes differ from the expected
     /// data.
-    pub(super) fn mend(&self, offset: u64, bytes: &[u8]) -> Option<Kept> {
+    pub(super) fn repair(&self, offset: u64, bytes: &[u8]) -> Option<CompletedWrite> {
         let mut right: Box<[u8]> = bytes.into();
         self.lay_over(offset, &mut right);
-        (*right != *bytes).then_some(Kept::Bytes { offset, bytes: right })
+        (*right != *bytes).then_some(CompletedWrite::Bytes { offset, bytes: right })
     }
 
     /// Returns whether a change was not compared.
@@ -157,21 +156,21 @@ impl Ghosts {
         self.changes
     }
 
-    /// Returns whether the time of a ghost has passed.
+    /// Returns whether the time of a late write has passed.
     pub(super) fn has_ended(&self, now: Instant) -> bool {
-        self.list.iter().any(|ghost| ghost.until.is_some_and(|until| until <= now))
+        self.list.iter().any(|late| late.until.is_some_and(|until| until <= now))
     }
 
     /// Records a comparison of all changes up to `changes`, which started at `begun`.
     pub(super) fn compared(&mut self, changes: u64, begun: Instant) {
         self.checked = changes;
-        // A ghost that ended later may have written after the comparison.
-        self.list.retain(|ghost| ghost.until.is_none_or(|until| until > begun));
-        let Ghosts { list, newer, .. } = self;
-        // Expected data is only needed where a ghost remains.
+        // A late write that ended later may have written after the comparison.
+        self.list.retain(|late| late.until.is_none_or(|until| until > begun));
+        let LateWrites { list, newer, .. } = self;
+        // Expected data is only needed where a late write remains.
         newer.retain(|offset, newer| {
             let range = (*offset, newer.len);
-            list.iter().any(|ghost| meet((ghost.offset, ghost.len), range).is_some())
+            list.iter().any(|late| meet((late.offset, late.len), range).is_some())
         });
         self.cost = self.newer.values().map(Newer::cost).sum();
     }
@@ -201,60 +200,66 @@ mod tests {
 
     use super::*;
 
-    fn bytes(offset: u64, len: usize, value: u8) -> Kept {
-        Kept::Bytes { offset, bytes: vec![value; len].into() }
+    fn bytes(offset: u64, len: usize, value: u8) -> CompletedWrite {
+        CompletedWrite::Bytes { offset, bytes: vec![value; len].into() }
     }
 
     #[test]
-    fn the_newest_of_each_byte_over_a_ghost_is_known() {
-        let mut ghosts = Ghosts::default();
-        ghosts.add(1000, 1000);
-        ghosts.note(&bytes(0, 1000, 9));
-        assert!(!ghosts.is_unchecked(), "beside the ghost");
-        ghosts.note(&bytes(0, 4000, 1));
-        ghosts.note(&bytes(1200, 100, 2));
-        ghosts.note(&Kept::Zeros { offset: 1250, len: 100 });
+    fn the_newest_of_each_byte_over_a_late_write_is_known() {
+        let mut late_writes = LateWrites::default();
+        late_writes.add(1000, 1000);
+        late_writes.note(&bytes(0, 1000, 9));
+        assert!(!late_writes.is_unchecked(), "beside the late write");
+        late_writes.note(&bytes(0, 4000, 1));
+        late_writes.note(&bytes(1200, 100, 2));
+        late_writes.note(&CompletedWrite::Zeros { offset: 1250, len: 100 });
         let mut there = vec![7; 3000];
-        ghosts.lay_over(500, &mut there);
+        late_writes.lay_over(500, &mut there);
         let mut right = vec![7; 3000];
         right[500..1500].fill(1);
         right[700..750].fill(2);
         right[750..850].fill(0);
         assert!(there == right);
-        assert!(ghosts.mend(500, &right).is_none());
-        let mended = ghosts.mend(1100, &[1; 200]);
-        let Some(Kept::Bytes { offset: 1100, bytes }) = mended else { panic!("{mended:?}") };
+        assert!(late_writes.repair(500, &right).is_none());
+        let repaired = late_writes.repair(1100, &[1; 200]);
+        let Some(CompletedWrite::Bytes { offset: 1100, bytes }) = repaired else {
+            panic!("{repaired:?}")
+        };
         assert!(*bytes == right[600..800]);
-        assert_eq!(ghosts.next(0, 64), Some((1000, 64)));
-        assert_eq!(ghosts.next(1064, 4096), Some((1064, 136)));
-        assert_eq!(ghosts.next(2000, 4096), None);
+        assert_eq!(late_writes.next(0, 64), Some((1000, 64)));
+        assert_eq!(late_writes.next(1064, 4096), Some((1064, 136)));
+        assert_eq!(late_writes.next(2000, 4096), None);
     }
 
     #[test]
-    fn a_ghost_ends_after_its_time_and_takes_along_what_is_known() {
-        let mut ghosts = Ghosts::default();
+    fn a_late_write_ends_after_its_time_and_takes_along_what_is_known() {
+        let mut late_writes = LateWrites::default();
         let begin = Instant::now();
         let end = begin + Duration::from_secs(1);
-        ghosts.add(0, 512);
-        ghosts.note(&bytes(0, 512, 1));
-        assert!(!ghosts.has_ended(end), "there is no connection yet");
-        ghosts.end_at(end);
-        assert!(!ghosts.has_ended(begin) && ghosts.has_ended(end) && ghosts.is_unchecked());
-        ghosts.compared(ghosts.changes(), begin);
-        assert!(!ghosts.is_empty() && !ghosts.is_unchecked());
-        ghosts.doubt();
-        assert!(ghosts.is_unchecked());
-        ghosts.compared(ghosts.changes(), end);
-        assert!(ghosts.is_empty() && ghosts.newer.is_empty() && ghosts.cost == 0);
+        late_writes.add(0, 512);
+        late_writes.note(&bytes(0, 512, 1));
+        assert!(!late_writes.has_ended(end), "there is no connection yet");
+        late_writes.end_at(end);
+        assert!(
+            !late_writes.has_ended(begin)
+                && late_writes.has_ended(end)
+                && late_writes.is_unchecked()
+        );
+        late_writes.compared(late_writes.changes(), begin);
+        assert!(!late_writes.is_empty() && !late_writes.is_unchecked());
+        late_writes.doubt();
+        assert!(late_writes.is_unchecked());
+        late_writes.compared(late_writes.changes(), end);
+        assert!(late_writes.is_empty() && late_writes.newer.is_empty() && late_writes.cost == 0);
     }
 
     #[test]
-    fn only_writes_over_ghosts_wait_for_room() {
-        let mut ghosts = Ghosts::default();
-        ghosts.add(0, FULL_AT);
-        ghosts.note(&bytes(0, FULL_AT as usize - 512, 1));
-        assert!(!ghosts.is_full(0, 512));
-        ghosts.note(&bytes(FULL_AT - 512, 512, 1));
-        assert!(ghosts.is_full(0, 512) && !ghosts.is_full(FULL_AT, 512));
+    fn only_writes_over_late_writes_wait_for_room() {
+        let mut late_writes = LateWrites::default();
+        late_writes.add(0, FULL_AT);
+        late_writes.note(&bytes(0, FULL_AT as usize - 512, 1));
+        assert!(!late_writes.is_full(0, 512));
+        late_writes.note(&bytes(FULL_AT - 512, 512, 1));
+        assert!(late_writes.is_full(0, 512) && !late_writes.is_full(FULL_AT, 512));
     }
 }

@@ -18,19 +18,19 @@ pub(super) const ENTRY: u64 = 128;
 
 /// Completed write.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum CompletedWrite {
     /// Data.
     Bytes { offset: u64, bytes: Box<[u8]> },
     /// Zeros.
     Zeros { offset: u64, len: u64 },
 }
 
-impl Kept {
+impl CompletedWrite {
     /// Returns a transfer that repeats the write. The entry's heap memory must not move meanwhile.
     pub(crate) fn transfer(&self) -> Transfer {
         match self {
-            Kept::Zeros { offset, len } => Transfer::reset(0, NO_FILE, *offset, *len),
-            Kept::Bytes { offset, bytes } => {
+            CompletedWrite::Zeros { offset, len } => Transfer::reset(0, NO_FILE, *offset, *len),
+            CompletedWrite::Bytes { offset, bytes } => {
                 let len = bytes.len() as u64;
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Write, *offset, len);
                 transfer.push(bytes.as_ptr().cast_mut(), bytes.len());
@@ -42,8 +42,8 @@ impl Kept {
     /// Returns the memory that the entry takes, in bytes.
     fn cost(&self) -> u64 {
         match self {
-            Kept::Bytes { bytes, .. } => ENTRY + bytes.len() as u64,
-            Kept::Zeros { .. } => ENTRY,
+            CompletedWrite::Bytes { bytes, .. } => ENTRY + bytes.len() as u64,
+            CompletedWrite::Zeros { .. } => ENTRY,
         }
     }
 }
@@ -51,7 +51,7 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
     /// Entries in the order of their completion.
-    list: VecDeque<Kept>,
+    list: VecDeque<CompletedWrite>,
     /// Number of the first entry.
     first: u64,
     cost: u64,
@@ -59,7 +59,7 @@ pub(super) struct Unflushed {
 
 impl Unflushed {
     /// Adds a completed write.
-    pub(super) fn push(&mut self, kept: Kept) {
+    pub(super) fn push(&mut self, kept: CompletedWrite) {
         self.cost += kept.cost();
         self.list.push_back(kept);
     }
@@ -74,8 +74,8 @@ impl Unflushed {
     pub(super) fn flushed(&mut self, covers: u64) {
         // Another flush may have covered some of them already.
         while self.first < covers {
-            let gone = self.list.pop_front().expect("a flush covers what there was");
-            self.cost -= gone.cost();
+            let flushed = self.list.pop_front().expect("a flush covers what there was");
+            self.cost -= flushed.cost();
             self.first += 1;
         }
     }
@@ -86,7 +86,7 @@ impl Unflushed {
     }
 
     /// Takes all entries in order. The list is empty afterwards.
-    pub(super) fn take(&mut self) -> VecDeque<Kept> {
+    pub(super) fn take(&mut self) -> VecDeque<CompletedWrite> {
         // Numbers continue, so that an earlier flush does not cover later writes.
         self.first = self.next();
         self.cost = 0;
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn a_flush_covers_what_was_there_when_it_was_sent() {
         let mut unflushed = Unflushed::default();
-        let zeros = |offset| Kept::Zeros { offset, len: 512 };
+        let zeros = |offset| CompletedWrite::Zeros { offset, len: 512 };
         unflushed.push(zeros(0));
-        unflushed.push(Kept::Bytes { offset: 512, bytes: vec![1; 512].into() });
+        unflushed.push(CompletedWrite::Bytes { offset: 512, bytes: vec![1; 512].into() });
         let covers = unflushed.next();
         unflushed.push(zeros(1024));
         unflushed.flushed(covers);
@@ -111,7 +111,10 @@ mod tests {
         unflushed.flushed(covers);
         let left = unflushed.take();
         assert!(
-            matches!(left.iter().collect::<Vec<_>>()[..], [Kept::Zeros { offset: 1024, .. }]),
+            matches!(
+                left.iter().collect::<Vec<_>>()[..],
+                [CompletedWrite::Zeros { offset: 1024, .. }]
+            ),
             "{left:?}"
         );
         assert_eq!((unflushed.cost(), unflushed.next()), (0, 3));

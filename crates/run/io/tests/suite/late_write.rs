@@ -108,7 +108,7 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// Returns a server with its state, and a device behind it whose ghosts exist for a second.
+/// Returns a server with its state, and a device behind it whose late writes expire after a second.
 fn start() -> (tempfile::TempDir, Arc<Mutex<State>>, Device) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
@@ -144,7 +144,7 @@ fn an_old_write_that_lands_before_a_flush_is_mended_by_it() {
     assert_eq!(device.read_page(AT).unwrap().0[0], 2, "reads know better");
     device.sync().unwrap();
     assert_eq!(there(&state), 2);
-    assert!(state.lock().unwrap().flushes > 0, "what was mended is durable");
+    assert!(state.lock().unwrap().flushes > 0, "repaired data is durable");
 }
 
 #[test]

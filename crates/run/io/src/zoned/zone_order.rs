@@ -54,19 +54,19 @@ pub(crate) enum Turn {
 }
 
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ZoneOrder {
     pub shape: Segments,
     pub list: Vec<Segment>,
     /// Number of open segments.
     open: u32,
 }
 
-impl Gate {
-    /// Creates a gate of segments in their current state.
+impl ZoneOrder {
+    /// Creates the order of segments in their current state.
     pub(crate) fn new(shape: Segments, list: Vec<Segment>) -> Self {
         assert_eq!(list.len(), shape.count as usize, "every segment is known");
         let open = list.iter().filter(|segment| segment.is_open()).count() as u32;
-        Gate { shape, list, open }
+        ZoneOrder { shape, list, open }
     }
 
     /// Returns the segment of a range, and the start of the range in it.
@@ -162,7 +162,8 @@ impl Gate {
         None
     }
 
-    /// Accepts a reset. Returns whether there is anything to reset; [`Gate::was_reset`] ends it.
+    /// Accepts a reset. Returns whether there is anything to reset; [`ZoneOrder::was_reset`] ends
+    /// it.
     pub(crate) fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let whole = lba.is_multiple_of(self.shape.size.into()) && index < self.list.len();
@@ -228,14 +229,14 @@ impl Gate {
                 pointer if pointer == segment.len => SegmentState::Closed,
                 _ => SegmentState::Open,
             };
-            let told = SegmentReport {
+            let entry = SegmentReport {
                 state,
                 wear: segment.erased.min(255) as u8,
                 start: index as u64 * size,
                 length: segment.len.into(),
                 pointer: segment.pointer.into(),
             };
-            if !report::put_segment(into.pages_mut(), count, &told) {
+            if !report::put_segment(into.pages_mut(), count, &entry) {
                 break;
             }
             count += 1;

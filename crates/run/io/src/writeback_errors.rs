@@ -24,17 +24,17 @@ const BLKFLSBUF: libc::Ioctl = 0x1261;
 
 /// Flush state of an open device, shared by all threads that flush it.
 #[derive(Debug, Default)]
-pub(crate) struct Trust {
+pub(crate) struct WritebackErrors {
     /// Whether transfers use the page cache.
     cached: bool,
     /// Whether a flush failed.
     lost: AtomicBool,
 }
 
-impl Trust {
+impl WritebackErrors {
     /// Creates the state of a device whose transfers use the page cache (`cached`) or do not.
     pub(crate) fn new(cached: bool) -> Arc<Self> {
-        Arc::new(Trust { cached, lost: AtomicBool::new(false) })
+        Arc::new(WritebackErrors { cached, lost: AtomicBool::new(false) })
     }
 
     /// Returns whether flushes are no longer reliable.
@@ -44,7 +44,7 @@ impl Trust {
 
     /// Adjusts the result of a flush: it is also an error if another flush failed at the same time,
     /// because the kernel reports the failure to only one of them.
-    pub(crate) fn heard<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    pub(crate) fn record<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
         // Without the page cache nothing is dropped, so the layer may flush again.
         if self.cached && result.is_err() && !planted(Bug::NextFlushBelieved) {
             self.lost.store(true, Ordering::Release);
@@ -59,13 +59,13 @@ impl Trust {
             return lost();
         }
         let result = flush();
-        let heard = self.heard(result.as_ref().map_err(|_| DeviceError::Media).copied());
-        if result.is_ok() && heard.is_err() { lost() } else { result }
+        let record = self.record(result.as_ref().map_err(|_| DeviceError::Media).copied());
+        if result.is_ok() && record.is_err() { lost() } else { result }
     }
 }
 
 /// Writes back the page cache of a file or block device that was just opened, and drops it.
-pub(crate) fn renew(file: &File, block_device: bool) -> io::Result<()> {
+pub(crate) fn drop_cache(file: &File, block_device: bool) -> io::Result<()> {
     if planted(Bug::CacheBelieved) {
         return Ok(());
     }
@@ -108,7 +108,7 @@ mod tests {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&[7; LEN], 0).unwrap();
         assert_eq!(resident(&file), LEN / 4096);
-        renew(&file, false).unwrap();
+        drop_cache(&file, false).unwrap();
         assert_eq!(resident(&file), 0);
         let mut back = vec![0; LEN];
         file.read_exact_at(&mut back, 0).unwrap();
@@ -117,31 +117,32 @@ mod tests {
 
     #[test]
     fn no_flush_is_believed_after_one_that_failed() {
-        let trust = Trust::new(true);
+        let writeback_errors = WritebackErrors::new(true);
         let fails = || Err(io::Error::from_raw_os_error(libc::EIO));
-        trust.flush(|| Ok(())).unwrap();
-        assert_eq!(trust.flush(fails).unwrap_err().raw_os_error(), Some(libc::EIO));
-        let message = trust.flush(|| unreachable!("it is not asked")).unwrap_err().to_string();
+        writeback_errors.flush(|| Ok(())).unwrap();
+        assert_eq!(writeback_errors.flush(fails).unwrap_err().raw_os_error(), Some(libc::EIO));
+        let message =
+            writeback_errors.flush(|| unreachable!("it is not asked")).unwrap_err().to_string();
         assert!(message.contains("an earlier flush failed"), "{message}");
-        assert_eq!(trust.heard(Ok(())), Err(DeviceError::Media));
+        assert_eq!(writeback_errors.record(Ok(())), Err(DeviceError::Media));
     }
 
     #[test]
     fn a_flush_fails_beside_one_that_fails() {
-        let trust = Trust::new(true);
+        let writeback_errors = WritebackErrors::new(true);
         let flush = || {
-            trust.heard::<()>(Err(DeviceError::NoSpace)).unwrap_err();
+            writeback_errors.record::<()>(Err(DeviceError::NoSpace)).unwrap_err();
             Ok(())
         };
-        let message = trust.flush(flush).unwrap_err().to_string();
+        let message = writeback_errors.flush(flush).unwrap_err().to_string();
         assert!(message.contains("an earlier flush failed"), "{message}");
     }
 
     /// Direct I/O has no cached data to drop, so the layer decides whether to flush again.
     #[test]
     fn a_direct_device_is_asked_again() {
-        let trust = Trust::new(false);
-        assert_eq!(trust.heard::<()>(Err(DeviceError::Media)), Err(DeviceError::Media));
-        trust.flush(|| Ok(())).unwrap();
+        let writeback_errors = WritebackErrors::new(false);
+        assert_eq!(writeback_errors.record::<()>(Err(DeviceError::Media)), Err(DeviceError::Media));
+        writeback_errors.flush(|| Ok(())).unwrap();
     }
 }
