@@ -64,11 +64,11 @@ status=0
 "$hostftl" dump "$dir/vol.toml" || status=$?
 [ $status -eq 4 ] || fail "dump of a device without superblocks ended with status $status"
 head -c 20000 "$dir/vol.bak" >"$dir/cut.bak"
-same "$dir/vol.img" refused "cut short" --restore "$dir/cut.bak" "$dir/vol.toml"
+same "$dir/vol.img" refused "truncated backup" --restore "$dir/cut.bak" "$dir/vol.toml"
 cp "$dir/vol.bak" "$dir/rotten.bak"
 printf x | dd of="$dir/rotten.bak" bs=1 seek=9000 conv=notrunc status=none
-same "$dir/vol.img" refused "damaged at byte 8192" --restore "$dir/rotten.bak" "$dir/vol.toml"
-refused "no backup" --restore "$dir/vol.toml" "$dir/vol.toml"
+same "$dir/vol.img" refused "damage at byte 8192" --restore "$dir/rotten.bak" "$dir/vol.toml"
+refused "not a backup" --restore "$dir/vol.toml" "$dir/vol.toml"
 truncate -s 32M "$dir/short.img"
 refused "had 67108864" --restore "$dir/vol.bak" "$dir/short.img"
 same "$dir/vol.img" refused "GPT partition table" --restore "$dir/vol.bak" "$dir/vol.toml"

@@ -1,8 +1,8 @@
 //! Suggestions for misspelt names.
 
-/// Returns the message for an unknown `given`: its kind `what`, the nearest of `known` if it is
+/// Returns the message for an unknown `given`: its `kind`, the nearest of `known` if it is
 /// similar, and all known names.
-pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+pub fn unknown(kind: &str, given: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(&given.to_lowercase(), name), name))
@@ -10,7 +10,7 @@ pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
         .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
         .map(|(_, name)| format!("did you mean `{name}`? "))
         .unwrap_or_default();
-    format!("no {what} is called `{given}`; {near}there are: {}", known.join(", "))
+    format!("no {kind} `{given}`; {near}known: {}", known.join(", "))
 }
 
 #[cfg(test)]
@@ -22,8 +22,8 @@ mod tests {
     #[test]
     fn a_near_name_is_suggested() {
         let text = unknown("layer", "hrad", &LAYERS);
-        let wanted = "no layer is called `hrad`; did you mean `hard`? \
-                      there are: none, passthrough, hard";
+        let wanted = "no layer `hrad`; did you mean `hard`? \
+                      known: none, passthrough, hard";
         assert_eq!(text, wanted);
         assert!(unknown("layer", "Passtrough", &LAYERS).contains("did you mean `passthrough`?"));
     }
@@ -31,6 +31,6 @@ mod tests {
     #[test]
     fn a_far_name_only_lists() {
         let text = unknown("layer", "zebra", &LAYERS);
-        assert_eq!(text, "no layer is called `zebra`; there are: none, passthrough, hard");
+        assert_eq!(text, "no layer `zebra`; known: none, passthrough, hard");
     }
 }

@@ -51,7 +51,10 @@ impl Default for Question {
             skip_bad: false,
             drives: vec![DRIVE.to_owned()],
             layers: None,
-            warm: STATES.split(',').map(|text| text.parse().expect("it is a state")).collect(),
+            warm: STATES
+                .split(',')
+                .map(|text| text.parse().expect("the text is a state"))
+                .collect(),
             export: Export::Usual,
             cache: None,
             closed_loop: None,
@@ -135,7 +138,8 @@ pub fn export(text: &str) -> Result<Export, String> {
         return units::parse_blocks(text).map(Export::Bytes);
     };
     let percent = percent.parse::<f64>().ok().filter(|it| (1.0..=100.0).contains(it));
-    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 100%, as in 80%");
+    let wrong =
+        || format!("`{text}` is not a share; write a percentage from 1% to 100%, as in 80%");
     percent.map(|it| Export::Share((it * 10.0).round() as u32)).ok_or_else(wrong)
 }
 
@@ -158,7 +162,7 @@ fn usual(stacks: &[Stack]) -> Vec<LayerSpec> {
             2 => &["log:parity=yes"],
             _ => &["raid5", "log:parity=yes"],
         };
-        let suits = suits.iter().map(|text| LayerSpec::parse(text).expect("it is built in"));
+        let suits = suits.iter().map(|text| LayerSpec::parse(text).expect("a built-in entry"));
         let all = if stack.layers.is_empty() { suits.collect() } else { stack.layers.clone() };
         for layer in all {
             if !layers.iter().any(|known| known.name == layer.name) {

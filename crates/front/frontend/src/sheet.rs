@@ -15,7 +15,7 @@ use crate::wrong::Wrong;
 /// If the encoding fails.
 pub fn parquet(outcome: &Outcome) -> Result<Vec<u8>, Wrong> {
     let bytes = sheet(outcome).parquet(&program::name());
-    bytes.map_err(|why| Wrong::failed(format!("can't make Parquet of the rows: {why}")))
+    bytes.map_err(|why| Wrong::failed(format!("cannot convert the rows to Parquet: {why}")))
 }
 
 fn words<'a>(one: &Result<&'a Row, &'a Hole>) -> &'a [(String, String)] {

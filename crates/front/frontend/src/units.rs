@@ -23,13 +23,13 @@ pub fn parse_blocks(text: &str) -> Result<u64, String> {
 fn size(text: &str) -> Result<Size, String> {
     let wrong = || {
         format!(
-            "`{text}` is no size; write bytes, or k, M, G, T as in 256M or 1.5G, or kB, MB, GB, \
-             TB as drives are sold"
+            "`{text}` is not a size; write bytes, binary units as in 256M or 1.5G, or decimal \
+             units as in 960GB or 1.92TB"
         )
     };
     let size = Size::parse(text).ok_or_else(wrong)?;
     match size.bytes() {
-        0 => Err(format!("`{text}`: a size is more than zero")),
+        0 => Err(format!("`{text}`: a size must be above 0")),
         _ => Ok(size),
     }
 }
@@ -40,7 +40,7 @@ fn size(text: &str) -> Result<Size, String> {
 /// # Errors
 /// The accepted form.
 pub fn parse_capacity(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no capacity; write it as in 61.44TB, 960GB or 3.5TiB");
+    let wrong = || format!("`{text}` is not a capacity; write it as in 61.44TB, 960GB or 3.5TiB");
     let size = Size::parse_sold(text).ok_or_else(wrong)?;
     let bytes = Some(size.bytes()).filter(|bytes| (MIN_CAPACITY..=MAX_CAPACITY).contains(bytes));
     bytes.ok_or_else(wrong)
@@ -56,7 +56,7 @@ const MAX_CAPACITY: u64 = 1_000_000_000_000_000_000;
 /// # Errors
 /// The accepted form.
 pub fn parse_nanos(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no time; write it as in 5ms, 300us or 1.5s");
+    let wrong = || format!("`{text}` is not a time; write it as in 5ms, 300us or 1.5s");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = match unit {
@@ -77,7 +77,7 @@ pub fn parse_nanos(text: &str) -> Result<u64, String> {
 pub fn parse_years(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('y').unwrap_or(text).parse::<f64>();
     let years = number.ok().filter(|years| (0.001..=1000.0).contains(years));
-    years.ok_or_else(|| format!("`{text}` is no number of years; write it as in 5y"))
+    years.ok_or_else(|| format!("`{text}` is not a number of years; write it as in 5y"))
 }
 
 /// Parses a share like `7%` or `7.5%` into thousandths.
@@ -85,7 +85,7 @@ pub fn parse_years(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The accepted form.
 pub fn parse_share(text: &str) -> Result<u32, String> {
-    let wrong = || format!("`{text}` is no share; write a percentage from 1% to 90%, as in 7%");
+    let wrong = || format!("`{text}` is not a share; write a percentage from 1% to 90%, as in 7%");
     let percent: f64 =
         text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong())?;
     if (1.0..=90.0).contains(&percent) { Ok((percent * 10.0).round() as u32) } else { Err(wrong()) }

@@ -96,7 +96,7 @@ impl From<DriveError> for Wrong {
             DriveError::Unknown { name, .. } => {
                 let known: Vec<&str> = DeviceSpec::names().collect();
                 let text = nearest::unknown("drive", &name, &known);
-                Wrong::usage(format!("{text}, or the path of a TOML file or of MQSim's XML"))
+                Wrong::usage(format!("{text}, or the path of a TOML file or an MQSim XML file"))
             }
             DriveError::Option { .. } => Wrong::usage(error),
             _ => Wrong::failed(error),

@@ -29,7 +29,7 @@ def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
 
 
 def test_a_run_of_a_trace_is_that_of_the_command_line(cli):
-    with pytest.warns(hostftl.TraceWarning, match="requests .* are split: [0-9]+ more"):
+    with pytest.warns(hostftl.TraceWarning, match=r"requests .* are split \([0-9]+ more"):
         row = hostftl.run(TRACE, "hatl-2g", "none", compact=True, closed_loop=8)
     options = ["--layers", "none", "--warm", "new", "--compact", "--closed-loop", "8"]
     (wanted,) = cli.rows(TRACE, "--drive", "hatl-2g", *options)

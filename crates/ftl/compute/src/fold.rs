@@ -17,7 +17,7 @@ const LINE: usize = 64;
 /// When a source differs from `into` in length.
 pub(crate) fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
     let same = from.iter().all(|other| other.len() == into.len());
-    assert!(same, "only ranges of one length can be folded");
+    assert!(same, "folded ranges have the same length");
     let plain = factors.old <= 1 && factors.new[..from.len()].iter().all(|factor| *factor == 1);
     if plain {
         return add(from, into, factors.old == 1);
@@ -66,7 +66,8 @@ fn add(from: &Sources<'_>, into: &mut [u8], keep: bool) {
 /// Implements [`add`] for a constant number of sources, which lets the compiler unroll the loop.
 fn add_some<const N: usize>(from: &Sources<'_>, into: &mut [u8], keep: bool) {
     let mut sources = from.iter();
-    let from: [&[u8]; N] = core::array::from_fn(|_| *sources.next().expect("they were counted"));
+    let from: [&[u8]; N] =
+        core::array::from_fn(|_| *sources.next().expect("the counted chunks exist"));
     let (places, rest) = into.as_chunks_mut::<LINE>();
     let (count, whole) = (places.len(), places.len() * LINE);
     let lines = from.map(|other| &other.as_chunks::<LINE>().0[..count]);

@@ -104,7 +104,11 @@ impl<'a> Job<'a> {
         let first = from.iter().next().copied().unwrap_or_default();
         match self {
             Job::Copy => {
-                assert_eq!(first.len(), into.len(), "a copy is as long as what is copied");
+                assert_eq!(
+                    first.len(),
+                    into.len(),
+                    "source and destination of a copy have the same length"
+                );
                 into.copy_from_slice(first);
             }
             Job::Zero => into.fill(0),

@@ -28,7 +28,7 @@ impl Tools {
             self.whole.resize(room, 0);
         }
         let packed = block::compress_into_with_table(from, &mut self.whole, &mut self.table);
-        let packed = packed.expect("there is room for the worst case");
+        let packed = packed.expect("the buffer holds the worst case");
         let into = into.get_mut(..packed)?;
         into.copy_from_slice(&self.whole[..packed]);
         Some(packed)

@@ -35,7 +35,7 @@ impl Drop for Bomb {
     #[inline]
     fn drop(&mut self) {
         if self.armed && !unwinding() {
-            panic!("a {:?} was dropped instead of being handed back", self.guarded);
+            panic!("a {:?} was dropped instead of being returned", self.guarded);
         }
     }
 }

@@ -37,7 +37,7 @@ pub const fn power(exponent: u32) -> u8 {
 /// # Panics
 /// When the byte is 0.
 pub const fn inverse(byte: u8) -> u8 {
-    assert!(byte != 0, "nothing is divided by zero");
+    assert!(byte != 0, "the divisor is not 0");
     // The inverse is the power 254: the product of the powers 2, 4, …, 128.
     let (mut square, mut value, mut left) = (byte, 1, 7);
     while left > 0 {

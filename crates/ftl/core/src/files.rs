@@ -34,7 +34,7 @@ pub fn read_opened(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
-        let why = std::format!("it is longer than {} MiB, so it is something else", most >> 20);
+        let why = std::format!("it is longer than {} MiB, the limit for such files", most >> 20);
         Err(io::Error::new(ErrorKind::FileTooLarge, why))
     } else {
         Ok(content)

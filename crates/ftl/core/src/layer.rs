@@ -231,7 +231,7 @@ impl Out {
     #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce() -> Output) {
         assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
-        assert!(self.0.len() < self.0.capacity(), "it never grows");
+        assert!(self.0.len() < self.0.capacity(), "the vector keeps its capacity");
         self.0.push(make());
     }
 

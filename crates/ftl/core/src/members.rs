@@ -150,7 +150,7 @@ impl Members {
     pub fn assign(&mut self, device: u8, role: MemberRole) {
         let was = self.get(device);
         let is_journal = |role| role == MemberRole::Journal;
-        assert!(is_journal(was.role) == is_journal(role), "the journal's device stays that");
+        assert!(is_journal(was.role) == is_journal(role), "the journal device keeps its role");
         self.put(device, Member { role, ..was });
     }
 
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "stays that")]
+    #[should_panic(expected = "keeps its role")]
     fn the_journal_keeps_its_device() {
         let journal = Member { role: MemberRole::Journal, ..Member::ACTIVE };
         Members::default().with(3, journal).assign(3, MemberRole::Leaving);

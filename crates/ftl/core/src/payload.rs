@@ -117,8 +117,8 @@ impl Payload {
 
     #[inline]
     fn settle(&mut self, id: u32) {
-        assert_eq!(id, self.id, "a view came back to another payload");
-        assert!(self.views > 0, "a payload got back more views than it lent");
+        assert_eq!(id, self.id, "a view returned to a different payload");
+        assert!(self.views > 0, "more views returned than were lent");
         self.views -= 1;
     }
 
@@ -128,7 +128,7 @@ impl Payload {
     /// When a view is still outstanding.
     #[inline]
     pub fn surrender(self) -> u32 {
-        assert_eq!(self.views, 0, "a payload was given up while a command uses it");
+        assert_eq!(self.views, 0, "a payload was released while a command uses it");
         self.void()
     }
 

@@ -58,9 +58,9 @@ impl Size {
         let fits = below > 0 && (!self.is_exact || below == self.bytes);
         match (fits, below) {
             (true, _) => Ok(below),
-            (false, 0) => Err(format!("{unit} bytes are the least")),
+            (false, 0) => Err(format!("at least {unit} bytes are needed")),
             (false, _) => Err(format!(
-                "{} bytes are no multiple of {unit}; the nearest are {below} and {}",
+                "{} bytes are not a multiple of {unit}; the nearest are {below} and {}",
                 self.bytes,
                 below.saturating_add(unit)
             )),

@@ -76,14 +76,14 @@ pub enum BackupFault {
 impl core::fmt::Display for BackupFault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            BackupFault::Foreign => f.write_str("no backup that `hostftl dump --backup` wrote"),
+            BackupFault::Foreign => f.write_str("not a backup of `hostftl dump --backup`"),
             BackupFault::Version(version) => {
-                write!(f, "a backup of version {version}; this build knows {VERSION}")
+                write!(f, "a backup of version {version}; this build supports version {VERSION}")
             }
             BackupFault::Length(is, should) => {
-                write!(f, "a backup of {is} bytes that should have {should}: was it cut short?")
+                write!(f, "a truncated backup: {is} bytes instead of {should}")
             }
-            BackupFault::Damaged(at) => write!(f, "a backup that is damaged at byte {at}"),
+            BackupFault::Damaged(at) => write!(f, "a backup with damage at byte {at}"),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Backup {
     pub fn parse(bytes: &[u8]) -> Result<Self, BackupFault> {
         let pages: Vec<Page> = bytes
             .chunks_exact(BLOCK)
-            .map(|chunk| Page(chunk.try_into().expect("as long as a page")))
+            .map(|chunk| Page(chunk.try_into().expect("the length of a page")))
             .collect();
         let head = pages.first().filter(|head| is_meant(head)).ok_or(BackupFault::Foreign)?;
         let volume: [u8; 16] = head.0[8..24].try_into().expect("sixteen bytes");

@@ -25,7 +25,7 @@ impl fmt::Display for Plain<'_> {
             let (seen, unseen) = rest.split_at(at);
             f.write_str(seen)?;
             let mut letters = unseen.chars();
-            let letter = letters.next().expect("it was found");
+            let letter = letters.next().expect("the entry exists");
             if letter.is_control() {
                 write!(f, "{}", letter.escape_default())?
             } else {

@@ -266,7 +266,7 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
         bytes[40 + 4 * index..44 + 4 * index].copy_from_slice(&word.to_le_bytes());
     }
     (bytes[60], bytes[61]) = (head.chunks, head.stream);
-    let behind = u16::try_from(head.seq - head.durable).expect("few rows are not durable");
+    let behind = u16::try_from(head.seq - head.durable).expect("few stripes are not durable");
     bytes[62..64].copy_from_slice(&behind.to_le_bytes());
     bytes[64..66].copy_from_slice(&head.members.to_le_bytes());
     bytes[66..68].copy_from_slice(&head.next_members.to_le_bytes());

@@ -167,7 +167,11 @@ impl Roster {
     pub fn replace(&mut self, index: u8, record: Record) {
         let target = self.target.expect("a volume has members");
         let new = record.superblock;
-        assert_eq!((new.parent, new.index), (target.change, index), "it follows the last change");
+        assert_eq!(
+            (new.parent, new.index),
+            (target.change, index),
+            "the entry follows the last change"
+        );
         let says = record.sound.map(|sound| sound.then_some(new.change));
         self.members[usize::from(index)] = Some(Member { superblock: new, says });
         self.target = Some(new);
@@ -183,7 +187,7 @@ impl Roster {
         for record in records {
             let new = record.superblock;
             let follows = new.parent == target.change && new.index == self.members.len() as u8;
-            assert!(follows, "it follows the last change, and the last member");
+            assert!(follows, "the entry follows the last change and the last member");
             let says = record.sound.map(|sound| sound.then_some(new.change));
             self.members.push(Some(Member { superblock: new, says }));
             self.target = Some(new);
@@ -192,14 +196,14 @@ impl Roster {
 
     /// Records that a copy is durable.
     pub fn wrote(&mut self, write: &Write) {
-        let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
+        let member = self.members[usize::from(write.member)].as_mut().expect("the member exists");
         member.superblock = write.superblock;
         member.says[write.copy] = Some(write.superblock.change);
     }
 
     /// Records that the write of a copy failed. Its content is unknown.
     pub fn failed(&mut self, write: &Write) {
-        let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
+        let member = self.members[usize::from(write.member)].as_mut().expect("the member exists");
         member.says[write.copy] = None;
     }
 

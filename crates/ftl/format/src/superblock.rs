@@ -111,7 +111,7 @@ impl<const N: usize> Text<N> {
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         let len = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
-        core::str::from_utf8(&self.0[..len]).expect("checked when it was made")
+        core::str::from_utf8(&self.0[..len]).expect("the value was checked at creation")
     }
 
     /// Returns the text with its padding.
@@ -147,9 +147,9 @@ impl core::fmt::Display for SuperFault {
             SuperFault::Foreign => f.write_str("no HostFTL superblock"),
             SuperFault::Damaged => f.write_str("a damaged superblock"),
             SuperFault::Version(version) => {
-                write!(f, "format version {version}; this build knows {VERSION}")
+                write!(f, "format version {version}; this build supports version {VERSION}")
             }
-            SuperFault::Nonsense(why) => write!(f, "a superblock that makes no sense: {why}"),
+            SuperFault::Nonsense(why) => write!(f, "an invalid superblock: {why}"),
         }
     }
 }
@@ -293,29 +293,29 @@ impl Superblock {
     fn check_members(&self) -> Result<(), &'static str> {
         let count = usize::from(self.count);
         if u32::from(self.missing) >> count != 0 || self.belongs(self.index) == Some(false) {
-            return Err("the set of devices that do not belong");
+            return Err("the set of devices that are not members");
         }
         let is_lost = |at: &usize| self.missing >> at & 1 == 1;
         if (0..DEVICES).any(|at| (self.lost[at] != 0) != is_lost(&at)) {
-            return Err("the times at which devices ceased to belong");
+            return Err("the times at which devices left the volume");
         }
         let beyond = u32::from(self.fresh) >> count != 0;
         if beyond || self.out & !self.missing != 0 || self.fresh & self.missing != 0 {
-            return Err("the devices that are not needed, or new");
+            return Err("the devices that are unused or new");
         }
         let leave_beyond = u32::from(self.leaving) >> count != 0;
         if leave_beyond || self.gone & !self.out != 0 || self.gone & self.leaving != 0 {
-            return Err("the devices that were removed, or are to be");
+            return Err("the devices that were or will be removed");
         }
         let other = self.gone | self.leaving;
         if u32::from(self.spare) >> count != 0 || self.spare & other != 0 {
-            return Err("the devices that are spare");
+            return Err("the spare devices");
         }
         if self.returning & !self.fresh != 0 {
-            return Err("the devices that came back");
+            return Err("the returned devices");
         }
         if self.born > self.count {
-            return Err("the number of devices that it was made with");
+            return Err("the number of devices at creation");
         }
         let own = self.members[usize::from(self.index)] == self.device;
         if !own || self.members[count..].iter().any(|uuid| *uuid != [0; 16]) {

@@ -45,7 +45,7 @@ impl AnyLayer {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let plan = Self::plan(config, devices)?;
-        assert_eq!(buffers.len(), plan.buffers as usize, "a layer gets the buffers it asked for");
+        assert_eq!(buffers.len(), plan.buffers as usize, "the layer has its buffers");
         assert!(buffers.iter().all(|buffer| buffer.sectors() == plan.buffer_sectors));
         let new = config.kind.registration().new;
         new(config, devices, buffers, mode).map(AnyLayer)

@@ -28,7 +28,7 @@ pub struct Parameter {
 pub(crate) const SUPERPAGE: Parameter = Parameter {
     key: "superpage",
     value: "8k..=1m",
-    about: "the unit in which the layer writes",
+    about: "unit of writes of the layer",
     set: |config, word| short(word).map(|sectors| config.superpage = sectors),
     get: |config| Some(sectors_text(config.superpage.into())),
 };
@@ -37,7 +37,7 @@ pub(crate) const SUPERPAGE: Parameter = Parameter {
 pub(crate) const SPARE: Parameter = Parameter {
     key: "spare",
     value: "0..=90",
-    about: "over-provisioning: the percentage of the devices that is kept free for GC",
+    about: "over-provisioning: percentage of the devices that is kept free for GC",
     set: |config, word| {
         let permille = word.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
         let permille = permille.filter(|it| (0.0..900.5).contains(it));
@@ -66,7 +66,7 @@ pub(crate) fn in_units(word: &str, unit: u64) -> Option<u64> {
 /// Parses a size in whole sectors that fits 32 bits.
 pub(crate) fn short(word: &str) -> Result<u32, &'static str> {
     let short = sectors(word).and_then(|sectors| u32::try_from(sectors).ok());
-    short.ok_or("a size in whole sectors, as 64k")
+    short.ok_or("a size in whole sectors, such as 64k")
 }
 
 /// Formats a number of sectors for [`sectors`].

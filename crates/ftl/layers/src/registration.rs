@@ -50,7 +50,7 @@ impl fmt::Display for Devices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Devices::Block => "one block device",
-            Devices::Hinting => "one block device that tells what it collects next",
+            Devices::Hinting => "one block device that reports its next GC victim",
             Devices::Zoned => "one zoned device",
             Devices::Array => "1 to 16 block devices or zoned devices",
             Devices::FastAndSlow => "a fast block device and a slow one",

@@ -138,14 +138,14 @@ impl LayerConfig {
         let name = words.next().unwrap_or_default();
         let kind = name.parse().map_err(|()| {
             let known: Vec<_> = LayerKind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("no layer '{name}': use none, {}", known.join(", "))
+            format!("no layer '{name}'; use none, {}", known.join(", "))
         })?;
         let mut config = LayerConfig::new(kind);
         let mut words = words.peekable();
         while let Some(word) = words.next() {
-            let (key, value) = word
-                .split_once('=')
-                .ok_or_else(|| format!("'{word}' of layer '{text}' is not KEY=VALUE"))?;
+            let (key, value) = word.split_once('=').ok_or_else(|| {
+                format!("'{word}' of layer '{text}' is not of the form KEY=VALUE")
+            })?;
             // A value may contain a colon, as in `gc=d-choices:4`.
             let rest = words.next_if(|next| !next.contains('='));
             let value = rest.map_or_else(|| value.into(), |rest| format!("{value}:{rest}"));
@@ -175,9 +175,10 @@ impl LayerConfig {
         let Some(parameter) = kind.registration().parameter(key) else {
             let keys: Vec<_> = kind.registration().parameters.iter().map(|it| it.key).collect();
             let has = if keys.is_empty() { String::from("none") } else { keys.join(", ") };
-            return Err(format!("{kind} has no parameter '{key}': it has {has}"));
+            return Err(format!("{kind} has no parameter '{key}'; it has {has}"));
         };
-        (parameter.set)(self, value).map_err(|want| format!("{kind}: {key}={value}: use {want}"))
+        (parameter.set)(self, value)
+            .map_err(|want| format!("{kind}: {key}={value} is invalid; use {want}"))
     }
 }
 
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(config.to_text(), "hard:superpage=256k:spare=12.5");
         for (text, part) in [
             ("soft", "no layer 'soft'"),
-            ("hard:spare", "not KEY=VALUE"),
+            ("hard:spare", "of the form KEY=VALUE"),
             ("hard:spare=95", "from 0 to 90"),
             ("hard:superpage=1000", "whole sectors"),
             ("hard:leaves=3", "no parameter 'leaves'"),

@@ -198,9 +198,9 @@ impl Check {
     pub fn complaint(&self) -> String {
         match self.verdict {
             Verdict::HoldsNow => {
-                format!("holds now, take it off the list of known misses: {}", self.claim)
+                format!("now holds; remove it from the list of known misses: {}", self.claim)
             }
-            _ => format!("held before and does not hold: {}", self.claim),
+            _ => format!("held before but does not hold now: {}", self.claim),
         }
     }
 

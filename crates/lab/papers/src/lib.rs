@@ -57,17 +57,17 @@ impl Paper {
 pub const ALL: &[Paper] = &[
     Paper {
         name: "multi-scm",
-        about: "a fast memory as a cache over a slower one, with wear levelling in either",
+        about: "a fast memory as a cache of a slower one, with wear levelling in either",
         run: multi_scm::run,
     },
     Paper {
         name: "olive",
-        about: "eMMC chips behind an FPGA: block driver against LightNVM, interleave, ports",
+        about: "eMMC chips behind an FPGA: block driver and LightNVM compared, interleave, ports",
         run: olive::run,
     },
     Paper {
         name: "xdp",
-        about: "a log array over several SSDs: compression, RAID 5, and what the drives are sent",
+        about: "a log array over several SSDs: compression, RAID 5, and bytes sent to the drives",
         run: xdp::run,
     },
     Paper {
@@ -77,7 +77,7 @@ pub const ALL: &[Paper] = &[
     },
     Paper {
         name: "scrambler",
-        about: "writes go to what the drive collects next",
+        about: "writes to the blocks that the drive collects next",
         run: scrambler::run,
     },
 ];

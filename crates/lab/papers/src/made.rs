@@ -112,7 +112,7 @@ impl Made {
             known => known,
         };
         let how = format!("seed {}, size {}, traces {traces}", self.seed, self.size);
-        let took = format!("made in {:.0} s, {} at once", self.took_s, self.threads);
+        let took = format!("run in {:.0} s, {} in parallel", self.took_s, self.threads);
         format!("{}\nversion {}, commit {commit}, {how}\n{took}", self.command, self.version)
     }
 }

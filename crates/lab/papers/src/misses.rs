@@ -89,7 +89,9 @@ fn judge_by(list: &[Miss], paper: &str, options: &Options, findings: &mut Findin
             None if miss.shipped => {}
             None => {
                 let check = Check::new(miss.claim, f64::NAN, Band::AtLeast(0.0));
-                findings.checks.push(check.because("listed as a miss, and no such claim is made"));
+                findings
+                    .checks
+                    .push(check.because("listed as a miss, but the claim does not exist"));
             }
         }
     }

@@ -17,18 +17,18 @@ pub fn page(findings: &Findings) -> String {
 
 /// Returns one page of several papers.
 pub fn pages(all: &[Findings]) -> String {
-    let mut page = Page::new("Published systems, made again");
+    let mut page = Page::new("Published systems, repeated");
     let took: f64 = all.iter().filter_map(|it| it.made.as_ref()).map(|made| made.took_s).sum();
     let (held, of) =
         all.iter().map(Findings::held).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-    page.lead(&format!("{held} of {of} claims hold; the whole page was made in {took:.0} s."));
+    page.lead(&format!("{held} of {of} claims hold; the page took {took:.0} s."));
     let mut table = Table::new(&[
         "system",
         "claims",
         "hold",
-        "known to miss",
-        "of these, not explained",
-        "miss on a given trace",
+        "known misses",
+        "of these, unexplained",
+        "misses on a given trace",
         "fail",
         "seconds",
     ]);
@@ -57,8 +57,8 @@ fn kinds(page: &mut Page) {
     let mut table = Table::new(&kinds).words().coloured(&kinds);
     table.row([
         "printed in the paper, with its table, figure or section",
-        "from a closed form, or from a model that shares no code with ours",
-        "what this experiment found",
+        "from a closed form or an independent model without shared code",
+        "result of this experiment",
     ]);
     page.section("Three kinds of figures").table(&table);
 }
@@ -73,8 +73,8 @@ fn tell(page: &mut Page, findings: &Findings) {
     }
     for (title, texts) in [
         ("Configuration", &findings.setting),
-        ("What to know", &findings.notes),
-        ("Broken laws: do not trust these figures", &findings.violations),
+        ("Notes", &findings.notes),
+        ("Violated laws: do not rely on these figures", &findings.violations),
     ] {
         if !texts.is_empty() {
             page.section(title);
@@ -84,7 +84,7 @@ fn tell(page: &mut Page, findings: &Findings) {
         }
     }
     if let Some(made) = &findings.made {
-        page.section("All figures above, again").code(&made.lines());
+        page.section("All figures above, as bars").code(&made.lines());
     }
 }
 
@@ -135,10 +135,10 @@ impl Check {
         };
         let verdict = match self.verdict {
             Verdict::Holds => "yes",
-            Verdict::Misses if self.unexplained => "no, as known; not explained",
+            Verdict::Misses if self.unexplained => "no, as known; unexplained",
             Verdict::Misses => "no, as known",
-            Verdict::Told => "no, on the trace that was given",
-            Verdict::Fails => "no: it held before",
+            Verdict::Told => "no, on the given trace",
+            Verdict::Fails => "no, but it held before",
             Verdict::HoldsNow => "yes, but it is listed as a miss",
         };
         [

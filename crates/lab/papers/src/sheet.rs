@@ -153,7 +153,7 @@ impl Sheet {
     /// If it does not have a cell for each head, or if a figure is in a column of text.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
         let cells: Vec<Cell> = cells.into_iter().collect();
-        assert_eq!(cells.len(), self.heads.len(), "a cell for each head");
+        assert_eq!(cells.len(), self.heads.len(), "a cell per heading");
         for (at, cell) in cells.iter().enumerate() {
             let is_figure = matches!(cell, Cell::Number(..));
             assert!(!is_figure || self.kinds[at] != Kind::Plain, "whose is {}?", self.heads[at]);

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use crate::{Findings, Sheet};
 
 /// Note of a paper whose workloads need no trace.
-pub(crate) const NEEDS_NONE: &str = "\
-    The paper's own workloads are generated (fio), and so are these: no trace belongs to it, and \
-    --traces changes nothing.";
+pub(crate) const NEEDS_NONE: &str = "The workloads of the paper are generated (fio), as are \
+                                     these. The paper has no trace, and --traces has no effect.";
 
 /// The shipped trace, for which results are expected.
 pub(crate) const SHIPPED: &str = "mariadb-oltp-head";
 
 /// Note of a paper that plays traces of the user.
-pub(crate) const TOLD: &str = "\
-    What is known to hold is known of the stand-ins and of the shipped trace: a claim on another \
-    trace that does not hold is told, and ends nothing.";
+pub(crate) const TOLD: &str = "Only claims on the stand-ins and on the shipped trace are known to \
+                               hold. A claim on another trace that does not hold is reported, but \
+                               does not end the command with an error.";
 
 /// Origin of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ impl Origin {
     fn text(self) -> &'static str {
         match self {
             Origin::Real => "real trace",
-            Origin::Another => "a real trace, another than the paper's",
+            Origin::Another => "a real trace, not that of the paper",
             Origin::StandIn => "stand-in",
             Origin::Generated => "generated",
         }
@@ -62,8 +61,8 @@ pub(crate) fn tell(
     findings: &mut Findings,
     rows: impl IntoIterator<Item = (String, Origin, String)>,
 ) {
-    let title = "Workloads: which rows are real, and which stand-ins";
-    let mut sheet = Sheet::new(title).words(["workload", "is", "what it is"]);
+    let title = "Workloads: real traces and stand-ins";
+    let mut sheet = Sheet::new(title).words(["workload", "is", "description"]);
     for (name, origin, what) in rows {
         sheet.row([name.into(), origin.text().into(), what.into()]);
     }

@@ -51,8 +51,9 @@ fn exit(bytes: usize) -> ! {
         digits[from] = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    let why = b" bytes of memory: the system or a limit (a control group, RLIMIT_AS as of `ulimit \
-        -v`) refuses them; a volume that was served opens again as after a crash\n";
+    let why = b" bytes of memory: the system or a limit (a control group, or RLIMIT_AS, see \
+                `ulimit -v`) refused; a served volume recovers at the next start, as after a \
+                crash\n";
     for part in [b"hostftl: cannot get ".as_slice(), &digits[from..], why] {
         // SAFETY: writes from a live slice; a short write is harmless.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };

@@ -174,7 +174,7 @@ impl Arena {
     /// # Panics
     /// When the arena has no buffer with that number.
     fn index(&self, id: u32) -> usize {
-        assert!(self.has(id), "the buffer is one of this arena");
+        assert!(self.has(id), "the buffer belongs to this arena");
         (id - self.classes[0].first) as usize
     }
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the buffer is one of this arena")]
+    #[should_panic(expected = "the buffer belongs to this arena")]
     fn a_payload_of_another_arena_is_refused() {
         let (mine, other) = (arena(), arena());
         other.adopt(mine.lease(512).into_payload());

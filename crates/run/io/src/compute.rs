@@ -65,9 +65,9 @@ impl Compute {
                 (ArrayVec::from_iter([view(from)]), pages)
             }
             Command::Fold { from, into, .. } => (from.iter().map(view).collect(), target(into)),
-            other => panic!("{other:?} is not for a worker"),
+            other => panic!("{other:?} is not a command for a worker"),
         };
-        let job = Job::of(command).expect("it goes to no device");
+        let job = Job::of(command).expect("the command needs no device");
         // SAFETY: only the lifetime changes. The borrowed data is in the command, which the driver
         // keeps until this work is done, by the invariants above.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
@@ -75,7 +75,7 @@ impl Compute {
             let (a, b) = (into.start as usize, other.start as usize);
             a + into.len <= b || b + other.len <= a
         };
-        assert!(from.iter().all(apart), "a command writes what it reads: {command:?}");
+        assert!(from.iter().all(apart), "source and destination of a command overlap: {command:?}");
         Compute { job, from, into }
     }
 

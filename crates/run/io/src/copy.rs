@@ -26,7 +26,7 @@ impl Device {
     /// # Panics
     /// When `into` is shorter.
     pub fn read_bytes(&self, at: u64, bytes: u64, into: &mut [Page]) -> Result<(), IoError> {
-        assert!(bytes <= (into.len() * BLOCK) as u64, "room for what is read");
+        assert!(bytes <= (into.len() * BLOCK) as u64, "the memory holds the transfer");
         self.move_part(Call::Read, at, bytes, into)
     }
 
@@ -87,7 +87,7 @@ fn is_zero(pages: &[Page]) -> bool {
 
 fn run_file(mut transfer: Transfer, unit: usize, part: &mut [Page]) -> io::Result<()> {
     let bytes = transfer.range().1 as usize;
-    assert!(bytes <= size_of_val(part), "memory for what is moved");
+    assert!(bytes <= size_of_val(part), "the memory holds the transfer");
     transfer.push(part.as_mut_ptr().cast(), bytes);
     transfer.align(unit);
     transfer::run(&mut transfer).map_err(|error: DeviceError| io::Error::other(error.to_string()))

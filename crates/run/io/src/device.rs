@@ -318,7 +318,7 @@ impl Device {
         assert!(base.checked_add(sectors).is_some_and(|end| end <= size), "a window past the end");
         if let Some(zoned) = &self.zoned {
             assert_eq!(base, RESERVE, "segments are one window");
-            assert!(sectors <= zoned.sectors(), "a window past the last segment");
+            assert!(sectors <= zoned.sectors(), "a window beyond the last segment");
         }
         self.base = base * SECTOR as u64;
         self.len = sectors * SECTOR as u64;
@@ -491,6 +491,6 @@ fn length(file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-pub(crate) fn system(name: &str, what: &'static str, source: io::Error) -> IoError {
-    IoError::System { name: name.into(), what, source }
+pub(crate) fn system(name: &str, action: &'static str, source: io::Error) -> IoError {
+    IoError::System { name: name.into(), action, source }
 }

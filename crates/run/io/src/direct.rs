@@ -31,7 +31,7 @@ impl Direct {
 /// Enables direct I/O on `file` if its unit is at most one sector.
 pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
     if planted::cached() {
-        return Direct::No("a test asks for it");
+        return Direct::No("requested by a test");
     }
     if set_direct(file, true).is_err() {
         return Direct::No("the file system has no direct I/O");

@@ -169,7 +169,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn serve(&mut self, host: &mut impl Host) -> Result<(), IoError> {
-        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
+        assert_eq!(self.phase, Phase::Ready, "only a ready layer takes requests");
         self.over = false;
         while !self.over || self.waiting() > 0 {
             self.turn(host, "serving")?;
@@ -184,7 +184,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn advance(&mut self, host: &mut impl Host, turns: u32) -> Result<Pace, IoError> {
-        assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
+        assert_eq!(self.phase, Phase::Ready, "only a ready layer takes requests");
         for _ in 0..turns {
             if self.progress(host) {
                 continue;
@@ -224,7 +224,10 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the layer stalls.
     pub fn stop(&mut self, host: &mut impl Host) -> Result<(), IoError> {
-        assert!(self.phase == Phase::Ready && self.waiting() == 0, "stop comes when all is done");
+        assert!(
+            self.phase == Phase::Ready && self.waiting() == 0,
+            "the layer stops after the last command"
+        );
         self.phase = Phase::Stopping;
         self.now();
         self.step(Input::Stop, host);

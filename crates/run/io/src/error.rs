@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
     /// The system refused an operation.
-    #[error("{name}: cannot {what}: {source}")]
+    #[error("{name}: cannot {action}: {source}")]
     System {
         /// Name of the device.
         name: String,
         /// Operation that failed.
-        what: &'static str,
+        action: &'static str,
         /// Error of the system.
         source: io::Error,
     },

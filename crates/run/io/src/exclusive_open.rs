@@ -72,8 +72,8 @@ fn open_with(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File,
 fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, (IoError, bool)> {
     use std::fs::TryLockError::{Error, WouldBlock};
     let busy = |holder: String| IoError::Busy { name: name.into(), holder };
-    let system = |what, source| IoError::System { name: name.into(), what, source };
-    let (writes, what) = match access {
+    let system = |action, source| IoError::System { name: name.into(), action, source };
+    let (writes, action) = match access {
         Access::Full => (true, "open it for reading and writing"),
         Access::ReadOnly | Access::Inspect => (false, "open it for reading"),
     };
@@ -82,7 +82,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         Some(libc::EBUSY) => {
             (busy("the system (mounted, swap, or part of another device)".into()), true)
         }
-        _ => (system(what, error), false),
+        _ => (system(action, error), false),
     })?;
     let locked = match (access, hold) {
         (Access::Inspect, _) => return Ok(file),
@@ -91,7 +91,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
     };
     match locked {
         // The process that created the file may have removed it before it released the lock.
-        Ok(()) if !is_named(&file, name) => Err((system(what, ErrorKind::NotFound.into()), true)),
+        Ok(()) if !is_named(&file, name) => Err((system(action, ErrorKind::NotFound.into()), true)),
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match find_holder(&file) {
             Some(holder) => (busy(holder.name), holder.is_leaving),
@@ -118,7 +118,7 @@ pub(crate) fn take(
     if access == Access::Inspect {
         return Ok(());
     }
-    let system = |source| IoError::System { name: name.into(), what: "lock its zones", source };
+    let system = |source| IoError::System { name: name.into(), action: "lock its zones", source };
     let (what, begun) = (LockedRange::Zones(zones.clone()), Instant::now());
     loop {
         // A read-only descriptor cannot take a write lock, so it takes a shared one.

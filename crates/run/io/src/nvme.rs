@@ -95,7 +95,7 @@ impl NvmeDrive {
 
     /// Sends a command. Returns the status of its completion, and the first word of the completion.
     fn pass(&self, command: &Command, page: &mut [u8]) -> io::Result<(u16, u32)> {
-        assert!(page.len() >= command.bytes, "room for the page");
+        assert!(page.len() >= command.bytes, "the buffer holds the page");
         let mut pass = Passthru {
             opcode: command.opcode,
             namespace: command.namespace,

@@ -138,7 +138,7 @@ impl PlacedWrites {
         // of the transfer, by its first invariant, and the kernel reads only their bytes.
         let status = unsafe { libc::ioctl(fd, NVME_IOCTL_IO64_CMD_VEC as _, &mut pass) };
         match status {
-            0 => i32::try_from(bytes).expect("a command has less than 2 GiB"),
+            0 => i32::try_from(bytes).expect("a command is shorter than 2 GiB"),
             ..0 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
             // Status code of the drive.
             _ => -libc::EIO,

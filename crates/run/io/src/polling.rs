@@ -100,7 +100,7 @@ impl Wait<'_> {
     fn stop(&mut self) {
         self.polls = false;
         let before = POLLING.fetch_sub(1, Relaxed);
-        assert!(before > 0, "a thread that polls is counted");
+        assert!(before > 0, "a polling thread is counted");
     }
 }
 

@@ -27,10 +27,10 @@ pub fn protect() -> Vec<String> {
     ]
 }
 
-fn status_line(what: &str, result: io::Result<()>) -> String {
+fn status_line(measure: &str, result: io::Result<()>) -> String {
     match result {
-        Ok(()) => format!("{what}: on"),
-        Err(error) => format!("{what}: unavailable ({error})"),
+        Ok(()) => format!("{measure}: on"),
+        Err(error) => format!("{measure}: unavailable ({error})"),
     }
 }
 
@@ -41,7 +41,7 @@ fn lock_memory() -> io::Result<()> {
     let limit = limits.lines().find(|line| line.starts_with("Max locked memory"));
     let unlimited = limit.is_some_and(|line| line.split_whitespace().nth(3) == Some("unlimited"));
     if !unlimited && !has_capability(CAP_IPC_LOCK) {
-        return Err(io::Error::other("needs LimitMEMLOCK=infinity, or CAP_IPC_LOCK"));
+        return Err(io::Error::other("needs LimitMEMLOCK=infinity or CAP_IPC_LOCK"));
     }
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: changes whether pages are locked, not their content.

@@ -49,7 +49,7 @@ impl Device {
     fn page_place(&self, at: u64) -> Result<PagePlace, IoError> {
         let at = at * SECTOR as u64;
         let Some(zoned) = self.zones() else { return Ok(PagePlace::Fixed(at)) };
-        let why = "there is no place beside its segments";
+        let why = "the device has no space outside its segments";
         let why = || system(self.name(), "examine it", io::Error::other(why));
         zoned.reserve(at).ok_or_else(why)
     }
@@ -134,7 +134,7 @@ impl Device {
         let (name, places) = (self.name(), [self.page_place(at[0])?, self.page_place(at[1])?]);
         let medium = match (self.as_file(), self.as_remote()) {
             (Some(file), _) => Medium::File(file.try_clone().map_err(|source| {
-                IoError::System { name: name.into(), what: "open it again", source }
+                IoError::System { name: name.into(), action: "open it again", source }
             })?),
             (None, Some(remote)) => Medium::Remote(remote.share()),
             (None, None) => Medium::None,
@@ -154,9 +154,9 @@ impl Reserve {
     /// # Errors
     /// Errors of the system or the server.
     pub fn write(&self, place: usize, page: &Page) -> Result<(), IoError> {
-        let failed = |what| {
+        let failed = |action| {
             let name = self.name.clone();
-            move |source| IoError::System { name, what, source }
+            move |source| IoError::System { name, action, source }
         };
         match (&self.medium, &self.places[place]) {
             (Medium::File(file), spot) => {

@@ -171,7 +171,7 @@ impl Ring {
             match error.raw_os_error() {
                 // Timeout, signal, or completions must be reaped first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
-                _ => panic!("io_uring does not take commands any more: {error}"),
+                _ => panic!("io_uring accepts no further commands: {error}"),
             }
         }
     }

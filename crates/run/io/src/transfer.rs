@@ -114,7 +114,7 @@ impl Transfer {
         if !moves || whole && !self.iov.iter().any(odd) {
             return;
         }
-        assert!(whole || self.call == Call::Read, "a write of a part of a unit");
+        assert!(whole || self.call == Call::Read, "a write of a partial unit");
         self.lead = (self.offset % wide) as usize;
         self.len = (self.lead as u64 + self.len).next_multiple_of(wide);
         self.offset -= self.lead as u64;
@@ -203,7 +203,7 @@ impl Transfer {
     /// Advances a reset by `bytes` bytes. Returns whether it is complete.
     pub(crate) fn zeroed(&mut self, bytes: u64) -> bool {
         self.done += bytes;
-        assert!(self.done <= self.len, "a reset went too far");
+        assert!(self.done <= self.len, "a reset beyond the segment");
         self.done == self.len
     }
 

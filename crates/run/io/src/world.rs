@@ -139,7 +139,7 @@ impl World {
 
     /// Takes the devices out when no command is under way.
     pub(crate) fn take_devices(&mut self) -> Vec<Device> {
-        assert_eq!(self.flying(), 0, "commands of devices are under way");
+        assert_eq!(self.flying(), 0, "commands of devices are in progress");
         self.lanes.clear();
         self.placed.clear();
         std::mem::take(&mut self.devices)
@@ -332,7 +332,8 @@ impl World {
                 Finished { slot, result: compute.run() }
             }
         };
-        let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
+        let (token, command) =
+            self.flights[slot as usize].take().expect("a command completes once");
         if let Command::Flush { device, .. } = command {
             // Another flush may have failed meanwhile, and the kernel reports an error only once.
             result = self.devices[usize::from(device)].writeback_errors().record(result);

@@ -55,7 +55,7 @@ impl ChunkHead {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.u32()?;
         if magic != MAGIC {
-            return Err(ProtoError::Magic { what: "a structured reply", found: magic.into() });
+            return Err(ProtoError::Magic { part: "a structured reply", found: magic.into() });
         }
         let (flags, kind) = (cursor.u16()?, cursor.u16()?);
         if flags & !DONE != 0 {

@@ -164,7 +164,7 @@ impl ClientHandshake {
         for expected in [NBDMAGIC, IHAVEOPT] {
             let found = cursor.u64()?;
             if found != expected {
-                return Err(ProtoError::Magic { what: "the greeting", found });
+                return Err(ProtoError::Magic { part: "the greeting", found });
             }
         }
         let offered = cursor.u16()?;

@@ -8,10 +8,10 @@ use crate::server::MAX_OPTIONS;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtoError {
     /// A message does not begin with its magic number.
-    #[error("{what} begins with {found:#x}: the peer does not speak NBD")]
+    #[error("{part} begins with {found:#x}: the peer does not use the NBD protocol")]
     Magic {
         /// Expected message.
-        what: &'static str,
+        part: &'static str,
         /// Number that was found.
         found: u64,
     },
@@ -19,10 +19,10 @@ pub enum ProtoError {
     #[error("the client set unknown handshake flags ({0:#x})")]
     ClientFlags(u32),
     /// The server does not support the fixed newstyle handshake.
-    #[error("the server offers handshake flags {0:#x}, which lack fixed newstyle")]
+    #[error("the server offers handshake flags {0:#x} without fixed newstyle")]
     NotFixedNewstyle(u16),
     /// An option or its reply exceeds the maximum length.
-    #[error("option {option} comes with {length} bytes; at most {MAX_OPTION} are taken")]
+    #[error("option {option} has {length} bytes; at most {MAX_OPTION} are supported")]
     OptionTooLong {
         /// Number of the option.
         option: u32,
@@ -33,7 +33,7 @@ pub enum ProtoError {
     #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
     /// The export is refused. `EXPORT_NAME` has no error reply, so the connection is closed.
-    #[error("export {name:?} is refused: {why}")]
+    #[error("cannot use export {name:?}: {why}")]
     UnknownExport {
         /// Requested name.
         name: String,
@@ -41,16 +41,16 @@ pub enum ProtoError {
         why: String,
     },
     /// A write exceeds the maximum payload.
-    #[error("a write of {0} bytes; at most {MAX_PAYLOAD} are taken")]
+    #[error("a write of {0} bytes; at most {MAX_PAYLOAD} are supported")]
     WriteTooLong(u32),
     /// A chunk of a reply exceeds the maximum length.
-    #[error("a reply with {0} bytes of content, which nobody asked for")]
+    #[error("an unrequested reply with {0} bytes of content")]
     ChunkTooLong(u32),
     /// The server requires TLS, and the option has no error reply.
-    #[error("the client wants to begin without TLS")]
+    #[error("the client starts without TLS, which is required")]
     Plain,
     /// The peer sent bytes before TLS began; a third party could have injected them.
-    #[error("the client sent bytes between its wish for TLS and the answer")]
+    #[error("the client sent bytes between its TLS request and the answer")]
     BeforeTls,
     /// A message has inconsistent lengths, and no reply can be sent.
     #[error("a malformed message: {0}")]
@@ -71,10 +71,10 @@ pub enum ProtoError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A field extends beyond the end of its message.
-    #[error("it ends too early")]
+    #[error("it is truncated")]
     Short,
     /// The message has excess bytes.
-    #[error("it has bytes left over")]
+    #[error("it has excess bytes")]
     Trailing,
     /// A string is not UTF-8.
     #[error("a string is not UTF-8")]

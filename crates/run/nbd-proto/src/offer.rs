@@ -135,7 +135,10 @@ impl Offer {
 /// Finds the export `name`. Returns the code and the message of the refusal otherwise.
 pub(crate) fn find<'a>(offers: &'a [Offer], name: &str) -> Result<usize, (Refusal, &'a str)> {
     if name.is_empty() && offers.len() > 1 {
-        return Err((Refusal::Unknown, "there are several exports: name one; LIST tells which"));
+        return Err((
+            Refusal::Unknown,
+            "the server has several exports; name one of them (see LIST)",
+        ));
     }
     let mut refusal = (Refusal::Unknown, "there is no such export");
     for (index, offer) in offers.iter().enumerate() {

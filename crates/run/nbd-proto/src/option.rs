@@ -47,7 +47,7 @@ impl<'a> OptionFrame<'a> {
         let mut cursor = Cursor::new(bytes);
         let Ok(magic) = cursor.u64() else { return Ok(None) };
         if magic != MAGIC {
-            return Err(ProtoError::Magic { what: "an option", found: magic });
+            return Err(ProtoError::Magic { part: "an option", found: magic });
         }
         let (Ok(option), Ok(length)) = (cursor.u32(), cursor.u32()) else { return Ok(None) };
         if length > MAX_OPTION {

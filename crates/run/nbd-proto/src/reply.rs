@@ -42,7 +42,7 @@ impl<'a> ReplyFrame<'a> {
         let mut cursor = Cursor::new(bytes);
         let Ok(magic) = cursor.u64() else { return Ok(None) };
         if magic != MAGIC {
-            return Err(ProtoError::Magic { what: "a reply to an option", found: magic });
+            return Err(ProtoError::Magic { part: "a reply to an option", found: magic });
         }
         let (Ok(option), Ok(kind), Ok(length)) = (cursor.u32(), cursor.u32(), cursor.u32()) else {
             return Ok(None);

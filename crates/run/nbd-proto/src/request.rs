@@ -97,7 +97,7 @@ impl Request {
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, ProtoError> {
         let magic = u32::from_be_bytes(field(bytes, 0));
         if magic != MAGIC {
-            return Err(ProtoError::Magic { what: "a request", found: magic.into() });
+            return Err(ProtoError::Magic { part: "a request", found: magic.into() });
         }
         let request = Request {
             flags: u16::from_be_bytes(field(bytes, 4)),

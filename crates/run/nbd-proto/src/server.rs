@@ -58,7 +58,7 @@ impl ServerHandshake {
     /// Records that the TLS session is established. Earlier agreements are discarded, because an
     /// attacker could have made them.
     pub fn secured(&mut self) {
-        assert!(!self.secure, "TLS begins once");
+        assert!(!self.secure, "TLS starts once");
         self.secure = true;
         self.agreed = Agreement::default();
     }
@@ -155,18 +155,18 @@ impl ServerHandshake {
             ClientOption::ListContexts(_) | ClientOption::SetContexts(_)
                 if !self.agreed.structured =>
             {
-                refuse(number, Refusal::Invalid, "ask for structured replies first", out);
+                refuse(number, Refusal::Invalid, "request structured replies first", out);
             }
             ClientOption::ListContexts(wish) => self.contexts(offers, number, &wish, false, out),
             ClientOption::SetContexts(wish) => self.contexts(offers, number, &wish, true, out),
             ClientOption::StartTls if self.secure => {
-                refuse(number, Refusal::Invalid, "TLS has begun already", out);
+                refuse(number, Refusal::Invalid, "TLS is already active", out);
             }
             ClientOption::StartTls => {
-                refuse(number, Refusal::Unsupported, "this server does no TLS", out);
+                refuse(number, Refusal::Unsupported, "this server does not support TLS", out);
             }
             ClientOption::Other(_) => {
-                refuse(number, Refusal::Unsupported, "this server does not know the option", out);
+                refuse(number, Refusal::Unsupported, "the option is not supported", out);
             }
         }
         Ok(Outcome::More)
@@ -236,7 +236,7 @@ fn before_tls(option: &ClientOption<'_>, out: &mut Vec<u8>) -> Result<Outcome, P
         }
         ClientOption::ExportName(_) => Err(ProtoError::Plain),
         _ => {
-            refuse(option.number(), Refusal::TlsRequired, "this server wants TLS first", out);
+            refuse(option.number(), Refusal::TlsRequired, "TLS is required; start it first", out);
             Ok(Outcome::More)
         }
     }

@@ -83,7 +83,7 @@ impl SimpleReply {
     pub fn parse(bytes: &[u8; SIMPLE_REPLY_BYTES]) -> Result<Self, ProtoError> {
         let magic = u32::from_be_bytes(field(bytes, 0));
         if magic != MAGIC {
-            return Err(ProtoError::Magic { what: "a reply", found: magic.into() });
+            return Err(ProtoError::Magic { part: "a reply", found: magic.into() });
         }
         let result = match u32::from_be_bytes(field(bytes, 4)) {
             0 => Ok(()),

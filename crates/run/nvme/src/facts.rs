@@ -139,14 +139,15 @@ struct Asker<'a, C> {
 impl<C: Carrier> Asker<'_, C> {
     fn page<T>(
         &mut self,
-        what: &str,
+        name: &str,
         command: &Command,
         parse: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Option<T> {
         let mut page = vec![0; command.bytes];
         let told = self.carrier.carry(command, &mut page);
-        let told = told.and_then(|_| parse(&page).ok_or_else(|| "the page is another one".into()));
-        told.map_err(|why: String| self.facts.refused.push(format!("{what}: {why}"))).ok()
+        let told = told
+            .and_then(|_| parse(&page).ok_or_else(|| "the drive returned a different page".into()));
+        told.map_err(|why: String| self.facts.refused.push(format!("{name}: {why}"))).ok()
     }
 
     fn placement(&mut self, namespace: u32, group: u16) -> Option<Fdp> {
@@ -176,7 +177,7 @@ impl<C: Carrier> Asker<'_, C> {
     /// longer than its reply, so the number of placements is queried first.
     fn placements(&mut self, namespace: u32) -> Option<Vec<Placement>> {
         let head = Command::handles(namespace, Placement::list_bytes(0));
-        let count = self.page("how many placements there are", &head, Placement::count)?;
+        let count = self.page("the number of placements", &head, Placement::count)?;
         let all = Command::handles(namespace, Placement::list_bytes(count));
         self.page("placements", &all, Placement::parse_all)
     }

@@ -68,10 +68,10 @@ impl Smart {
     pub fn warnings(&self) -> Vec<&'static str> {
         const MEANINGS: [&str; 6] = [
             "the spare blocks are nearly used up",
-            "it is too warm or too cold",
-            "it is not reliable any more",
-            "it takes no writes any more",
-            "its protection of volatile memory has failed",
+            "the temperature is out of range",
+            "the drive is no longer reliable",
+            "the drive is read-only",
+            "the protection of its volatile memory has failed",
             "its persistent memory region has become unreliable",
         ];
         let of = |bit: &usize| self.warning >> bit & 1 == 1;

@@ -15,7 +15,7 @@ pub(crate) fn range(
         Command::Read { lba, into, .. } => (*lba, into.sectors()),
         Command::Program { lba, tally, .. } => (*lba, tally.total()),
         Command::Flush { .. } | Command::Reset { .. } => return Err(Ok(())),
-        other => unreachable!("{other:?} goes to no device"),
+        other => unreachable!("{other:?} is not a device command"),
     };
     if lba.checked_add(length.into()).is_some_and(|end| end <= sectors) {
         Ok((lba, length))

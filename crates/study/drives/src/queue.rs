@@ -46,7 +46,7 @@ impl Queue {
     /// # Panics
     /// When the queue is empty.
     pub(crate) fn advance(&mut self, ended: &mut VecDeque<Ended>) -> Nanos {
-        let Reverse(due) = self.heap.pop().expect("there is something to wait for");
+        let Reverse(due) = self.heap.pop().expect("an event is pending");
         let spent = Spent { queue: due.waited, die: due.served, ..Spent::default() };
         ended.push_back(Ended { slot: due.slot, result: Ok(()), spent });
         due.at

@@ -110,7 +110,7 @@ impl DriveSpec {
 fn flash(text: &Text) -> Result<DriveSpec, DriveError> {
     let Registration { kind, is_flash, .. } = kind_of(text);
     if !is_flash {
-        let why = format!("a device of kind \"{kind}\" is no flash drive: only a study takes it");
+        let why = format!("kind = \"{kind}\" is not a flash drive; only studies support it");
         return Err(text.fault(0, why));
     }
     file::spec(text)

@@ -45,7 +45,7 @@ pub fn drive(text: &str) -> Result<Drive, Fault> {
     let root = document.root_element();
     let device = section(root, DEVICE)?;
     let flash = section(device, FLASH)?;
-    let head = "# A drive of MQSim's configuration file.\n".to_owned();
+    let head = "# A drive from an MQSim configuration file.\n".to_owned();
     let mut made = Drive { toml: head, lines: vec![(line(&root), "")], left: Vec::new() };
     let mut keys = Keys::of(device, &[FLASH])?;
     let mut cells = Keys::of(flash, &[])?;
@@ -56,15 +56,15 @@ pub fn drive(text: &str) -> Result<Drive, Fault> {
     suspension(&mut made, &mut keys, &mut cells)?;
     if let Some(host) = child(root, HOST) {
         let mut keys = Keys::of(host, &[])?;
-        made.left.extend(keys.leave(&LINK, "the host's link and its own time are not modelled"));
-        made.left.extend(keys.leave(&LOGS, "see --html and --json for figures over time"));
+        made.left.extend(keys.leave(&LINK, "the host link and its own time are not modelled"));
+        made.left.extend(keys.leave(&LOGS, "use --html and --json for figures over time"));
         made.left.extend(keys.others());
     }
     for (names, why) in UNMODELLED {
         made.left.extend(keys.leave(names, why));
     }
     let spare = ["Page_Metadat_Capacity"];
-    made.left.extend(cells.leave(&spare, "spare bytes of a page take no time on the bus"));
+    made.left.extend(cells.leave(&spare, "the spare bytes of a page take no bus time"));
     made.left.extend(keys.others());
     made.left.extend(cells.others());
     Ok(made)
@@ -76,11 +76,11 @@ const LOGS: [&str; 2] = ["Enable_ResponseTime_Logging", "ResponseTime_Logging_Pe
 
 /// Keys of the drive's section without a counterpart, and the reason.
 const UNMODELLED: [(&[&str], &str); 9] = [
-    (&["Seed"], "a study has one seed for all, see --seed"),
-    (&["Enabled_Preconditioning"], "a study says what the drive held before, see --warm"),
+    (&["Seed"], "a study has one seed (--seed)"),
+    (&["Enabled_Preconditioning"], "a study states the initial state of the drive (--warm)"),
     (
         &["HostInterface_Type", "IO_Queue_Depth", "Queue_Fetch_Size"],
-        "the host's queues are not modelled; --closed-loop says how much is under way",
+        "the host queues are not modelled; --closed-loop sets the queue depth",
     ),
     (
         &[
@@ -93,22 +93,26 @@ const UNMODELLED: [(&[&str], &str); 9] = [
             "Data_Cache_DRAM_tCL",
             "Data_Cache_DRAM_tRP",
         ],
-        "the drive's memory takes no time",
+        "the memory of the drive takes no time",
     ),
     (
         &["Ideal_Mapping_Table", "CMT_Capacity", "CMT_Sharing_Mode"],
-        "the drive's map is always whole in its memory",
+        "the whole map of the drive is always in its memory",
     ),
     (
         &["Plane_Allocation_Scheme", "Transaction_Scheduling_Policy"],
-        "a map unit always has the same plane, and a die serves in the order of asking",
+        "a map unit always uses the same plane, and a die serves requests in order",
     ),
     (
         &["GC_Exec_Threshold", "GC_Hard_Threshold", "Preemptible_GC_Enabled"],
-        "collection is paced by the host's writes",
+        "host writes pace garbage collection",
     ),
-    (&["Dynamic_Wearleveling_Enabled"], "wear is levelled by moving what lags behind, see level"),
-    (&["Flash_Comm_Protocol"], "a bus has its rate and nothing else"),
+    (
+        &["Dynamic_Wearleveling_Enabled"],
+        "wear levelling moves the blocks with the fewest erases \
+         (key level)",
+    ),
+    (&["Flash_Comm_Protocol"], "only the rate of a bus is modelled"),
 ];
 
 fn child<'a>(node: Node<'a, 'a>, name: &str) -> Option<Node<'a, 'a>> {
@@ -152,7 +156,7 @@ fn shape(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Faul
     }
     let At { line, value } = cells.needed::<u32>("Page_Capacity")?;
     if !value.is_multiple_of(1024) {
-        return Err(Fault { line, why: "Page_Capacity should be whole KiB".into() });
+        return Err(Fault { line, why: "Page_Capacity must be whole KiB".into() });
     }
     made.set(line, "Page_Capacity", "page_kib", value / 1024);
     Ok(())
@@ -166,7 +170,8 @@ fn times(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Faul
         ("TLC", ("tlc", &["LSB", "CSB", "MSB"])),
     ];
     let technology = cells.one_of("Flash_Technology", &known)?;
-    let missing = Fault { line: cells.line(), why: format!("{FLASH} has no Flash_Technology") };
+    let missing =
+        Fault { line: cells.line(), why: format!("{FLASH} has no Flash_Technology; add it") };
     let At { line, value: (cell, bits) } = technology.ok_or(missing)?;
     made.word(line, "Flash_Technology", "cell", cell);
     for (theirs, ours) in
@@ -207,8 +212,8 @@ fn mean(
     made.set(line, theirs, ours, micros(sum / found.len() as f64));
     if found.iter().any(|it| it.value != first) {
         made.left.push(format!(
-            "not carried over: that pages of a cell differ in {stem}* (line {line}): all take \
-             their mean"
+            "not carried over: different {stem}* of the pages of a cell (line {line}): all pages \
+             use the mean"
         ));
     }
     Ok(())
@@ -241,11 +246,11 @@ fn translation(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     keys.one_of("Caching_Mechanism", &[("SIMPLE", ()), ("ADVANCED", ())])?;
     if let Some(At { line, value }) = keys.number::<u64>("Data_Cache_Capacity")? {
         made.set(line, "Data_Cache_Capacity", "write_buffer_kib", value / 1024);
-        let why = "the cache is a protected write buffer: it answers writes and keeps nothing for \
-                   reads";
+        let why = "the cache is a protected write buffer: it acknowledges writes and keeps no \
+                   data for reads";
         made.left.push(format!(
-            "not carried over: Caching_Mechanism and Data_Cache_Capacity (line {line}) as they \
-             are: {why}"
+            "not carried over unchanged: Caching_Mechanism and Data_Cache_Capacity (line {line}): \
+             {why}"
         ));
     }
     Ok(())
@@ -274,7 +279,7 @@ fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
         "random-p" | "random-pp" => {
             made.word(line, theirs, "gc", "random");
             made.left.push(format!(
-                "not carried over: what {theirs} (line {line}) demands of a block that is drawn: \
+                "not carried over: the conditions of {theirs} (line {line}) on a random block: \
                  any block is taken, as with RANDOM"
             ));
         }
@@ -305,8 +310,8 @@ fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(),
             cells.number::<u64>("Suspend_Erase_Time")?;
         }
     }
-    let why = "reads interrupt programs and erases alike, or neither: neither unless it is \
-               PROGRAM_ERASE, and then the time is that of a program";
+    let why = "reads suspend both programs and erases, or neither: both only with PROGRAM_ERASE, \
+               and then the time is that of a program";
     made.left.extend(cells.leave(&left, why));
     let preferred = [
         "Prefered_suspend_erase_time_for_read",
@@ -314,6 +319,6 @@ fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(),
         "Preferred_suspend_erase_time_for_write",
         "Preferred_suspend_write_time_for_read",
     ];
-    made.left.extend(keys.leave(&preferred, "a read of the host interrupts at once, or never"));
+    made.left.extend(keys.leave(&preferred, "a host read suspends at once or never"));
     Ok(())
 }

@@ -42,7 +42,7 @@ impl<'a> Keys<'a> {
                 continue;
             }
             if child.children().any(|it| it.is_element()) {
-                let why = format!("{} should hold a value, and holds elements", short(key));
+                let why = format!("{} must contain a value, but contains elements", short(key));
                 return Err(Fault { line, why });
             }
             let value = child.text().unwrap_or_default().trim();
@@ -51,7 +51,7 @@ impl<'a> Keys<'a> {
         let mut sorted: Vec<(&str, usize)> = entries.iter().map(|it| (it.key, it.line)).collect();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let why = format!("{} is given twice, in line {} too", short(pair[1].0), pair[0].1);
+            let why = format!("{} occurs twice, also in line {}", short(pair[1].0), pair[0].1);
             return Err(Fault { line: pair[1].1, why });
         }
         Ok(Keys { name: node.tag_name().name(), line: line(&node), entries })
@@ -75,7 +75,7 @@ impl<'a> Keys<'a> {
         match value.parse() {
             Ok(value) => Ok(Some(At { line, value })),
             Err(_) => {
-                Err(Fault { line, why: format!("{key} should be a number, not {}", told(value)) })
+                Err(Fault { line, why: format!("{key} must be a number, not {}", told(value)) })
             }
         }
     }
@@ -101,7 +101,7 @@ impl<'a> Keys<'a> {
         let Some(At { line, value }) = self.word(key) else { return Ok(None) };
         let found = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
         let words = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let why = || format!("{key} should be one of {}, not {}", words(), told(value));
+        let why = || format!("{key} must be one of {}, not {}", words(), told(value));
         let value = found.ok_or_else(|| Fault { line, why: why() })?.1;
         Ok(Some(At { line, value }))
     }
@@ -123,7 +123,7 @@ impl<'a> Keys<'a> {
         let left: Vec<String> = (self.entries.iter().filter(|it| !it.used))
             .map(|entry| format!("{} (line {})", short(entry.key), entry.line))
             .collect();
-        let why = "MQSim has no such key there";
+        let why = "MQSim has no such key in this place";
         (!left.is_empty()).then(|| format!("not carried over: {}: {why}", left.join(", ")))
     }
 }

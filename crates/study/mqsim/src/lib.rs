@@ -51,14 +51,14 @@ fn document<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Fault> {
             Error::UnclosedRootNode => text.lines().count().max(1),
             _ => error.pos().row as usize,
         },
-        why: format!("this is no XML: {}", on_one_line(&error.to_string())),
+        why: format!("not an XML file: {}", on_one_line(&error.to_string())),
     })?;
     let found = document.root_element();
     let why = match found.tag_name().name() {
         name if name == root => return Ok(document),
-        DRIVE => "this is MQSim's configuration of a drive: name it with --drive".to_owned(),
-        WORK => "this is MQSim's definition of workloads: name it where a trace stands".to_owned(),
-        other => format!("the root should be {root}, and is {other}"),
+        DRIVE => "this is an MQSim configuration of a drive; use it with --drive".to_owned(),
+        WORK => "this is an MQSim definition of workloads; use it as a trace".to_owned(),
+        other => format!("the root element must be {root}, not {other}"),
     };
     let line = line(&found);
     Err(Fault { line, why })

@@ -145,19 +145,19 @@ const OF_ALL: [(&[&str], &str); 4] = [
     (&["Priority_Class"], "requests have no priorities"),
     (
         &["Device_Level_Data_Caching_Mode"],
-        "the drive's write buffer is a key of the drive, write_buffer_kib",
+        "the write buffer is set by the key write_buffer_kib of the drive",
     ),
     (
         &["Channel_IDs", "Chip_IDs", "Die_IDs", "Plane_IDs"],
-        "a flow goes over the whole drive; hostftl targets parts a raw drive",
+        "a flow uses the whole drive; hostftl targets divides a raw drive",
     ),
-    (&["Initial_Occupancy_Percentage"], "a study says what the drive held before, see --warm"),
+    (&["Initial_Occupancy_Percentage"], "a study states the initial state of the drive (--warm)"),
 ];
 
 fn percent(key: &str, found: Option<At<u32>>) -> Result<Option<u32>, Fault> {
     match found {
         Some(At { line, value }) if value > 100 => {
-            Err(Fault { line, why: format!("{key} should be from 0 to 100") })
+            Err(Fault { line, why: format!("{key} must be from 0 to 100") })
         }
         other => Ok(other.map(|it| it.value)),
     }
@@ -166,7 +166,7 @@ fn percent(key: &str, found: Option<At<u32>>) -> Result<Option<u32>, Fault> {
 fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
     let At { line, value: sectors } = keys.needed::<u64>("Average_Request_Size")?;
     if sectors == 0 || sectors > 1 << 31 {
-        let why = "Average_Request_Size should be 1 sector or more, and below 2^31".into();
+        let why = "Average_Request_Size must be at least 1 sector and below 2^31".into();
         return Err(Fault { line, why });
     }
     let sizes = [("FIXED", true), ("NORMAL", false)];
@@ -175,8 +175,8 @@ fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
     keys.word("Variance_Request_Size");
     if let Some(At { line, value: false }) = fixed {
         left.push(format!(
-            "not carried over: Request_Size_Distribution (line {line}) and \
-             Variance_Request_Size: all requests are as long as their mean"
+            "not carried over: Request_Size_Distribution (line {line}) and Variance_Request_Size: \
+             all requests have the mean size"
         ));
     }
     let working_set = percent("Working_Set_Percentage", keys.number("Working_Set_Percentage")?)?;
@@ -191,7 +191,7 @@ fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
         count: count(keys, left)?,
     };
     alignment(keys, &made, left)?;
-    left.extend(keys.leave(&["Seed"], "a study has one seed for all, see --seed"));
+    left.extend(keys.leave(&["Seed"], "a study has one seed (--seed)"));
     Ok(made)
 }
 
@@ -225,16 +225,15 @@ fn rate(keys: &mut Keys, left: &mut Vec<String>) -> Result<Rate, Fault> {
     let Some(At { line, value: true }) = by_bandwidth else {
         let depth = depth.map_or(1, |it| it.value);
         left.push(format!(
-            "not carried over: Average_No_of_Reqs_in_Queue: say --closed-loop {depth} for as many \
-             requests under way"
+            "not carried over: Average_No_of_Reqs_in_Queue: use --closed-loop {depth} for this \
+             queue depth"
         ));
         return Ok(Rate::UnderWay(depth));
     };
     let missing = || Fault { line, why: "BANDWIDTH needs the key Bandwidth, above 0".into() };
     let bandwidth = bandwidth.filter(|it| it.value > 0).ok_or_else(missing)?;
     left.push(format!(
-        "not carried over: that requests come at times that are drawn (Bandwidth, line {}): they \
-         come evenly",
+        "not carried over: random arrival times (Bandwidth, line {}): requests arrive evenly",
         bandwidth.line
     ));
     Ok(Rate::Bandwidth(bandwidth.value))
@@ -247,7 +246,7 @@ fn count(keys: &mut Keys, left: &mut Vec<String>) -> Result<Option<u64>, Fault> 
     if let Some(At { line, .. }) = end {
         left.push(format!(
             "not carried over: Stop_Time (line {line}): a workload ends after a number of \
-             requests, say count=N behind the file's name"
+             requests; state count=N after the file name"
         ));
         return Ok(None);
     }
@@ -280,7 +279,7 @@ fn played(keys: &mut Keys, left: &mut Vec<String>) -> Result<Played, Fault> {
     ];
     let unit = match keys.one_of("Time_Unit", &units)? {
         Some(At { line, value: None }) => {
-            return Err(Fault { line, why: "times in PICOSECOND can't be read".into() });
+            return Err(Fault { line, why: "times in PICOSECOND are not supported".into() });
         }
         Some(At { value: Some(unit), .. }) => unit,
         None => TimeUnit::Nanos,

@@ -65,8 +65,8 @@ fn every_key_is_carried_over_or_named_with_its_line() {
         keys += 1;
     }
     assert!(keys >= 50, "only {keys} keys");
-    assert!(said.contains("Colour (line 6): MQSim has no such key there"), "{said}");
-    assert!(said.contains("Page_Read_Latency_* (line 44): all take their mean"), "{said}");
+    assert!(said.contains("Colour (line 6): MQSim has no such key in this place"), "{said}");
+    assert!(said.contains("Page_Read_Latency_* (line 44): all pages use the mean"), "{said}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn flows_are_made_or_played() {
         (&scenarios[0][0], "Priority_Class (line 5)"),
         (&scenarios[0][0], "Channel_IDs (line 7), Chip_IDs (line 8)"),
         (&scenarios[0][0], "--closed-loop 8"),
-        (&scenarios[0][0], "Intensity (line 26): MQSim has no such key there"),
+        (&scenarios[0][0], "Intensity (line 26): MQSim has no such key in this place"),
         (&scenarios[0][1], "Stop_Time"),
         (&scenarios[0][1], "Request_Size_Distribution"),
         (&scenarios[1][0], "Percentage_To_Be_Executed"),
@@ -117,17 +117,17 @@ fn wrong(text: &str, from: &str, to: &str) -> Fault {
 #[test]
 fn what_is_wrong_is_named_with_its_line() {
     for (text, from, to, line, words) in [
-        (DRIVE, "</Execution_Parameter_Set>", "", 63, "this is no XML"),
+        (DRIVE, "</Execution_Parameter_Set>", "", 63, "not an XML file"),
         (DRIVE, "<Flash_Channel_Count>4</Flash_Channel_Count>", "", 10, "no Flash_Channel_Count"),
-        (DRIVE, ">4</Flash_Ch", ">four</Flash_Ch", 38, "should be a number, not 'four'"),
+        (DRIVE, ">4</Flash_Ch", ">four</Flash_Ch", 38, "must be a number, not 'four'"),
         (DRIVE, ">RGA<", ">BEST<", 27, "one of GREEDY"),
         (DRIVE, ">PAGE_LEVEL<", ">HYBRID<", 21, "HYBRID"),
         (DRIVE, ">8192</Page_C", ">8000</Page_C", 59, "whole KiB"),
-        (DRIVE, "<Seed>1</Seed>", "<Seed>1</Seed><Seed>2</Seed>", 11, "given twice"),
-        (DRIVE, "<Seed>1</Seed>", "<Seed><a/></Seed>", 11, "holds elements"),
+        (DRIVE, "<Seed>1</Seed>", "<Seed>1</Seed><Seed>2</Seed>", 11, "occurs twice"),
+        (DRIVE, "<Seed>1</Seed>", "<Seed><a/></Seed>", 11, "contains elements"),
         (WORK, "RANDOM_HOTCOLD", "MIXED_STREAMING_RANDOM", 15, "one of STREAMING"),
         (WORK, ">20</Percentage_of_Hot", ">0</Percentage_of_Hot", 15, "from 1 to 100"),
-        (WORK, ">16</Average_Request", ">0</Average_Request", 20, "1 sector or more"),
+        (WORK, ">16</Average_Request", ">0</Average_Request", 20, "at least 1 sector"),
         (WORK, ">30</Read_P", ">130</Read_P", 14, "from 0 to 100"),
         (WORK, "MICROSECOND", "PICOSECOND", 61, "PICOSECOND"),
         (WORK, "<File_Path>small.trace</File_Path>", "", 51, "no File_Path"),
@@ -142,9 +142,9 @@ fn what_is_wrong_is_named_with_its_line() {
 
 #[test]
 fn one_file_in_the_place_of_the_other_is_told() {
-    assert!(drive(WORK).expect_err("no drive").why.contains("where a trace stands"));
+    assert!(drive(WORK).expect_err("no drive").why.contains("use it as a trace"));
     assert!(scenarios(DRIVE).expect_err("no workload").why.contains("--drive"));
     let other = drive("<html/>").expect_err("another file");
-    assert!(other.why.contains("the root should be Execution_Parameter_Set, and is html"));
+    assert!(other.why.contains("the root element must be Execution_Parameter_Set, not html"));
     assert!(drive("").is_err() && scenarios("not xml").is_err());
 }

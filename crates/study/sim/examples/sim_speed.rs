@@ -96,7 +96,8 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
     let (config, devices) = (LayerConfig::new(LayerKind::Passthrough), [spec.device_info()]);
     let plan = AnyLayer::plan(&config, &devices).expect("it works on any drive");
     let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-    let layer = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
+    let layer =
+        AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("the target was planned");
     let mut world = World::new(layer, std::slice::from_ref(spec), HostCosts::default()).unwrap();
     let start = seconds();
     let workload = || Ok(Box::new(std::iter::empty()) as Records);

@@ -15,7 +15,7 @@ use crate::world::World;
 /// The first violated law.
 pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<(), Violation> {
     if !world.is_stopped() || world.is_busy() || !world.layer().idle() {
-        return Err(Violation::Check("the layer", "something is under way after the stop"));
+        return Err(Violation::Check("the layer", "commands in progress after the stop"));
     }
     world.layer().check().map_err(|why| Violation::Check("the layer", why))?;
     for drive in &world.drives {
@@ -23,13 +23,13 @@ pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<
     }
     let work = Work::of(world);
     let counters = &work.counters;
-    equal("sectors that the layer says were read", counters.host_read, asked.read_sectors)?;
+    equal("sectors read, as counted by the layer", counters.host_read, asked.read_sectors)?;
     equal(
-        "sectors that the layer says were written",
+        "sectors written, as counted by the layer",
         counters.host_written,
         asked.written_sectors,
     )?;
-    equal("flushes that the layer says came", counters.flushes, asked.flushes)?;
+    equal("flushes received, as counted by the layer", counters.flushes, asked.flushes)?;
     for (cause, counted) in [
         (Cause::Gc, counters.gc_copied),
         (Cause::Pad, counters.padded),
@@ -38,7 +38,7 @@ pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<
         (Cause::List, counters.lists_written),
         (Cause::Journal, counters.journal_written),
     ] {
-        let what = format!("sectors that the layer counts for {}, and those sent", cause.name());
+        let what = format!("sectors for {}, counted by the layer and sent", cause.name());
         equal(&what, counted, work.sent(cause))?;
     }
     for (index, drive) in world.drives.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn check<L: Layer, D: Model>(world: &World<L, D>, asked: &Totals) -> Result<
     // Rounding may lose less than a nanosecond per cause and drive.
     let slack = (CAUSES * work.drives.len()) as u64;
     if u64::abs_diff(busy, split) > slack {
-        equal("busy time by cause, in ns, and that of the flash", split, busy)?;
+        equal("busy time by cause and of the flash, in ns", split, busy)?;
     }
     Ok(())
 }
@@ -78,8 +78,12 @@ fn causes(work: &Work, index: usize, row: Option<u32>) -> Result<(), Violation> 
     Ok(())
 }
 
-fn equal(what: &str, one: u64, other: u64) -> Result<(), Violation> {
-    if one == other { Ok(()) } else { Err(Violation::Sum { what: what.to_owned(), one, other }) }
+fn equal(quantity: &str, one: u64, other: u64) -> Result<(), Violation> {
+    if one == other {
+        Ok(())
+    } else {
+        Err(Violation::Sum { quantity: quantity.to_owned(), one, other })
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl HostCosts {
             Command::Fold { from, into, .. } => {
                 (self.copy_rate, into.bytes() * from.len() as u32, 0)
             }
-            other => unreachable!("{other:?} goes to a device"),
+            other => unreachable!("{other:?} is a device command"),
         };
         let took = self.command_ns + u64::from(bytes) * 1_000 / rate;
         (took, Verdict { bytes: made, crc: 0 })

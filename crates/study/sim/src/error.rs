@@ -14,8 +14,8 @@ pub enum StudyError {
     Trace(#[from] TraceError),
     /// The workload reaches beyond the exported capacity of the drive.
     #[error(
-        "{workload} reaches sector {end}, but every row on {drive} exports {exported} sectors \
-         ({mib} MiB): use a larger drive, or --compact to pack what it touches"
+        "cannot run {workload} on {drive}: it reaches sector {end}, but every row exports \
+         {exported} sectors ({mib} MiB); use a larger drive, or --compact to pack its addresses"
     )]
     Beyond {
         /// The workload.
@@ -31,8 +31,8 @@ pub enum StudyError {
     },
     /// The workload touches more than the drive exports, even when its addresses are packed.
     #[error(
-        "{workload} touches {needed} MiB when packed, but every row on {drive} exports \
-         {mib} MiB: use a larger drive, or a larger --export"
+        "cannot run {workload} on {drive}: it touches {needed} MiB when packed, but every row \
+         exports {mib} MiB; use a larger drive or a larger --export"
     )]
     TooLarge {
         /// The workload.
@@ -45,18 +45,21 @@ pub enum StudyError {
         mib: u64,
     },
     /// A trace has requests for several devices and was not packed.
-    #[error("{workload} has requests for several devices: use --compact to lay them side by side")]
+    #[error(
+        "cannot run {workload}: it has requests for several devices; use --compact to pack \
+         them into one address space"
+    )]
     Devices {
         /// The workload.
         workload: String,
     },
     /// The queue depth of the closed loop is not from 1 to 256.
-    #[error("a closed loop of {0} is not possible: use a queue depth from 1 to 256")]
+    #[error("cannot run a closed loop of {0}; use a queue depth from 1 to 256")]
     QueueDepth(u32),
     /// A layer can't export as much as every row must.
     #[error(
-        "{layer} on {drive} can export {most} MiB, and every row exports {wanted} MiB: use a \
-         smaller --export, or less spare"
+        "{layer} on {drive} can export {most} MiB, but every row exports {wanted} MiB; use a \
+         smaller --export or less spare"
     )]
     Exports {
         /// The layer.
@@ -80,8 +83,8 @@ pub enum StudyError {
     },
     /// One row needs more memory than the limit for all rows.
     #[error(
-        "{layer} on {drive} takes {needed} MiB of memory, and there are {limit} MiB: use a smaller \
-         capacity, or a larger --memory"
+        "{layer} on {drive} needs {needed} MiB of memory, but the limit is {limit} MiB; use a \
+         smaller capacity or a larger --memory"
     )]
     Memory {
         /// The layer.
@@ -94,9 +97,7 @@ pub enum StudyError {
         limit: u64,
     },
     /// A row panicked.
-    #[error(
-        "{layer} on {drive}: a fault of HostFTL itself, told on standard error; please report this"
-    )]
+    #[error("{layer} on {drive}: internal error, printed on standard error; please report it")]
     Fault {
         /// The layer.
         layer: String,
@@ -112,7 +113,10 @@ pub enum StudyError {
         why: String,
     },
     /// A law was violated, so the figures of this run are invalid.
-    #[error("{layer} on {drive}: {violation}; this is a bug, and the row is not shown")]
+    #[error(
+        "{layer} on {drive}: {violation}; this is a bug, and the row is omitted; please \
+         report it"
+    )]
     Violation {
         /// The layer.
         layer: String,
@@ -149,7 +153,7 @@ pub enum Violation {
         outstanding: u64,
     },
     /// The layer keeps working but completes no request.
-    #[error("no answer from {since} ns to {now} ns while {outstanding} requests waited")]
+    #[error("no completion from {since} ns to {now} ns with {outstanding} requests outstanding")]
     Silence {
         /// Time of the last completion, or of the first pending request, in ns.
         since: u64,
@@ -159,7 +163,7 @@ pub enum Violation {
         outstanding: u64,
     },
     /// Timers fire repeatedly without progress.
-    #[error("{0} asked for its timer a million times at the same moment")]
+    #[error("{0} set its timer a million times at the same time")]
     Livelock(&'static str),
     /// A request failed.
     #[error("a request at sector {lba} failed: {error:?}")]
@@ -173,16 +177,16 @@ pub enum Violation {
     #[error("{0}")]
     Drive(String),
     /// A volume that was just created can't be opened.
-    #[error("the volume can't be opened: {0}")]
+    #[error("cannot open the volume: {0}")]
     Unrecoverable(&'static str),
     /// A layer reads back metadata in a world that does not keep it.
-    #[error("the layer reads metadata, which this world does not keep")]
+    #[error("the layer reads metadata, but the simulation stores none")]
     Metadata,
     /// Two sums that must be equal differ.
-    #[error("{what}: {one} is not {other}")]
+    #[error("{quantity}: {one} is not {other}")]
     Sum {
         /// Names of both sums.
-        what: String,
+        quantity: String,
         /// First sum.
         one: u64,
         /// Second sum.
@@ -192,7 +196,7 @@ pub enum Violation {
     #[error("the check of {0} failed: {1}")]
     Check(&'static str, &'static str),
     /// Little's law does not hold, although it holds for any queue.
-    #[error("Little's law: {l:.4} requests under way on average, but λW is {lw:.4}")]
+    #[error("Little's law: {l:.4} requests in progress on average, but λW is {lw:.4}")]
     Little {
         /// Average number of requests in progress.
         l: f64,

@@ -62,13 +62,13 @@ impl fmt::Display for Export {
         match self {
             Export::Usual => write!(
                 f,
-                "{} % of the drive, {} % of a raw one",
+                "{} % of the drive, {} % of a raw drive",
                 percent(USUAL),
                 percent(USUAL_RAW)
             ),
             Export::Share(permille) => write!(f, "{} % of the drive", percent((*permille).into())),
             Export::Bytes(bytes) => write!(f, "{bytes} bytes"),
-            Export::Most => f.write_str("what each layer can"),
+            Export::Most => f.write_str("the maximum of each layer"),
         }
     }
 }

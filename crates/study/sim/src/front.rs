@@ -134,7 +134,7 @@ impl Front {
         self.collect(world)?;
         while let Some(&slot) = self.unsent.front() {
             let credits = world.credits();
-            let pending = self.requests[slot as usize].as_mut().expect("it waits to be sent");
+            let pending = self.requests[slot as usize].as_mut().expect("the request is queued");
             let (lba, sectors) = next_part(pending, &self.limits);
             let transfers = matches!(pending.op, Op::Read | Op::Write);
             if credits.requests == 0 || (transfers && sectors > credits.sectors.into()) {

@@ -35,11 +35,11 @@ pub struct Array {
 /// The RAID 5 array, which exists only in studies.
 pub const ARRAY: Array = Array {
     name: RAID5,
-    does: "parity in place: a small write reads what it replaces and the parity",
-    pays: "as the row that arrays are compared with; it has no journal, so it is for studies alone",
+    does: "parity with in-place updates: a small write reads the old data and the parity",
+    pays: "baseline of comparisons of arrays; it has no journal, so it is for studies only",
     devices: "3 to 16 block devices",
-    limits: "no volume is made of it",
-    parameter: ("chunk", "4k..=1m", "64k", "what lies on a device before the next one's turn"),
+    limits: "not available as a volume",
+    parameter: ("chunk", "4k..=1m", "64k", "contiguous data on a device"),
 };
 
 /// A layer with its parameters.
@@ -77,7 +77,7 @@ impl LayerSpec {
         let (plain, journal) = Self::journal_apart(text);
         let config = LayerConfig::parse(&plain)?;
         let journal = journal.as_deref().map(DeviceSpec::find).transpose();
-        let journal = journal.map_err(|why| format!("the journal of {text}: {why}"))?;
+        let journal = journal.map_err(|why| format!("cannot use the journal of {text}: {why}"))?;
         let name = match text {
             "none" => config.kind.name().to_owned(),
             _ => text.to_owned(),
@@ -191,11 +191,11 @@ impl LayerSpec {
         if let Some(chunk) = self.chunk {
             return Raid5::plan(&infos, chunk, OPERATIONS);
         }
-        let one = Err(PlanError("it takes one device"));
+        let one = Err(PlanError("the layer takes one device"));
         match (self.config.kind.registration().devices, infos.len()) {
             (Devices::Block | Devices::Hinting | Devices::Zoned, 2..) => one,
             (Devices::FastAndSlow, 0 | 1 | 3..) => {
-                Err(PlanError("it takes two devices, fast and slow, as in slc-1g+qlc-64k"))
+                Err(PlanError("the layer takes two devices, fast and slow, such as slc-1g+qlc-64k"))
             }
             _ => AnyLayer::plan(&self.on(map_unit), &infos),
         }
@@ -249,7 +249,7 @@ impl LayerSpec {
 /// Parses `raid5` and `raid5:chunk=SIZE`.
 fn raid5(text: &str) -> Result<LayerSpec, String> {
     let wrong =
-        || format!("{text}: raid5 has the parameter chunk, from 4k to 1m, as in raid5:chunk=64k");
+        || format!("{text}: raid5 has the parameter chunk, from 4k to 1m, such as raid5:chunk=64k");
     let chunk = match text.strip_prefix("raid5").and_then(|rest| rest.strip_prefix(':')) {
         None => CHUNK,
         Some(rest) => {

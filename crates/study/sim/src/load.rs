@@ -229,7 +229,7 @@ impl Loaded {
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.notes.warnings();
         if self.again {
-            texts.push("too long to be kept in memory: read again for each row".to_owned());
+            texts.push("too long for the memory; read again for each row".to_owned());
         }
         texts
     }

@@ -45,7 +45,7 @@ impl Hole {
     pub fn reason(&self) -> String {
         match &self.why {
             Why::Failed(error) => error.to_string(),
-            Why::Interrupted => "interrupted before it was made".to_owned(),
+            Why::Interrupted => "interrupted before the run".to_owned(),
         }
     }
 

@@ -278,7 +278,8 @@ mod tests {
         let plan = AnyLayer::plan(&config, &infos).expect("it works on this drive");
         let issue = |id| Payload::issue(id, plan.buffer_sectors);
         let buffers = (0..plan.buffers).map(issue).collect();
-        let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format).expect("it was planned");
+        let layer =
+            AnyLayer::new(&config, &infos, buffers, Mode::Format).expect("the target was planned");
         let mut world = World::new(layer, &drives, HostCosts::default()).expect("it starts");
         let mut front = Front::new(&world);
         let writes = |count| (0..count).map(|at| Ok(Record::new(0, Op::Write, 0, at * 8, 8)));

@@ -80,7 +80,10 @@ pub fn probe(subject: &mut impl Subject, seed: u64) -> Result<Probed, String> {
     let longest = SMALLEST << (SIZES + 1);
     let span = (subject.bytes() / PART).min(SPAN) / longest * longest;
     if span < 4 * longest {
-        return Err(format!("it has {} bytes, and 128 MiB are the least", subject.bytes()));
+        return Err(format!(
+            "the device has {} bytes; at least 128 MiB are needed",
+            subject.bytes()
+        ));
     }
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
     for offset in (0..span).step_by(longest as usize) {

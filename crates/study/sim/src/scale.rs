@@ -111,24 +111,31 @@ fn cautions(row: &Row, seconds: f64, load: HostLoad) -> Vec<String> {
     if turns < 1.0 {
         texts.push(format!(
             "the workload writes {turns:.2} times the exported capacity: too short to show the \
-             cost of garbage collection, unless the state before did"
+             cost of garbage collection, unless the initial state includes it"
         ));
     }
     if load.needs_clock() {
         match seconds {
-            0.0 => texts.push("the workload has no clock: --load gives years a meaning".to_owned()),
+            0.0 => texts.push(
+                "the workload has no clock; use --load to state a rate, which years \
+                 of life need"
+                    .to_owned(),
+            ),
             ..LONG => texts.push(format!(
-                "the workload lasts {seconds:.0} s, and years assume that every day has its rate: \
-                 --load states another one"
+                "the workload lasts {seconds:.0} s; years of life assume this rate every day; use \
+                 --load to state another"
             )),
             _ => {}
         }
     }
     if row.saturated {
-        texts.push("the slice could not follow the times of the workload".to_owned());
+        texts.push("the drive could not keep up with the request times of the workload".to_owned());
     }
     if row.warm.starts_with("new") || row.warm.ends_with("(not reached)") {
-        texts.push(format!("state before: {}; drives in use write more", row.warm));
+        texts.push(format!(
+            "initial state: {}; drives in use have a higher write amplification",
+            row.warm
+        ));
     }
     texts
 }

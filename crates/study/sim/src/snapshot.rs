@@ -52,7 +52,7 @@ pub(crate) fn save<L: Layer>(
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&part, &bytes))
         .and_then(|()| fs::rename(&part, path))
-        .map_err(|error| wrong(path, format!("can't write the snapshot: {error}")))
+        .map_err(|error| wrong(path, format!("cannot write the snapshot: {error}")))
 }
 
 fn encoded<L: Layer>(
@@ -68,7 +68,7 @@ fn encoded<L: Layer>(
     bytes.extend(warmed.overwrites.unwrap_or(f64::NAN).to_le_bytes());
     bytes.extend(warmed.rounds.unwrap_or(u64::MAX).to_le_bytes());
     world.drives.iter().try_for_each(|drive| drive.save(&mut bytes))?;
-    world.media().expect("a world that is saved keeps metadata").save(&mut bytes)?;
+    world.media().expect("a saved simulation keeps metadata").save(&mut bytes)?;
     let sum = twox_hash::XxHash3_64::oneshot(&bytes);
     bytes.extend(sum.to_le_bytes());
     Ok(bytes)
@@ -82,11 +82,13 @@ pub(crate) fn load(
     warm: Warm,
     path: &Path,
 ) -> Result<(Vec<Device>, Media, Warmed), StudyError> {
-    let bytes =
-        fs::read(path).map_err(|error| wrong(path, format!("can't read the snapshot: {error}")))?;
-    let fault = |why: &str| wrong(path, format!("{why}: remove it, and it is made again"));
+    let bytes = fs::read(path)
+        .map_err(|error| wrong(path, format!("cannot read the snapshot: {error}")))?;
+    let fault = |why: &str| {
+        wrong(path, format!("{why}; remove the file, and the next run creates it again"))
+    };
     if !bytes.starts_with(MAGIC) {
-        return Err(wrong(path, "this is no snapshot of an aged stack"));
+        return Err(wrong(path, "not a snapshot of an aged stack"));
     }
     let whole = bytes.len().saturating_sub(SUM);
     let sum = twox_hash::XxHash3_64::oneshot(&bytes[..whole]);
@@ -94,19 +96,19 @@ pub(crate) fn load(
         return Err(fault("the snapshot is damaged"));
     }
     let mut from = &bytes[MAGIC.len()..whole];
-    let head = head(&mut from, warm).map_err(|_| fault("the snapshot is cut short"))?;
+    let head = head(&mut from, warm).map_err(|_| fault("the snapshot is truncated"))?;
     let Some((found, warmed)) = head else {
-        return Err(fault("the snapshot has another version"));
+        return Err(fault("the snapshot has a different version"));
     };
     if found != about {
         let differs = found.lines().zip(about.lines()).find(|(found, about)| found != about);
         let (found, about) = differs.unwrap_or((&found, about));
-        let why = format!("the snapshot is of another stack ({found}, not {about})");
+        let why = format!("the snapshot belongs to another stack ({found}, not {about})");
         return Err(fault(&why));
     }
     let drives = specs.iter().map(|spec| spec.load(&mut from));
     let drives = drives.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(path, error))?;
-    let media = Media::load(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
+    let media = Media::load(&mut from).map_err(|_| fault("the snapshot is truncated"))?;
     Ok((drives, media, warmed))
 }
 

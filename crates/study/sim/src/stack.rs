@@ -123,7 +123,7 @@ fn devices(text: &str) -> Result<Vec<DeviceSpec>, StackError> {
             Some((count, name)) => {
                 let count = count.trim().parse::<usize>().ok();
                 let count = count.filter(|count| (1..=MOST).contains(count)).ok_or_else(|| {
-                    let why = "before the star is how many, from 1 to 16, as in 4*tlc";
+                    let why = "the number before the star must be from 1 to 16, as in 4*tlc";
                     StackError::Text(format!("{part}: {why}"))
                 })?;
                 (count, name.trim())
@@ -134,7 +134,9 @@ fn devices(text: &str) -> Result<Vec<DeviceSpec>, StackError> {
     }
     match all.len() {
         1..=MOST => Ok(all),
-        more => Err(StackError::Text(format!("{text}: {more} devices, and {MOST} is the most"))),
+        more => {
+            Err(StackError::Text(format!("{text}: {more} devices; at most {MOST} are supported")))
+        }
     }
 }
 
@@ -145,7 +147,7 @@ fn file(text: &str) -> Result<Option<File>, StackError> {
         return Ok(None);
     }
     let read = hostftl_core::files::read_text(path);
-    let read = read.map_err(|why| StackError::File(format!("{text}: can't read it: {why}")))?;
+    let read = read.map_err(|why| StackError::File(format!("cannot read {text}: {why}")))?;
     let is_stack = |table: toml::Table| table.contains_key("devices");
     if !read.parse::<toml::Table>().is_ok_and(is_stack) {
         return Ok(None);
@@ -163,7 +165,7 @@ impl File {
         let layers: Result<Vec<_>, _> = layers;
         let layers = layers.map_err(about)?;
         if self.devices.is_empty() {
-            return Err(about("devices is empty: name one drive or more".into()));
+            return Err(about("devices is empty; name at least one drive".into()));
         }
         let devices = devices(&self.devices.join("+")).map_err(|why| about(why.to_string()))?;
         Ok(Stack { name: name.to_owned(), devices, layers })

@@ -98,8 +98,8 @@ impl FromStr for Warm {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no state of a drive; write new, fill, steady or self, perhaps with \
-                 the share that is written before, as in fill=70%"
+                "`{text}` is not a state of a drive; write new, fill, steady or self, optionally \
+                 with the share that is written first, as in fill=70%"
             )
         };
         let (name, share) = text.split_once('=').map_or((text, None), |(it, of)| (it, Some(of)));

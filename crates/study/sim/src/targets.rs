@@ -96,7 +96,13 @@ impl TargetSpec {
     /// Parses the range of parallel units.
     fn units(&self) -> Result<Range<u32>, String> {
         let (first, last) = self.pus.split_once('-').unwrap_or((&self.pus, &self.pus));
-        let wrong = || format!("pus = \"{}\": use the first and the last, as \"0-3\"", self.pus);
+        let wrong = || {
+            format!(
+                "pus = \"{}\" is invalid; use the first and the last unit, as in \
+                 \"0-3\"",
+                self.pus
+            )
+        };
         let first: u32 = first.trim().parse().map_err(|_| wrong())?;
         let last: u32 = last.trim().parse().map_err(|_| wrong())?;
         if first <= last { Ok(first..last + 1) } else { Err(wrong()) }
@@ -158,7 +164,7 @@ impl Planned {
         let Planned { config, info, plan, view } = self;
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
         let layer = AnyLayer::new(&config, &[info], buffers, Mode::Format);
-        (layer.expect("it was planned"), view)
+        (layer.expect("the target was planned"), view)
     }
 }
 
@@ -257,7 +263,7 @@ impl Hosts {
     fn advance(&mut self) -> Result<(), String> {
         match self.world.advance() {
             Ok(true) => Ok(()),
-            Ok(false) => Err("nothing happens any more, and requests wait".into()),
+            Ok(false) => Err("no event is pending, but requests are outstanding".into()),
             Err(why) => Err(why.to_string()),
         }
     }
@@ -308,7 +314,7 @@ impl Hosts {
             if enough || self.world.layer().credits_of(target).requests == 0 {
                 return Ok(());
             }
-            let slot = host.free.pop().expect("fewer are under way than there are slots");
+            let slot = host.free.pop().expect("a slot is free");
             let sectors = host.sectors;
             let lba = first + host.dice.random_range(0..exported / sectors) * sectors;
             let writes = host.dice.random_range(0..100) < host.write_percent;

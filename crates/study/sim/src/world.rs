@@ -232,7 +232,7 @@ impl<L: Layer, D: Model> World<L, D> {
 
     /// Advances time to `to`. There must be no earlier event.
     pub fn wait_until(&mut self, to: Nanos) {
-        assert!(self.next_at().is_none_or(|at| to <= at), "an event would be passed over");
+        assert!(self.next_at().is_none_or(|at| to <= at), "an event would be skipped");
         self.now = self.now.max(to);
     }
 
@@ -272,7 +272,7 @@ impl<L: Layer, D: Model> World<L, D> {
                 at
             }
         };
-        assert!(now >= self.now, "time went back");
+        assert!(now >= self.now, "time went backwards");
         self.now = now;
         self.legs = Legs::default();
         self.settle()?;
@@ -384,7 +384,7 @@ impl<L: Layer, D: Model> World<L, D> {
     #[inline]
     fn begin_step(&mut self) -> Out {
         self.steps += 1;
-        self.out.take().expect("a step does not step")
+        self.out.take().expect("a step has no nested step")
     }
 
     /// Applies the outputs of a step.
@@ -411,7 +411,7 @@ impl<L: Layer, D: Model> World<L, D> {
             }
             Output::Reclaim(_) => {
                 let output = std::mem::replace(output, Output::Event(LayerEvent::Full));
-                let Output::Reclaim(data) = output else { unreachable!("it was one just now") };
+                let Output::Reclaim(data) = output else { unreachable!("it is a payload") };
                 data.surrender();
             }
             Output::Event(LayerEvent::Ready { .. }) => self.ready = true,
@@ -448,7 +448,7 @@ impl<L: Layer, D: Model> World<L, D> {
         };
         // Writes the result last: a processor would stall on reading memory that was just copied.
         let entry = &mut self.flying[slot as usize];
-        let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is one") };
+        let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is Done") };
         *result = learned;
         std::mem::swap(command, sent);
     }

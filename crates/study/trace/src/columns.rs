@@ -71,10 +71,12 @@ impl FromStr for Columns {
         ];
         for (name, count, is_needed) in roles {
             if count > 1 {
-                return Err(format!("columns={text}: {name} is there twice"));
+                return Err(format!("columns={text}: {name} occurs twice; remove one"));
             }
             if count == 0 && is_needed {
-                return Err(format!("columns={text}: {name} is missing, as in {name}:bytes"));
+                return Err(format!(
+                    "columns={text}: {name} is missing; add it, as in {name}:bytes"
+                ));
             }
         }
         Ok(Columns(all))
@@ -90,22 +92,28 @@ fn column(text: &str) -> Result<Column, String> {
         Some(unit) => {
             let size = Size::parse(unit).map(Size::bytes).filter(|size| *size > 0);
             size.ok_or_else(|| {
-                format!("'{text}': use {name}:bytes, {name}:sectors or a size as in {name}:4k")
+                format!(
+                    "'{text}' is not a unit; use {name}:bytes, {name}:sectors or a size, as \
+                     in {name}:4k"
+                )
             })
         }
-        None => Err(format!("'{text}' needs its unit: {name}:bytes, {name}:sectors or {name}:4k")),
+        None => Err(format!(
+            "'{text}' needs a unit; use {name}:bytes, {name}:sectors or a size, \
+             as in {name}:4k"
+        )),
     };
     match (name, unit) {
         ("time", Some(unit)) => unit.parse().map(Column::Time),
-        ("time", None) => Err("'time' needs its unit, as in time:us".to_owned()),
+        ("time", None) => Err("'time' needs a unit, as in time:us".to_owned()),
         ("op", None) => Ok(Column::Op),
         ("dev", None) => Ok(Column::Dev),
         ("_" | "-" | "skip", None) => Ok(Column::Skip),
         ("offset", _) => bytes().map(Column::Offset),
         ("length", _) => bytes().map(Column::Length),
         _ => Err(format!(
-            "'{text}' is no column: use time:UNIT, op, offset:UNIT, length:UNIT, dev, and _ for \
-             each that does not matter, as in columns=time:us,op,offset:bytes,length:bytes"
+            "'{text}' is not a column; use time:UNIT, op, offset:UNIT, length:UNIT, dev, and _ \
+             for each column to ignore, as in columns=time:us,op,offset:bytes,length:bytes"
         )),
     }
 }
@@ -145,7 +153,7 @@ impl OpWords {
     pub(crate) fn name(&mut self, words: &str, op: Op) -> Result<(), String> {
         for word in words.split('|') {
             if word.is_empty() {
-                return Err("expected a word of the table's, as in write=1 or read=R|RD".to_owned());
+                return Err("expected a word of the table, as in write=1 or read=R|RD".to_owned());
             }
             if self.0.iter().any(|(known, of)| known.eq_ignore_ascii_case(word) && *of != op) {
                 return Err(format!("'{word}' has two meanings"));

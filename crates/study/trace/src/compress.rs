@@ -66,8 +66,8 @@ impl FromStr for Compressibility {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "compress={text}: expected a ratio from 1 to {MOST_RATIO} as in compress=2.9, or \
-                 per cent that compression saves as in compress=67% or compress=20-80%"
+                "compress={text}: expected a ratio from 1 to {MOST_RATIO}, as in compress=2.9, or \
+                 the percentage that compression saves, as in compress=67% or compress=20-80%"
             )
         };
         let percent = |text: &str| text.parse::<u8>().ok().filter(|percent| *percent <= 100);

@@ -10,7 +10,7 @@ use crate::format::Format;
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// The file cannot be opened.
-    #[error("{}: can't open the trace: {source}", path.display())]
+    #[error("cannot open the trace {}: {source}", path.display())]
     Open {
         /// Path of the file.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// The file cannot be read to its end.
-    #[error("{}: can't read the trace after line {line}: {source}", path.display())]
+    #[error("cannot read the trace {} after line {line}: {source}", path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -55,8 +55,9 @@ pub enum TraceError {
     },
     /// The content has no known format.
     #[error(
-        "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one \
-         of {}, or describe a table as in FILE:columns=time:us,op,offset:bytes,length:bytes",
+        "{}: unknown trace format, the file begins with '{begins}'; state the format, as in \
+         FILE:format=csv (one of {}), or describe a table, as in \
+         FILE:columns=time:us,op,offset:bytes,length:bytes",
         path.display(),
         Format::names()
     )]
@@ -67,7 +68,7 @@ pub enum TraceError {
         begins: String,
     },
     /// The content has a known format that cannot be read.
-    #[error("{}: can't read {what}; {next}", path.display())]
+    #[error("cannot read {}: it is {what}; {next}", path.display())]
     Foreign {
         /// Path of the file.
         path: PathBuf,
@@ -77,7 +78,7 @@ pub enum TraceError {
         next: String,
     },
     /// The content does not have the format that the user named.
-    #[error("{}: this is no {format} file", path.display())]
+    #[error("cannot read {}: not a {format} file", path.display())]
     NotThat {
         /// Path of the file.
         path: PathBuf,
@@ -94,7 +95,8 @@ pub enum TraceError {
     },
     /// The name of a file does not determine the format to write.
     #[error(
-        "{}: name it .csv, .hft or .flat, perhaps with .zst behind it, which tells the format",
+        "cannot write {}: the name must end with the format .csv, .hft or .flat, optionally \
+         followed by .zst",
         path.display()
     )]
     Name {
@@ -102,7 +104,7 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// A file cannot be written.
-    #[error("{}: can't write the trace: {source}", path.display())]
+    #[error("cannot write the trace {}: {source}", path.display())]
     Write {
         /// Path of the file.
         path: PathBuf,

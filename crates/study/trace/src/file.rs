@@ -119,7 +119,7 @@ impl TraceFile {
             if is_given && !used.contains(&name) {
                 let used = used.join(", ");
                 return fail(format!(
-                    "{option}= has no meaning for the format {format}, which takes {used}"
+                    "{option}= has no effect with the format {format}; use {used}"
                 ));
             }
         }
@@ -127,7 +127,7 @@ impl TraceFile {
             return if format == Format::Columns {
                 fail(
                     "format=columns needs columns=, as in columns=time:us,op,offset:bytes,\
-                      length:bytes"
+                     length:bytes"
                         .to_owned(),
                 )
             } else {
@@ -135,13 +135,15 @@ impl TraceFile {
             };
         };
         match (columns.has_op(), self.op.is_some()) {
-            (true, true) => fail("op= has no meaning where a column is the operation".to_owned()),
-            (false, false) => {
-                fail("no column is the operation: add op, or say op=R or op=W".to_owned())
+            (true, true) => {
+                fail("op= has no effect if a column is the operation; omit it".to_owned())
             }
-            (false, true) if !self.words.is_empty() => {
-                fail("read=, write=, … name words of an op column, and there is none".to_owned())
-            }
+            (false, false) => fail(
+                "no column is the operation; add the column op, or state op=R or op=W".to_owned(),
+            ),
+            (false, true) if !self.words.is_empty() => fail(
+                "read=, write=, … name words of the column op, which is missing; add it".to_owned(),
+            ),
             _ => Ok(()),
         }
     }
@@ -174,7 +176,7 @@ impl TraceFile {
                 self.op = match value {
                     "R" => Some(Op::Read),
                     "W" => Some(Op::Write),
-                    _ => return Err(format!("op={value}: use op=R or op=W")),
+                    _ => return Err(format!("op={value} is invalid; use op=R or op=W")),
                 }
             }
             "id" => self.ids = Some(ids(key, value)?),
@@ -183,7 +185,7 @@ impl TraceFile {
             "write" => self.words.name(value, Op::Write)?,
             "flush" => self.words.name(value, Op::Flush)?,
             "discard" => self.words.name(value, Op::Discard)?,
-            _ => return Err(format!("'{key}' is not an option: use {}", OPTIONS.join(", "))),
+            _ => return Err(format!("'{key}' is not an option; use {}", OPTIONS.join(", "))),
         }
         Ok(())
     }
@@ -194,7 +196,7 @@ fn ids(key: &str, value: &str) -> Result<Ids, String> {
     match value {
         "sectors" => Ok(Ids::Sectors),
         "bytes" => Ok(Ids::Bytes),
-        _ => Err(format!("{key}={value}: use {key}=sectors or {key}=bytes")),
+        _ => Err(format!("{key}={value} is invalid; use {key}=sectors or {key}=bytes")),
     }
 }
 
@@ -229,13 +231,13 @@ fn shift(text: &str) -> Result<u64, String> {
     let sector = SECTOR as u64;
     let bytes = text.parse().ok().filter(|bytes: &u64| *bytes < 1 << 40);
     let whole = bytes.filter(|bytes| bytes.is_multiple_of(sector));
-    let wrong = || format!("shift={text}: expected bytes, a multiple of 512 as in shift=512");
+    let wrong = || format!("shift={text}: expected bytes, a multiple of 512, as in shift=512");
     whole.map(|bytes| bytes / sector).ok_or_else(wrong)
 }
 
 /// Parses a device's number, or `major:minor`.
 fn device(text: &str) -> Result<u32, String> {
-    let wrong = || format!("dev={text}: expected a number, or major:minor as in dev=8:0");
+    let wrong = || format!("dev={text}: expected a number, or major:minor, as in dev=8:0");
     match text.split_once(':') {
         None => text.parse().map_err(|_| wrong()),
         Some((major, minor)) => match (major.parse::<u32>(), minor.parse::<u32>()) {
@@ -258,7 +260,7 @@ impl FromStr for TraceFile {
         }
         let both = ["format=", "columns="];
         if both.iter().all(|key| options.iter().any(|option| option.starts_with(key))) {
-            return Err(wrong("columns= is a format of its own: leave format= out".to_owned()));
+            return Err(wrong("columns= excludes format=; omit format=".to_owned()));
         }
         Ok(file)
     }

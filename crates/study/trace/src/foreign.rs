@@ -4,7 +4,7 @@
 const MAGICS: [(&[u8], &str, &str); 34] = [
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "use `7z x -so FILE | hostftl trace info -`"),
     (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
-    (b"\x1f\x9d", "a file of compress", "use `zcat FILE | hostftl trace info -`"),
+    (b"\x1f\x9d", "a file written by compress", "use `zcat FILE | hostftl trace info -`"),
     (b"\x89LZO\0", "an lzop file", "use `lzop -dc FILE | hostftl trace info -`"),
     (b"\xff\x06\0\0sNaPpY", "a Snappy file", "use `snzip -dc FILE | hostftl trace info -`"),
     (b"\x02\x21\x4c\x18", "an old LZ4 file", "use `lz4 -dc FILE | hostftl trace info -`"),
@@ -33,15 +33,15 @@ const MAGICS: [(&[u8], &str, &str); 34] = [
     (b"\x7fELF", "a program", "name a trace"),
     (b"%PDF", "a PDF file", "name a trace"),
     (b"\x89PNG", "a picture", "name a trace"),
-    (b"version https://git-lfs", "a pointer of Git LFS, not the file itself", "run `git lfs pull`"),
-    (b"<?xml", "an XML file", "a definition of MQSim's is read when its name ends in .xml"),
+    (b"version https://git-lfs", "a pointer of Git LFS instead of the file", "run `git lfs pull`"),
+    (b"<?xml", "an XML file", "give a definition of MQSim a name that ends in .xml"),
     (b"<!doctype html", PAGE, AGAIN),
     (b"<html", PAGE, AGAIN),
     (b"{", JSON, TABLE),
     (b"[{", JSON, TABLE),
     (
         b"\xff\xfe\0\0",
-        "a text in UTF-32",
+        "a UTF-32 text",
         "use `iconv -f UTF-32 -t UTF-8 FILE | hostftl trace info -`",
     ),
 ];
@@ -49,9 +49,9 @@ const PCAP: &str = "a capture of network packets (pcap)";
 const PACKETS: &str = "name a trace of block requests";
 const SHEET: &str = "save the sheet as CSV";
 const TABLE: &str =
-    "write it as CSV, and describe that as in FILE:columns=time:us,op,offset:bytes,length:bytes";
+    "convert it to CSV and describe it, as in FILE:columns=time:us,op,offset:bytes,length:bytes";
 const PAGE: &str = "a web page";
-const AGAIN: &str = "it was downloaded instead of the trace: fetch the trace itself";
+const AGAIN: &str = "download the trace itself";
 const JSON: &str = "a JSON file";
 /// First bytes of a ZIP archive: a file, or the end of an empty archive.
 const ZIP: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];

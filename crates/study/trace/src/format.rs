@@ -245,6 +245,6 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Format::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| format!("'{text}' is no trace format: use {}", Format::names()))
+        found.ok_or_else(|| format!("'{text}' is not a trace format; use {}", Format::names()))
     }
 }

@@ -57,7 +57,9 @@ pub(crate) fn source(text: &str) -> Result<Option<Source>, TraceError> {
                 [("capacity", options.capacity.is_some()), ("count", options.count.is_some())]
             {
                 if is_there {
-                    return Err(wrong(format!("{key} means nothing to a flow that has a trace")));
+                    return Err(wrong(format!(
+                        "{key} has no effect on a flow with a trace; omit it"
+                    )));
                 }
             }
             Source::File(played_file(played, path, flow, &mut left))
@@ -88,7 +90,7 @@ impl Options {
                 "count" => &mut options.count,
                 _ => {
                     let known = "use scenario, flow, capacity or count";
-                    return Err(format!("'{key}' is not an option of an XML file: {known}"));
+                    return Err(format!("'{key}' is not an option of an XML file; {known}"));
                 }
             };
             let number = match key {
@@ -96,7 +98,8 @@ impl Options {
                 _ => amount(value),
             };
             let number = number.filter(|number| *number > 0);
-            let wrong = || format!("{option}: expected a number above 0, perhaps with k, m or g");
+            let wrong =
+                || format!("{option}: expected a number above 0, optionally with k, m or g");
             *place = Some(number.ok_or_else(wrong)?);
         }
         Ok(options)
@@ -108,15 +111,15 @@ impl Options {
 fn chosen<'a, T>(
     all: &'a [T],
     wanted: Option<u64>,
-    what: &str,
+    kind: &str,
     left: &mut Vec<String>,
 ) -> Result<&'a T, String> {
     if wanted.is_none() && all.len() > 1 {
-        left.push(format!("{what} 1 of {} is played, say {what}=N for another", all.len()));
+        left.push(format!("{kind} 1 of {} is played; use {kind}=N for another", all.len()));
     }
     let number = wanted.unwrap_or(1);
     let place = usize::try_from(number - 1).ok().and_then(|at| all.get(at));
-    place.ok_or_else(|| format!("{what}={number}: the file has {} there", all.len()))
+    place.ok_or_else(|| format!("{kind}={number} does not exist; the file has {}", all.len()))
 }
 
 /// Returns the text of our synthetic workload for a flow that MQSim generates. The drive is shared
@@ -129,8 +132,8 @@ fn made_text(
 ) -> Result<String, String> {
     let size = made.sectors * SECTOR as u64;
     let capacity = options.capacity.ok_or(
-        "Working_Set_Percentage is of the drive, whose size is not in this file: say it, as in \
-         workload.xml:capacity=29g",
+        "Working_Set_Percentage refers to the size of the drive, which this file does not \
+         contain; state it, as in workload.xml:capacity=29g",
     )?;
     let share = u128::from(capacity / flows) * u128::from(made.working_set) / 100;
     let span = share as u64 / size * size;
@@ -138,7 +141,7 @@ fn made_text(
         return Err(format!("capacity={capacity} leaves no room for a request of {size} bytes"));
     }
     let count = options.count.or(made.count).unwrap_or_else(|| {
-        left.push(format!("{COUNT} requests are made, say count=N for more"));
+        left.push(format!("{COUNT} requests are generated; use count=N for more"));
         COUNT
     });
     let (pattern, hot) = match made.addresses {

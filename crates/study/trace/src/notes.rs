@@ -178,7 +178,7 @@ impl Notes {
         }
         let reason = self.reason.clone().or_else(|| match self.left_out() {
             parts if parts.is_empty() => None,
-            parts => Some(format!("left out were {}", parts.join(", "))),
+            parts => Some(format!("omitted: {}", parts.join(", "))),
         });
         reason.map_or(String::new(), |reason| format!(": {reason}"))
     }
@@ -254,7 +254,7 @@ impl Notes {
                 if column > 0 { format!("line {line}:{column}") } else { format!("record {line}") };
             let bad = self.bad;
             texts.push(format!(
-                "bad lines left out: {bad}, the first is {place}, which should have {expected}"
+                "invalid lines omitted: {bad}; the first is {place}, where {expected} was expected"
             ));
         }
         if self.widened > 0 {
@@ -264,8 +264,8 @@ impl Notes {
         }
         if self.backward > 0 {
             texts.push(format!(
-                "the times are not sorted: {} of {} requests are earlier than the one before, the \
-                 first in line {}, the worst by {}",
+                "the times are not sorted: {} of {} requests are earlier than their predecessor, \
+                 the first in line {}, the worst by {}",
                 self.backward,
                 self.records,
                 self.first_backward,
@@ -308,7 +308,7 @@ impl Notes {
         let names = if with_lengths { "addresses and lengths" } else { "addresses" };
         (lba > 0 && bits.is_multiple_of(512)).then(|| {
             format!(
-                "all {names} are multiples of 512: if they are bytes, say :{option}=bytes, \
+                "all {names} are multiples of 512; state :{option}=bytes if they are bytes, \
                  otherwise :{option}=sectors"
             )
         })
@@ -318,17 +318,19 @@ impl Notes {
     fn changes(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.shift_bytes > 0 {
-            texts.push(format!("every address is shifted by {} bytes", self.shift_bytes));
+            texts.push(format!("all addresses are shifted by {} bytes", self.shift_bytes));
         }
         if self.rounds > 1 {
-            texts.push(format!("the trace is read {} times, one after the other", self.rounds));
+            texts.push(format!("the trace is repeated {} times", self.rounds));
         }
         if self.compacted {
-            let mut text = "the addresses are packed densely, in pieces of 1 MiB".to_owned();
+            let mut text = "the addresses are packed in pieces of 1 MiB".to_owned();
             if self.split > 0 {
                 let split = self.split;
-                text +=
-                    &format!("; requests that cross into another piece are split: {split} more");
+                text += &format!(
+                    "; requests that cross the end of a piece are split ({split} more \
+                     requests)"
+                );
             }
             texts.push(text);
         }
@@ -337,7 +339,7 @@ impl Notes {
                 Compressibility::Ratio(_) => "to a ratio of",
                 Compressibility::Saved { .. } => "by",
             };
-            texts.push(format!("the written data is taken to compress {by} {compress}"));
+            texts.push(format!("the written data is assumed to compress {by} {compress}"));
         }
         texts
     }
@@ -380,7 +382,7 @@ impl Notes {
             Unit::Seconds | Unit::Nanos => return None,
         };
         Some(format!(
-            "{} requests in {}: are the times really in {unit}? If not, say so with :time={likely}",
+            "{} requests in {}: if the times are not in {unit}, state :time={likely}",
             self.records,
             seconds(span)
         ))

@@ -246,7 +246,7 @@ fn known(file: &TraceFile, head: &[u8]) -> Result<Format, TraceError> {
             return Err(TraceError::Foreign { path: path(), what, next });
         }
         if Blktrace::version(head).is_some_and(|version| !Blktrace::reads(version)) {
-            let (what, next) = ("blktrace of this version", "run blkparse, and name its output");
+            let (what, next) = ("blktrace of this version", "run blkparse and use its output");
             return Err(TraceError::Foreign { path: path(), what, next: next.to_owned() });
         }
     }

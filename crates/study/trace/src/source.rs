@@ -165,7 +165,7 @@ pub struct Stream {
 }
 
 /// Records before compressibility is drawn.
-#[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
+#[allow(clippy::large_enum_variant, reason = "one value per run, which is not moved")]
 enum Records {
     /// Unchanged addresses.
     Raw(Raw),
@@ -243,7 +243,7 @@ impl Iterator for Records {
 }
 
 /// Records before packing.
-#[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
+#[allow(clippy::large_enum_variant, reason = "one value per run, which is not moved")]
 enum Raw {
     /// Read from a file.
     File(Reader),

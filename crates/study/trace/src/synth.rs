@@ -25,7 +25,7 @@ impl Synth {
     pub fn new(work: Workload, seed: u64) -> Self {
         let units = (work.span / work.size) as f64;
         let zipf = (work.pattern == Pattern::Zipf).then(|| {
-            Zipf::new(units, f64::from(work.theta) / 1000.0).expect("a workload is checked")
+            Zipf::new(units, f64::from(work.theta) / 1000.0).expect("the workload was checked")
         });
         Synth { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), zipf, made: 0, since_flush: 0 }
     }
@@ -42,7 +42,7 @@ impl Synth {
                 (self.skewed(units) + start as u64) % units
             }
             Pattern::Zipf => {
-                let zipf = self.zipf.as_ref().expect("it is made with the workload");
+                let zipf = self.zipf.as_ref().expect("the stream exists with the workload");
                 let rank = (self.rng.sample(zipf) as u64).clamp(1, units) - 1;
                 if units.is_multiple_of(SCATTER) {
                     rank

@@ -69,6 +69,6 @@ impl FromStr for Unit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Unit::ALL.into_iter().find(|unit| unit.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no unit of time: use s, ms, us, 100ns or ns"))
+        found.ok_or_else(|| format!("'{text}' is not a unit of time; use s, ms, us, 100ns or ns"))
     }
 }

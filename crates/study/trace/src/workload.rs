@@ -81,7 +81,7 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
     let pattern = pattern.ok_or_else(|| {
         format!(
-            "'{name}' is not a workload: use uniform, zipf, hotcold, moving, sequential, mix or \
+            "'{name}' is not a workload; use uniform, zipf, hotcold, moving, sequential, mix or \
              like:VOLUME"
         )
     })?;
@@ -103,13 +103,13 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option
             .split_once('=')
-            .ok_or_else(|| format!("'{option}' should be an option such as size=4k"))?;
+            .ok_or_else(|| format!("'{option}' is not an option; use the form size=4k"))?;
         let sized = || {
             let wrong = || format!("{key}={value}: expected a size such as 4k, 64m or 1.92TB");
             Size::parse(value).ok_or_else(wrong)
         };
         let number = || {
-            let wrong = || format!("{key}={value}: expected a number, perhaps with k, m or g");
+            let wrong = || format!("{key}={value}: expected a number, optionally with k, m or g");
             amount(value).ok_or_else(wrong)
         };
         match key {
@@ -124,7 +124,7 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
             "iops" => work.iops = number()?,
             "theta" => work.theta = theta(value)?,
             "compress" => work.compress = Some(value.parse()?),
-            _ => return Err(format!("'{key}' is not an option: {OPTIONS}")),
+            _ => return Err(format!("'{key}' is not an option; {OPTIONS}")),
         }
     }
     checked(work, size, span)

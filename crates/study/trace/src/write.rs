@@ -92,7 +92,7 @@ impl Writer {
 
     fn begin(&mut self, compress: bool) -> io::Result<()> {
         if self.path.exists() {
-            let why = "the file exists; remove it, or choose another name";
+            let why = "the file exists; remove it or use another name";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         let file = BufWriter::new(File::create(&self.partial)?);
@@ -137,7 +137,7 @@ impl Writer {
     }
 
     fn hand_on(&mut self) -> io::Result<()> {
-        let sink = self.sink.as_mut().expect("the file is open until it is finished");
+        let sink = self.sink.as_mut().expect("the file is open until finish");
         if self.format == Format::Packed && self.held > 0 {
             sink.write(&packed::head(self.held, &self.buffer))?;
         }
@@ -161,7 +161,7 @@ impl Writer {
 
     fn end(&mut self) -> io::Result<()> {
         self.hand_on()?;
-        let mut sink = self.sink.take().expect("the file is open until it is finished");
+        let mut sink = self.sink.take().expect("the file is open until finish");
         if self.format == Format::Packed {
             let total = self.records.to_le_bytes();
             sink.write(&packed::head(0, &total))?;
@@ -222,5 +222,5 @@ fn line(record: &Record, has_saved: bool, text: &mut Vec<u8>) {
         None => writeln!(text, ","),
         Some(percent) => writeln!(text, ",{percent}"),
     });
-    ended.expect("a vector takes everything");
+    ended.expect("a write to a vector succeeds");
 }

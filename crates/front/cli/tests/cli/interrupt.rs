@@ -36,7 +36,7 @@ fn ctrl_c_in_a_long_run_prints_what_is_known() {
     assert!(err.starts_with("hostftl: interrupted"), "{err}");
     assert!(out.contains("\"layer\": \"passthrough\""), "{out}");
     assert!(out.contains("\"partial\": true"), "{out}");
-    assert!(out.contains("\"failed\": \"interrupted before it was made\""), "{out}");
+    assert!(out.contains("\"failed\": \"interrupted before the run\""), "{out}");
 }
 
 /// Processor time that a process took in user mode: a busy machine gives it late.

@@ -69,7 +69,7 @@ pub struct Request {
 /// The accepted form.
 pub fn fill(text: &str) -> Result<Warm, String> {
     let filled = format!("self={text}").parse::<Warm>();
-    filled.map_err(|_| format!("`{text}` is no share; write a percentage up to 100%, as in 70%"))
+    filled.map_err(|_| format!("`{text}` is not a share; write a percentage up to 100%, as in 70%"))
 }
 
 /// The advice and the figures behind it.
@@ -206,7 +206,7 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     }
     if outcome.rows.is_empty() {
         outcome.whole()?;
-        return Err(Wrong::failed("no layer could be asked"));
+        return Err(Wrong::failed("no layer could be simulated"));
     }
     if args.load.needs_clock() && outcome.rows.iter().any(|row| row.workload_ns == 0) {
         return Err(without_clock());
@@ -220,7 +220,7 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     let name = |index: usize| offers[index].layer.clone();
     let mut cautions = cautions(&scaled);
     if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
-        cautions.push("the workload writes nothing, so that no layer can spare anything".into());
+        cautions.push("the workload does not write, so no layer can save writes".into());
     }
     let first = &outcome.rows[0];
     let mut answer = Answer {
@@ -278,8 +278,8 @@ impl Answer {
 /// Returns the error for a workload without a clock where its own rate is needed.
 fn without_clock() -> Wrong {
     Wrong::usage(
-        "the workload has no clock, so the amount that it writes per day is unknown: state it, as \
-         in --load 12TB/day or --load 0.3dwpd, or give synth:… an iops=",
+        "the workload has no clock, so its writes per day are unknown; state them, as in --load \
+         12TB/day or --load 0.3dwpd, or add iops= to synth:…",
     )
 }
 
@@ -293,7 +293,7 @@ fn study(args: &Request) -> Result<Study, Wrong> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stack = stack(&args.drive)?;
     if stack.devices.len() > 1 {
-        let why = "advise asks what to put on one drive; compare takes stacks of several";
+        let why = "advise takes one drive; use compare for stacks of several drives";
         return Err(Wrong::usage(format!("{}: {why}", stack.name)));
     }
     // Some layers support only one kind of drive. Layers that the user named are included anyway.
@@ -303,7 +303,7 @@ fn study(args: &Request) -> Result<Study, Wrong> {
         (Some(kind), false) => !of_raw[1..].contains(&kind),
         (None, _) => false,
     };
-    let usual = || LAYERS.map(|name| LayerSpec::parse(name).expect("it is built in"));
+    let usual = || LAYERS.map(|name| LayerSpec::parse(name).expect("a built-in entry"));
     let usual = || usual().into_iter().filter(suits).collect();
     let mut layers: Vec<LayerSpec> = args.layers.clone().unwrap_or_else(usual);
     if !stack.is_raw() {
@@ -341,7 +341,7 @@ fn scaled(args: &Request, study: &Study, row: &Row) -> Scaled {
     let drive = &study.drives[0];
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
     let capacity = args.scale_to.unwrap_or(drive.sectors() * 512);
-    Scaled::of(row, drive, layer.expect("a row is of the study"), capacity, args.load)
+    Scaled::of(row, drive, layer.expect("a row belongs to the study"), capacity, args.load)
 }
 
 fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
@@ -462,7 +462,7 @@ fn compressed(
         Source::File(file) => file.compress = Some(RATIO),
         Source::Synth(work) => work.compress = Some(RATIO),
         Source::Like(like) => like.compress = Some(RATIO),
-        Source::Told(_) => unreachable!("a plain source is not told"),
+        Source::Told(_) => unreachable!("a plain source has no announcement"),
     }
     let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned();
     let (name, layers) = (args.trace.clone(), layers.collect());

@@ -48,7 +48,7 @@ fn of(layer: &str) -> Vec<LayerSpec> {
     let found = VARIANTS.iter().find(|(name, _)| *name == layer);
     let all = found.map_or(&[][..], |(_, variants)| *variants).iter();
     let parsed = all.map(|variant| LayerSpec::parse(&format!("{layer}:{variant}")));
-    parsed.map(|choice| choice.expect("the table has parameters that there are")).collect()
+    parsed.map(|choice| choice.expect("the table lists existing parameters")).collect()
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Cells {
     }
 
     fn wrong(&self, path: &Path, why: impl std::fmt::Display) -> Wrong {
-        Wrong::failed(format!("{}: can't keep cells: {why}", path.display()))
+        Wrong::failed(format!("cannot store cells in {}: {why}", path.display()))
     }
 
     /// Returns a unique path for a temporary file in the folder.
@@ -91,7 +91,10 @@ impl Cells {
         });
         sheet.map_err(|why| {
             let path = path.display();
-            Wrong::failed(format!("{path}: no cell: {why}; remove it, and sweep with --resume"))
+            Wrong::failed(format!(
+                "cannot read the cell {path}: {why}; remove the file and run \
+                 sweep --resume"
+            ))
         })
     }
 }

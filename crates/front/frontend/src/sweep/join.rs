@@ -91,7 +91,9 @@ impl Summary {
 /// Concatenates sheets with the same figures. Columns that only some sheets have are parameters,
 /// and empty in the others.
 pub(super) fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
-    let wrong = |name: &str| Wrong::failed(format!("cells of two versions: column {name} differs"));
+    let wrong = |name: &str| {
+        Wrong::failed(format!("the cells have different versions: column {name} differs"))
+    };
     let Some(first) = sheets.first() else { return Ok(Sheet::new()) };
     let figures: Vec<String> = first.columns().map(|(name, _)| name.to_owned()).collect();
     let end = figures.iter().position(|name| name == BEFORE).map_or(figures.len(), |at| at + 1);
@@ -132,7 +134,7 @@ pub(super) fn related(
 ) -> Result<(Sheet, Vec<Summary>), Wrong> {
     let names = texts(&sheet, "layer")?;
     if !names.iter().map(String::as_str).eq(about.iter().map(|it| it.layer.as_str())) {
-        return Err(Wrong::failed("the cells are of another plan: their layers differ"));
+        return Err(Wrong::failed("the cells belong to another plan: their layers differ"));
     }
     let (busy, failed) = (wholes(&sheet, "busy_total_ns")?, texts(&sheet, LAST)?);
     let mut bases: BTreeMap<usize, (u8, usize)> = BTreeMap::new();
@@ -197,7 +199,7 @@ fn summaries(sheet: &Sheet, about: &[CellAbout]) -> Result<Vec<Summary>, Wrong> 
 }
 
 fn lacks(name: &str) -> Wrong {
-    Wrong::failed(format!("cells of another version: no column {name}"))
+    Wrong::failed(format!("the cells have another version: no column {name}"))
 }
 
 fn texts(sheet: &Sheet, name: &str) -> Result<Vec<String>, Wrong> {

@@ -45,7 +45,10 @@ impl FromStr for Shard {
         });
         match parts {
             Some((index, of)) if (1..=of).contains(&index) => Ok(Shard { index, of }),
-            _ => Err(format!("`{text}` is no shard; write which of how many, as in 3/16")),
+            _ => Err(format!(
+                "`{text}` is not a shard; write its number and the number of shards, \
+                 as in 3/16"
+            )),
         }
     }
 }
@@ -183,8 +186,8 @@ impl Sweeping {
         if let Some(first) = missing.first() {
             let CellAbout { layer, drive, workload, warm, seed, .. } = &self.about[*first];
             return Err(Wrong::failed(format!(
-                "{} of {} cells are missing, the first {layer} on {drive} under {workload} \
-                 ({warm}, seed {seed}): sweep with --resume",
+                "{} of {} cells are missing, the first is {layer} on {drive} under {workload} \
+                 ({warm}, seed {seed}); run sweep --resume",
                 missing.len(),
                 self.len(),
             )));

@@ -66,7 +66,7 @@ impl SweepPlan {
     pub fn load(path: &Path) -> Result<Self, Wrong> {
         let name = path.display();
         let text = hostftl_core::files::read_text(path)
-            .map_err(|why| Wrong::failed(format!("{name}: can't read the plan: {why}")))?;
+            .map_err(|why| Wrong::failed(format!("cannot read the plan {name}: {why}")))?;
         Self::parse(&text, &name.to_string())
     }
 
@@ -129,7 +129,7 @@ impl SweepPlan {
         if lists.iter().all(|length| *length > 0) {
             Ok((study, variants))
         } else {
-            Err(Wrong::usage("a list of the plan is empty: there is nothing to sweep over"))
+            Err(Wrong::usage("a list of the plan is empty; add at least one entry"))
         }
     }
 }
@@ -141,7 +141,10 @@ fn seeds(given: Option<Some_<u64>>) -> Result<Vec<u64>, Wrong> {
         Some(Some_::One(count @ 1..=MOST_SEEDS)) => (1..=count).collect(),
         Some(Some_::Several(all)) if !all.is_empty() => all,
         Some(_) => {
-            let text = format!("seeds are a number from 1 to {MOST_SEEDS}, or a list as in [1, 7]");
+            let text = format!(
+                "seeds must be a number from 1 to {MOST_SEEDS}, or a list, as in \
+                 [1, 7]"
+            );
             return Err(Wrong::usage(text));
         }
     };
@@ -165,8 +168,7 @@ fn braces_of(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
 
 /// Expands the braces of `text`; the last brace varies fastest.
 fn braces(text: &str) -> Result<Vec<String>, Wrong> {
-    let wrong =
-        || Wrong::usage(format!("`{text}`: a brace that is opened is closed, as in {{a,b}}"));
+    let wrong = || Wrong::usage(format!("`{text}`: a brace is not closed; write it as in {{a,b}}"));
     let Some((before, rest)) = text.split_once('{') else {
         return if text.contains('}') { Err(wrong()) } else { Ok(vec![text.to_owned()]) };
     };

@@ -49,7 +49,7 @@ pub struct Root {
 
 /// Position of the first stripe of a stream to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a place in the words of the layer")]
+#[allow(missing_docs, reason = "an address as the layer prints it")]
 pub struct Begin {
     pub segment: u32,
     pub slot: u32,

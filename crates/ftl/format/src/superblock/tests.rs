@@ -150,10 +150,10 @@ fn nonsense_and_other_versions_are_told_apart() {
             other => panic!("{other:?}"),
         }
     };
-    let set = "the set of devices that do not belong";
+    let set = "the set of devices that are not members";
     assert_eq!(wrong(&|one| one.missing = 0b100), set);
     assert_eq!(wrong(&|one| one.missing = 0b1000), set);
-    let times = "the times at which devices ceased to belong";
+    let times = "the times at which devices left the volume";
     assert_eq!(wrong(&|one| one.missing = 0b10), times);
     assert_eq!(wrong(&|one| one.lost[1] = 5), times);
     assert_eq!(wrong(&|one| one.members[2] = [1; 16]), "the list of devices");

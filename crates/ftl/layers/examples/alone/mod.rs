@@ -51,7 +51,8 @@ impl Alone {
         let devices = [DeviceInfo { discard: true, ..block }];
         let plan = AnyLayer::plan(&config, &devices).expect("the layer fits the drive");
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-        let log = AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned");
+        let log = AnyLayer::new(&config, &devices, buffers, Mode::Format)
+            .expect("the target was planned");
         let pages = (0..=DEVICE.0 / PER).map(|_| None).collect();
         let (said, spare) = (VecDeque::new(), Vec::new());
         let mut alone = Alone { log, said, spare, pages, waiting: 0, steps: 0 };

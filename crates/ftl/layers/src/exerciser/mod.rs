@@ -76,7 +76,7 @@ impl Exerciser {
             return Err(PlanError("exerciser takes one to four devices"));
         }
         if devices.iter().any(|device| device.kind != DeviceKind::Block) {
-            return Err(PlanError("exerciser needs devices that can be written anywhere"));
+            return Err(PlanError("exerciser needs block devices"));
         }
         if devices.iter().any(|device| device.sectors < 2 * SCRATCH) {
             return Err(PlanError("exerciser needs devices of 128 sectors or more"));
@@ -130,7 +130,7 @@ impl Exerciser {
     fn payload(&mut self, id: u32) -> &mut Payload {
         let host = self.job.as_mut().and_then(|job| job.data.as_mut());
         let mut all = self.buffers.iter_mut().chain(host).chain(self.left.as_mut());
-        all.find(|payload| payload.id() == id).expect("a view comes back to its payload")
+        all.find(|payload| payload.id() == id).expect("a view returns to its payload")
     }
 
     fn repay(&mut self, view: View) {
@@ -203,7 +203,7 @@ impl Exerciser {
 
     fn late_done(&mut self, out: &mut Out) {
         if self.left.as_ref().is_some_and(Payload::is_idle) {
-            out.push(Output::Reclaim(self.left.take().expect("it was there just now")));
+            out.push(Output::Reclaim(self.left.take().expect("the entry exists")));
         }
         if self.late == 0 && self.job.as_ref().is_some_and(|job| job.stage == Stage::Late) {
             self.wake = None;
@@ -232,7 +232,7 @@ impl Exerciser {
             data => (data, None),
         };
         if left.is_some() {
-            assert!(self.left.is_none(), "one payload at a time is left behind");
+            assert!(self.left.is_none(), "at most one payload is pending");
             self.left = left;
         }
         out.push(Output::Reply(Reply { ticket: job.ticket, data, result }));
@@ -289,10 +289,10 @@ impl Layer for Exerciser {
 
     fn check(&self) -> Result<(), &'static str> {
         if self.idle() && self.metas.len() != MAX_DEVICES {
-            return Err("exerciser lost a metadata buffer");
+            return Err("exerciser leaked a metadata buffer");
         }
         if self.idle() && !self.buffers.iter().all(Payload::is_idle) {
-            return Err("exerciser has a view out with no command");
+            return Err("exerciser has a lent view without a command");
         }
         Ok(())
     }

@@ -16,8 +16,8 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Exerciser,
     name: "exerciser",
     about: About {
-        does: "a script that uses every command of the contract; for tests alone",
-        pays: "for tests alone",
+        does: "a script that uses every command of the interface; for tests only",
+        pays: "for tests only",
         limits: "up to four block devices",
     },
     format: 1,

@@ -133,7 +133,7 @@ impl Exerciser {
             }
             self.job().stage = stage;
             match stage {
-                Stage::Place => unreachable!("a write begins there"),
+                Stage::Place => unreachable!("a write begins at this sector"),
                 Stage::Zero => self.zero_home(out),
                 Stage::Pack => self.pack(out),
                 Stage::Unpack => self.unpack(out),
@@ -173,7 +173,7 @@ impl Exerciser {
         self.submit(Expect::Plain, Command::Place { from, into }, out);
         let into = self.buffers[0].view_mut(0, SHIFT);
         self.submit(Expect::Plain, Command::Place { from: Piece::zero_sectors(1), into }, out);
-        let mut buf = self.metas.pop().expect("there is one for each device");
+        let mut buf = self.metas.pop().expect("one entry per device");
         fill(&mut buf.pages_mut()[0], self.round, 0);
         let into = self.buffers[3].view_mut_sectors(0, SECTORS_PER_BLOCK);
         let from = Piece::Meta { buf, pages: 1 };
@@ -246,7 +246,7 @@ impl Exerciser {
             self.digest(buffer, 0, bytes, Expect::SameData, out);
         }
         for device in 0..self.devices.len() {
-            let mut buf = self.metas.pop().expect("there is one for each device");
+            let mut buf = self.metas.pop().expect("one entry per device");
             fill(&mut buf.pages_mut()[0], self.round, device);
             let gather = Gather::from_iter([
                 Piece::Data(self.buffers[0].view(SHIFT, ODD)),
@@ -283,7 +283,7 @@ impl Exerciser {
             let into = Target::Data(self.buffers[device].view_mut_sectors(sectors as u32, 1));
             let page = u64::from(SECTORS_PER_BLOCK);
             self.read(device, sectors + page, into, Expect::Plain, out);
-            let buf = self.metas.pop().expect("there is one for each device");
+            let buf = self.metas.pop().expect("one entry per device");
             self.read(device, sectors, Target::Meta { buf, pages: 1 }, Expect::Page, out);
         }
         let at = sectors as u32 + 1;
@@ -299,7 +299,7 @@ impl Exerciser {
         }
         self.digest(0, bytes + SECTOR as u32, BLOCK as u32, Expect::SamePage, out);
         let from = self.buffers[0].view(bytes + SECTOR as u32, BLOCK as u32);
-        let into = self.metas.pop().expect("there is one for each device");
+        let into = self.metas.pop().expect("one entry per device");
         self.submit(Expect::Peeked, Command::Peek { from, into, pages: 1 }, out);
     }
 
@@ -321,7 +321,7 @@ impl Exerciser {
     fn read_zeros(&mut self, out: &mut Out) {
         let sectors = self.job().sectors;
         for device in 0..self.devices.len() {
-            let buf = self.metas.pop().expect("there is one for each device");
+            let buf = self.metas.pop().expect("one entry per device");
             self.read(device, sectors, Target::Meta { buf, pages: 1 }, Expect::ZeroPage, out);
         }
     }
@@ -400,7 +400,7 @@ impl Exerciser {
             Expect::LearnData => self.notes.digest = verdict.crc,
             Expect::LearnZeros => self.notes.zeros = verdict.crc,
             Expect::SameData => {
-                assert_eq!(verdict.crc, self.notes.digest, "the host's bytes: {command:?}");
+                assert_eq!(verdict.crc, self.notes.digest, "a payload of the host: {command:?}");
             }
             Expect::SameZeros => {
                 assert_eq!(verdict.crc, self.notes.zeros, "a sector of zeros: {command:?}");
@@ -412,7 +412,7 @@ impl Exerciser {
             Expect::PackLz4 => self.notes.packed[0] = verdict,
             Expect::PackZstd => self.notes.packed[1] = verdict,
             Expect::Whole => assert_eq!(verdict.bytes, self.job().bytes(), "expanded in full"),
-            Expect::Moved => assert_eq!(verdict.bytes, 1, "the part is right"),
+            Expect::Moved => assert_eq!(verdict.bytes, 1, "the part matches"),
             Expect::Peeked => {
                 let Command::Peek { into, .. } = command else { unreachable!("it peeks") };
                 let mut page = Page::default();
@@ -420,7 +420,7 @@ impl Exerciser {
                 if self.notes.page != 0 {
                     fill(&mut page, round, 0);
                 }
-                assert!(into.pages()[0] == page, "payload became another page");
+                assert!(into.pages()[0] == page, "the payload holds a different page");
             }
             Expect::Page | Expect::ZeroPage => {
                 let Command::Read { device, into: Target::Meta { buf, .. }, .. } = command else {
@@ -430,7 +430,7 @@ impl Exerciser {
                 if expect == Expect::Page {
                     fill(&mut page, round, (*device).into());
                 }
-                assert!(buf.pages()[0] == page, "device {device} gave back another page");
+                assert!(buf.pages()[0] == page, "device {device} returned a different page");
             }
         }
     }

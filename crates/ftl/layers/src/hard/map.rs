@@ -89,7 +89,7 @@ impl Table for Map {
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
         let lost = self.kill(pool, lsn);
-        assert_eq!(self.to[lsn as usize], 0, "a sector is in one place");
+        assert_eq!(self.to[lsn as usize], 0, "a sector is mapped once");
         self.to[lsn as usize] = vsn + 1;
         self.back[vsn as usize] = lsn as u32 + 1;
         let vsp = pool.superpage_of(vsn);
@@ -128,7 +128,7 @@ impl Table for Map {
         let Some(vsn) = self.look_up(key) else { return Ok(()) };
         let slot = self.back.get_mut(vsn as usize).ok_or("the map points outside the data area")?;
         if *slot != 0 {
-            return Err("the map has two sectors in one place");
+            return Err("the map has two sectors in one slot");
         }
         *slot = key as u32 + 1;
         let vsp = pool.superpage_of(vsn);
@@ -162,7 +162,7 @@ impl Table for Map {
         let mut mapped = 0;
         for (lsn, raw) in self.to.iter().enumerate().filter(|(_, raw)| ![0, LOST].contains(*raw)) {
             if self.back[*raw as usize - 1] != lsn as u32 + 1 {
-                return Err("a sector points at a slot that does not point back");
+                return Err("a sector maps to a slot that does not refer back to it");
             }
             valid[((raw - 1) / self.superpage) as usize] += 1;
             mapped += 1;

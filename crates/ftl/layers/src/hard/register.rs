@@ -14,7 +14,7 @@ impl Registered for Hard {}
 
 const SUPERPAGE_OF_HARD: Parameter = Parameter {
     value: "8k..=1m",
-    about: "the unit in which small writes are gathered and written",
+    about: "unit of writes: small writes are collected until they fill it",
     ..SUPERPAGE
 };
 
@@ -23,10 +23,10 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Hard,
     name: "hard",
     about: About {
-        does: "small writes are gathered into superpages; every sector is mapped",
-        pays: "small random writes on a drive that maps in 16 KiB and more and is not nearly full; \
-               its map takes much memory, elsewhere take hatl-auto or log",
-        limits: "less than 2 TiB, because sectors have numbers of 32 bits",
+        does: "collects small writes into superpages; maps every sector",
+        pays: "small random writes on a drive with an indirection unit of 16 KiB or more that is \
+               not nearly full; its map takes much memory, so otherwise use hatl-auto or log",
+        limits: "less than 2 TiB (32-bit sector numbers)",
     },
     format: 1,
     devices: Devices::Block,

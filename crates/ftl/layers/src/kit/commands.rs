@@ -57,7 +57,7 @@ impl<Op: Copy> Commands<Op> {
     /// If the table is full.
     #[inline]
     pub(crate) fn begin(&mut self, now: Nanos, op: Op, device: Option<u8>) -> Token {
-        let index = self.free.pop().expect("room for a command was checked");
+        let index = self.free.pop().expect("space for the command was checked");
         let mut deadline = Nanos::MAX;
         let patience = device.map_or(0, |device| self.patience[usize::from(device)]);
         if patience > 0 {
@@ -85,7 +85,7 @@ impl<Op: Copy> Commands<Op> {
     /// If no command with this token is in flight.
     #[inline]
     pub(crate) fn end(&mut self, token: Token) -> (Op, bool) {
-        let flying = self.slots[token.0 as usize].take().expect("a command is over once");
+        let flying = self.slots[token.0 as usize].take().expect("a command completes once");
         self.free.push(token.0 as u16);
         self.given_up -= usize::from(flying.given_up);
         (flying.op, flying.device.is_some())
@@ -114,18 +114,18 @@ impl<Op: Copy> Commands<Op> {
     /// They remain in flight. Sets the next wake-up.
     pub(crate) fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
         for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
-            assert!(!flying.given_up, "a command is given up once");
+            assert!(!flying.given_up, "a command is abandoned once");
             (flying.deadline, flying.given_up) = (Nanos::MAX, true);
             self.given_up += 1;
-            each(flying.op, flying.device.expect("only a device makes a command late"));
+            each(flying.op, flying.device.expect("only commands of devices time out"));
         }
-        assert!(!self.any_late(now), "what is given up is late no more");
+        assert!(!self.any_late(now), "an abandoned command is not late");
     }
 
     /// Abandons all commands of some devices, and calls `each` with their token, purpose
     /// and device. They remain in flight.
     pub(crate) fn give_up(&mut self, devices: DeviceSet, mut each: impl FnMut(Token, Op, u8)) {
-        assert!(!devices.is_empty(), "the commands of a device are given up");
+        assert!(!devices.is_empty(), "only commands of devices are abandoned");
         for (slot, index) in self.slots.iter_mut().zip(0..) {
             let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };
             if let Some(device) = flying.device.filter(|device| devices.contains(*device)) {
@@ -174,7 +174,7 @@ mod tests {
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty());
         commands.give_up(DeviceSet::of(1), |_, _, _| ());
-        commands.give_up(DeviceSet::of(1), |_, _, _| panic!("a command is given up once"));
+        commands.give_up(DeviceSet::of(1), |_, _, _| panic!("a command is abandoned once"));
         assert!(commands.is_empty());
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty(), "the next one is waited for");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a command is over once")]
+    #[should_panic(expected = "a command completes once")]
     fn a_command_is_over_once() {
         let mut commands = table();
         let token = commands.begin(0, 1, None);

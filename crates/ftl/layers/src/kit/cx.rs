@@ -132,7 +132,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
 
     /// Starts the stop. Returns whether the layer is already closed.
     pub(super) fn stop(&mut self) -> bool {
-        assert!(self.requests.are_answered(), "stop comes when every request is answered");
+        assert!(self.requests.are_answered(), "stop follows the last answer");
         self.disturb();
         match self.life {
             Life::Running => self.life.go(Life::Stopping),
@@ -170,14 +170,14 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     #[inline]
     fn spend_one(&mut self) {
-        assert!(self.budget > 0, "a round makes no more outputs than were reserved");
+        assert!(self.budget > 0, "a step makes at most the reserved outputs");
         self.budget -= 1;
     }
 
     /// Counts outputs against the budget.
     fn spend(&mut self, before: usize) {
         let made = before - self.out.room();
-        assert!(made <= self.budget, "a round makes no more outputs than were reserved");
+        assert!(made <= self.budget, "a step makes at most the reserved outputs");
         self.budget -= made;
     }
 
@@ -267,7 +267,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     #[inline(always)]
     pub(crate) fn draft(&mut self, command: Command) -> &Command {
         self.out.push_with(|| Output::Submit(DRAFT, command));
-        self.out.last_command().expect("it was put there").1
+        self.out.last_command().expect("the slot is occupied").1
     }
 
     /// Sends the drafted command.
@@ -276,7 +276,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// If there is no draft, or the table is full.
     #[inline]
     pub(crate) fn send(&mut self, op: Op) {
-        let (token, command) = self.out.last_command().expect("a command was put there");
+        let (token, command) = self.out.last_command().expect("the slot holds a command");
         assert!(*token == DRAFT, "a command is sent once");
         *token = self.common.commands.begin(self.now, op, command.device());
         self.spend_one();
@@ -286,7 +286,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     pub(crate) fn take_back(&mut self) -> Command {
         match self.out.take_back() {
             Some(Output::Submit(DRAFT, command)) => command,
-            other => unreachable!("{other:?} can't be taken back"),
+            other => unreachable!("{other:?} can't be withdrawn"),
         }
     }
 

@@ -28,7 +28,7 @@ impl Life {
                 | (Life::Running, Life::Stopping)
                 | (Life::Stopping, Life::Over)
         );
-        assert!(fits, "an engine that is {self:?} can't be {next:?} next");
+        assert!(fits, "an engine can't go from {self:?} to {next:?}");
         *self = next;
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "can't be Running next")]
+    #[should_panic(expected = " to Running")]
     fn what_is_over_does_not_run_again() {
         let mut life = Life::default();
         life.go(Life::Over);

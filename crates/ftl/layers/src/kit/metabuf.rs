@@ -22,7 +22,7 @@ impl MetaHome {
     /// # Panics
     /// If the buffer is lent.
     pub(crate) fn pages_mut(&mut self) -> &mut [Page] {
-        self.0.as_mut().expect("the metadata buffer is here").pages_mut()
+        self.0.as_mut().expect("the metadata buffer is present").pages_mut()
     }
 
     /// Lends the buffer.
@@ -38,7 +38,7 @@ impl MetaHome {
     /// # Panics
     /// If it was not lent.
     pub(crate) fn take_back(&mut self, buf: MetaBuf) {
-        assert!(self.0.is_none(), "a metadata buffer comes back once");
+        assert!(self.0.is_none(), "a metadata buffer returns once");
         self.0 = Some(buf);
     }
 
@@ -47,7 +47,7 @@ impl MetaHome {
     /// # Panics
     /// If the buffer is lent.
     pub(crate) fn pages(&self) -> &[Page] {
-        self.0.as_ref().expect("the metadata buffer is here").pages()
+        self.0.as_ref().expect("the metadata buffer is present").pages()
     }
 }
 

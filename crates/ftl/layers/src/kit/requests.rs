@@ -22,7 +22,7 @@ const ABANDON_STEP: usize = 8;
 
 /// Kind of a request. Writing zeros is a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "these are the requests of the core")]
+#[allow(missing_docs, reason = "a request type of the core")]
 pub(crate) enum Kind {
     Read,
     Write,
@@ -212,7 +212,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
 
     /// Returns a request in flight.
     pub(crate) fn at(&mut self, req: u16) -> &mut Active<Mark> {
-        self.slots[usize::from(req)].as_mut().expect("a request under way")
+        self.slots[usize::from(req)].as_mut().expect("a request in progress")
     }
 
     /// Returns the payload of a request.
@@ -287,8 +287,8 @@ impl<Mark: Copy + Default> Requests<Mark> {
     /// # Panics
     /// If a part is in flight, or if requests are processed in the order of arrival.
     pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
-        assert_eq!(self.order, Order::Any, "what is in a queue ends there");
-        assert_eq!(self.at(req).outstanding, 0, "a request ends when its parts are over");
+        assert_eq!(self.order, Order::Any, "a queued request ends in its queue");
+        assert_eq!(self.at(req).outstanding, 0, "a request ends after its parts");
         self.remove(req, result, out);
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn newest<Root>(
     // An unreadable slot may hold a newer root than the other one.
     let is_unreadable = |slot: usize| (0..COPIES).all(|copy| reads.failed(slot * COPIES + copy));
     if is_unreadable(0) || is_unreadable(1) {
-        Err("both copies of a root can't be read")
+        Err("neither copy of a root can be read")
     } else {
         Ok(best)
     }
@@ -50,7 +50,7 @@ mod tests {
         let newest = |failed| newest(&reads(failed), |index| numbers[index], |it: &u64| *it);
         assert_eq!(newest([false; 4]), Ok(5));
         assert_eq!(newest([true, false, true, false]), Ok(5));
-        assert_eq!(newest([false, false, true, true]), Err("both copies of a root can't be read"));
+        assert_eq!(newest([false, false, true, true]), Err("neither copy of a root can be read"));
         assert_eq!(newest([true; 4]), Err("no root of the volume can be read"));
     }
 }

@@ -81,7 +81,7 @@ pub(crate) trait Core: Debug {
         _ended: Ended,
         _cx: &mut CxOf<Self>,
     ) {
-        unreachable!("no command was given up, not {op:?} either")
+        unreachable!("command {op:?} was not abandoned")
     }
     /// Handles a timer; `late` is whether a command has become late. Returns whether the engine
     /// continues without that command. Otherwise all writing ends.
@@ -179,7 +179,7 @@ impl<C: Core> Shell<C> {
     fn take(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
             Input::Host(request) => {
-                assert_eq!(self.common.life(), Life::Running, "requests come to a layer that runs");
+                assert_eq!(self.common.life(), Life::Running, "requests arrive at a running layer");
                 let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
                 self.core.accept(request, cx);
             }
@@ -295,7 +295,7 @@ impl<C: Core> Layer for Shell<C> {
     fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         match (self.common.life(), self.common.health()) {
             (Life::Running, Health::Good) => self.core.operate(verb),
-            (Life::Running, _) => Err(Refusal::Because("nothing can be written any more")),
+            (Life::Running, _) => Err(Refusal::Because("the volume is read-only")),
             _ => Err(Refusal::Because("the volume is not open")),
         }
     }

@@ -27,7 +27,7 @@ impl Watermark {
     /// # Panics
     /// If an operation is in flight.
     pub(crate) fn resume(&mut self, number: u64) {
-        assert!(self.ahead.is_empty(), "a watermark is set while nothing is under way");
+        assert!(self.ahead.is_empty(), "a watermark is set while nothing is in progress");
         self.complete = number;
     }
 
@@ -51,7 +51,7 @@ impl Watermark {
     /// # Panics
     /// If no more may begin.
     pub(crate) fn begin(&mut self) -> u64 {
-        assert!(!self.is_full(), "there is room behind the watermark");
+        assert!(!self.is_full(), "the window behind the watermark has space");
         self.ahead.push_back(false);
         self.begun()
     }
@@ -61,9 +61,12 @@ impl Watermark {
     /// # Panics
     /// If it was not begun, or is complete already.
     pub(crate) fn end(&mut self, number: u64) {
-        assert!((self.complete + 1..=self.begun()).contains(&number), "{number} is not under way");
+        assert!(
+            (self.complete + 1..=self.begun()).contains(&number),
+            "{number} is not in progress"
+        );
         let done = &mut self.ahead[(number - self.complete - 1) as usize];
-        assert!(!core::mem::replace(done, true), "{number} is complete once");
+        assert!(!core::mem::replace(done, true), "{number} completes once");
         while self.ahead.front() == Some(&true) {
             self.ahead.pop_front();
             self.complete += 1;
@@ -90,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "2 is complete once")]
+    #[should_panic(expected = "2 completes once")]
     fn one_is_complete_once() {
         let mut mark = Watermark::new(2);
         mark.begin();

@@ -69,7 +69,7 @@ impl Buffers {
     /// Takes the buffers that [`Buffers::needed`] asked for.
     pub(super) fn new(list: Vec<Payload>, layout: &Layout) -> Self {
         let (count, sectors) = Self::needed(layout);
-        assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
+        assert_eq!(list.len(), count as usize, "the layer has the buffers that it requested");
         let (devices, width) = (layout.devices.into(), layout.width() as usize);
         let (sums, per_scratch) = (sums(layout) as usize, (sectors / SCRATCH) as usize);
         let scrub = list.len() - 1 - devices;
@@ -82,24 +82,27 @@ impl Buffers {
         let [gc, sums, scrub] = self.begins;
         match which {
             Buffer::Row(row, chunk) => {
-                assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
+                assert!(usize::from(chunk) < self.devices, "a stripe has a chunk on each device");
                 usize::from(row) * self.devices + usize::from(chunk)
             }
             Buffer::Gc(lane, chunk) => {
                 assert!(usize::from(chunk) < self.width, "collection reads chunks of data");
-                assert!(usize::from(lane) < LANES, "there are so many lanes");
+                assert!(usize::from(lane) < LANES, "the index is a lane");
                 gc + usize::from(lane) * self.width + usize::from(chunk)
             }
             Buffer::GcSum(lane) => {
-                assert!(usize::from(lane) < LANES, "there are so many lanes");
+                assert!(usize::from(lane) < LANES, "the index is a lane");
                 sums + usize::from(lane)
             }
             Buffer::GcSecond(lane) => {
-                assert!(usize::from(lane) < LANES && self.sums > 1, "rows have two parities");
+                assert!(
+                    usize::from(lane) < LANES && self.sums > 1,
+                    "stripes have two parity chunks"
+                );
                 sums + LANES + usize::from(lane)
             }
             Buffer::Scrub(chunk) => {
-                assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
+                assert!(usize::from(chunk) < self.devices, "a stripe has a chunk on each device");
                 scrub + usize::from(chunk)
             }
             Buffer::ScrubSum => scrub + self.devices,
@@ -164,7 +167,7 @@ impl Buffers {
     pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
         let range = self.range_of(row);
         let buffer = self.list[range].iter_mut().find(|it| it.id() == view.id());
-        buffer.expect("the view is of this row").repay_mut(view);
+        buffer.expect("the view belongs to this stripe").repay_mut(view);
     }
 
     /// Repays a view of a lane's buffers.

@@ -29,14 +29,14 @@ pub(super) fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'stati
         *sum == live || !all && *sum < live
     };
     if !live.iter().enumerate().all(fits) {
-        return Err("a segment's live count is not the sum of its live records");
+        return Err("the valid count of a segment differs from the sum of its valid records");
     }
     if !segments.check() {
-        return Err("what is counted of full segments is not what they have");
+        return Err("the totals of full segments differ from the segments");
     }
     if mapped as u64 == pages.map().mapped() || !all && (mapped as u64) < pages.map().mapped() {
         pages.map().check()
     } else {
-        Err("the number of mapped blocks is not that of the map")
+        Err("the number of mapped blocks differs from the map")
     }
 }

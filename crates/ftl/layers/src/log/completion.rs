@@ -170,7 +170,7 @@ impl Array {
         }
         match wanted {
             Wanted::Chain(stream) => {
-                replay.expect("chains are followed in replay").head_made(stream, buf, self);
+                replay.expect("chains belong to replay").head_made(stream, buf, self);
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim(lane) => {
@@ -188,7 +188,7 @@ impl Array {
     /// other chunks.
     pub(super) fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("an image comes back")
+            unreachable!("a completed image read")
         };
         let well = ended.is_ok() && self.mapping.pages.loads().is_image(index, &buf);
         if !well && self.layout().parity > 0 {

@@ -104,7 +104,7 @@ impl Durability {
     pub(super) fn go_on_behind(&mut self, last: u64) {
         assert!(
             self.list.is_empty() && self.flush.is_none(),
-            "rows are found before any is sealed"
+            "replay ends before a stripe is sealed"
         );
         (self.next, self.settled, self.durable) = (last + 1, last, last);
     }
@@ -132,7 +132,7 @@ impl Durability {
 
     /// Records that host data was published in the stripe with this stamp.
     pub(super) fn host_published(&mut self, stamp: u64) {
-        assert!(stamp <= self.opened, "what is published is in a row that was opened");
+        assert!(stamp <= self.opened, "published blocks are in an opened stripe");
         self.host = self.host.max(stamp);
     }
 
@@ -183,7 +183,7 @@ impl Durability {
 
     /// Gives the next number to a stripe and returns it.
     pub(super) fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
-        assert!(stamp <= self.opened, "a row is sealed after it was opened");
+        assert!(stamp <= self.opened, "an opened stripe is sealed");
         let seq = self.next;
         self.next += 1;
         self.list.push_back(Sealed { seq, stamp, of_host, written: false });
@@ -202,9 +202,9 @@ impl Durability {
 
     /// Records that stripe number `seq` is written.
     pub(super) fn written(&mut self, seq: u64) {
-        let first = self.list.front().expect("a row that is not durable").seq;
+        let first = self.list.front().expect("a stripe that is not durable").seq;
         let it = &mut self.list[(seq - first) as usize];
-        assert!(!it.written, "a row is written once");
+        assert!(!it.written, "a stripe is written once");
         it.written = true;
         // Stripes may be written out of order: `settled` stops before the first that is not.
         let open = self.list.iter().find(|it| !it.written).map(|it| it.seq);
@@ -258,7 +258,7 @@ impl Durability {
     /// Begins a flush of `devices` devices. `filling` is the lowest stamp of the unsealed stripes
     /// for host data, including empty ones. These may still receive data and are not covered.
     pub(super) fn begin_flush(&mut self, devices: u8, filling: Option<u64>) {
-        assert!(self.flush.is_none(), "one flush is under way at a time");
+        assert!(self.flush.is_none(), "one flush at a time");
         let sealed = self.first_beyond(self.settled, true).unwrap_or(u64::MAX);
         // Covers the stamps below the first stripe that is unsealed, or sealed but not written.
         let host = filling.unwrap_or(u64::MAX).min(sealed).min(self.opened + 1) - 1;
@@ -267,15 +267,15 @@ impl Durability {
 
     /// Records that a device completed its flush or has failed. Returns whether it was the last.
     pub(super) fn device_flushed(&mut self) -> bool {
-        let flush = self.flush.as_mut().expect("a flush is under way");
+        let flush = self.flush.as_mut().expect("a flush is in progress");
         flush.left -= 1;
         flush.left == 0
     }
 
     /// Ends the flush. If it succeeded (`well`), the stripes that it covers become durable.
     pub(super) fn end_flush(&mut self, well: bool, unsealed: Unsealed) {
-        let Flush { seq, host, left } = self.flush.take().expect("a flush is under way");
-        assert!(left == 0 && seq >= self.durable, "a flush ends when all devices have flushed");
+        let Flush { seq, host, left } = self.flush.take().expect("a flush is in progress");
+        assert!(left == 0 && seq >= self.durable, "a flush ends after the flush of each device");
         if !well {
             return;
         }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one flush is under way at a time")]
+    #[should_panic(expected = "one flush at a time")]
     fn one_flush_is_under_way_at_a_time() {
         let mut it = Durability::new(1);
         it.begin_flush(1, None);

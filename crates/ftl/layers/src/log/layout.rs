@@ -121,7 +121,7 @@ impl Layout {
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         if config.log.chooses_spare {
             return Err(PlanError(
-                "spare=auto is chosen when a log volume is made: write the percentage that it has",
+                "spare=auto applies only when a log volume is created; state its percentage",
             ));
         }
         let parity = config.log.parity;
@@ -132,19 +132,19 @@ impl Layout {
         }
         if devices.len() <= usize::from(parity) {
             return Err(PlanError(match parity {
-                1 => "log needs two devices for a mirror, three or more for parity",
-                _ => "log needs three devices for three copies, four or more for two parities",
+                1 => "log needs at least two devices for a mirror and three for parity",
+                _ => "log needs at least three devices for three copies, four for two parities",
             }));
         }
         let zones = zones(config.members.missing, devices)?;
         if zones.is_some() && journal.is_some() {
-            return Err(PlanError("log takes no journal beside zoned devices: leave it out"));
+            return Err(PlanError("log takes no journal with zoned devices; omit the journal"));
         }
         let (chunk, align) = grains(config.superpage, devices, zones)?;
         let longest = devices.iter().map(|device| device.sectors).max().unwrap_or(0);
         if longest > MOST_BYTES / SECTOR as u64 {
             return Err(PlanError(
-                "log takes up to 256 TiB of a device: make partitions or namespaces of that size, \
+                "log takes up to 256 TiB per device; make partitions or namespaces of that size \
                  and give several of them to one volume",
             ));
         }
@@ -154,7 +154,7 @@ impl Layout {
         let members = all - (gone | config.members.spare);
         let stay = members - config.members.leaving;
         if stay.len() <= u32::from(parity) {
-            return Err(PlanError("log needs a device more than it has of parity"));
+            return Err(PlanError("log needs at least one device more than parity chunks"));
         }
         let base = Layout {
             devices: devices.len() as u8,
@@ -179,7 +179,7 @@ impl Layout {
         // A spare must be long enough to replace any other device.
         if !fitted.lengths.are_of_use(all - gone, fitted.segments) {
             return Err(PlanError(
-                "a device is less than a 16th as long as the others: it would hold next to nothing",
+                "a device has less than 1/16 of the capacity of the others; use a larger one",
             ));
         }
         // Replayed stripes may be from before a device was removed, when stripes were wider.
@@ -227,17 +227,17 @@ impl Layout {
         (self.slots, self.column) = (size / self.chunk, size);
         if u64::from(self.width()) * u64::from(size) > MOST_SEGMENT {
             return Err(PlanError(
-                "log takes a zone of each device as a segment, of 64 GiB at most: give fewer \
-                 devices to one volume, or use shorter zones",
+                "log takes one zone of each device as a segment of at most 64 GiB; use fewer \
+                 devices per volume or shorter zones",
             ));
         }
         if self.slots < 4 {
             return Err(PlanError(
-                "log needs zones of at least four chunks: use a smaller superpage",
+                "log needs zones of at least four chunks; use a smaller superpage",
             ));
         }
         if max_open > 0 && max_open < 2 + OPEN_BESIDE {
-            return Err(PlanError("log needs devices that let four zones be open"));
+            return Err(PlanError("log needs devices that allow four open zones"));
         }
         Ok(self)
     }
@@ -283,18 +283,19 @@ impl Layout {
         is_least: bool,
         is_fixed: bool,
     ) -> Result<Self, PlanError> {
-        let too_small = PlanError("the devices are too small for log with this chunk");
+        let too_small =
+            PlanError("the devices are too small for log; use larger ones or a smaller superpage");
         let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
         self.tree = self.tree.with_room(self.widest_root(room.sectors));
         loop {
             if self.zoned && 2 * self.root_stride() > self.column {
-                return Err(PlanError("log needs zones that take two roots: make them longer"));
+                return Err(PlanError("log needs zones that hold two roots; use longer zones"));
             }
             let first = self.behind_roots();
             let free = room.sectors.checked_sub(first).ok_or(too_small)?;
             let segments = free / u64::from(self.column);
             if segments > MOST_SEGMENTS {
-                return Err(PlanError("log takes at most 2^30 segments: use a larger superpage"));
+                return Err(PlanError("log takes at most 2^30 segments; use a larger superpage"));
             }
             self.segments = segments as u32;
             self.lengths = Lengths::new(room.devices, first, self.column, self.segments);
@@ -311,7 +312,7 @@ impl Layout {
             let pages = blocks.div_ceil(self.tree.pairs());
             if pages >> 31 != 0 {
                 return Err(PlanError(
-                    "log maps at most 2.6 PiB of blocks: make several volumes of the devices",
+                    "log maps at most 2.6 PiB of blocks; make several volumes of the devices",
                 ));
             }
             if self.tree.make_room(pages as u32, self.segments) {

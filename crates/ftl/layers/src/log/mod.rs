@@ -198,7 +198,7 @@ impl Core for Engine {
             Op::Block { index } => {
                 self.blocks.pack_done(index, views, verdict, &mut self.array, cx);
             }
-            other => unreachable!("{other:?} packs nothing"),
+            other => unreachable!("{other:?} does not pack blocks"),
         }
     }
 
@@ -249,7 +249,7 @@ impl Core for Engine {
     fn after_step(&mut self, cx: &mut Cx) {
         if let Some(device) = self.array.media.segments.take_disproved() {
             match cx.life() {
-                Life::Starting => give_up("the counts of segments are not what the map needs", cx),
+                Life::Starting => give_up("the valid counts of segments differ from the map", cx),
                 _ => cx.fail(device, DeviceError::Media, false),
             }
         }
@@ -273,7 +273,7 @@ impl Core for Engine {
             Verb::Set(Setting::RebuildShare(percent)) => self.array.media.share.change(percent),
             Verb::Set(Setting::Gc(number)) => {
                 let policy = GcPolicy::from_number(number);
-                let policy = policy.ok_or(Refusal::Because("there is no such victim policy"))?;
+                let policy = policy.ok_or(Refusal::Because("unknown victim policy"))?;
                 self.array.media.segments.choose_by(policy);
                 Ok(Answer::Begun)
             }

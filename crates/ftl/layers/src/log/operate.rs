@@ -27,9 +27,10 @@ impl Array {
                 self.media.devices.copied(device, discard);
                 Ok(Answer::Begun)
             }
-            Verb::Returned { .. } if self.layout().zoned => {
-                Err(Refusal::Because("what is in its zones can't be gone on with: erase it first"))
-            }
+            Verb::Returned { .. } if self.layout().zoned => Err(Refusal::Because(
+                "its zones hold data that can't be continued; erase the \
+                 device first",
+            )),
             Verb::Returned { device, has } => self.comes(device, |devices, segments| {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
@@ -64,18 +65,18 @@ impl Array {
         }
         let left = devices.membership().all() - (devices.inactive() | it);
         if devices.spare().contains(device) {
-            return Err(Refusal::Because("it is a spare, on which nothing lies"));
+            return Err(Refusal::Because("it is a spare and holds no data"));
         }
         let refused = if is_journal {
-            "it is the journal's device, which can't be removed yet"
+            "it is the journal device, which can't be removed"
         } else if !devices.untrusted().is_empty() {
-            "a device has just come: wait until it belongs"
+            "a device is being added; wait until it is a member"
         } else if !devices.membership().all().contains(device) {
-            "it does not belong to the volume"
+            "it is not a member of the volume"
         } else if !devices.leaving().is_empty() {
-            "another device is being removed: wait for that, or cancel it"
+            "another device is being removed; wait for the removal or cancel it"
         } else if left.len() <= u32::from(devices.layout().parity) {
-            "too few devices would be left"
+            "too few devices would remain"
         } else if devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else {
@@ -100,11 +101,11 @@ impl Array {
             return Ok(Answer::WasSo);
         }
         let refused = if is_journal || !devices.membership().all().contains(device) {
-            "no data of the volume lies on it"
+            "it holds no data of the volume"
         } else if devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else if devices.may_lose_beside(it) == 0 {
-            "something misses a chunk already, or has no parity: it would be lost with the device"
+            "some segments are degraded or have no parity and would lose data; rebuild first"
         } else {
             devices.leave_out(device);
             return Ok(Answer::Begun);
@@ -117,19 +118,19 @@ impl Array {
         let it = DeviceSet::of(device);
         let devices = &self.media.devices;
         let refused = if self.output.journal.is(device) {
-            "the journal's device is copied, and the volume has to be stopped for that"
+            "the journal device can be replaced only while the volume is stopped"
         } else if devices.gone().contains(device) {
-            "it was removed: add another device instead"
+            "it was removed; add another device instead"
         } else if (devices.spare() - devices.inactive()).contains(device) {
-            "it is a spare, on which nothing lies"
+            "it is a spare and holds no data"
         } else if !(devices.membership().all() | devices.spare()).contains(device) {
-            "it does not belong to the volume"
+            "it is not a member of the volume"
         } else if !devices.untrusted().is_empty() {
-            "a device has just come: wait until it belongs"
+            "a device is being added; wait until it is a member"
         } else if !devices.is_inactive(device) && devices.is_needed_for_repairs(it) {
             return Err(devices.damage_of_others(it));
         } else if !devices.is_inactive(device) && devices.may_lose_beside(it) == 0 {
-            "something misses a chunk already, or has no parity: it would be lost with the device"
+            "some segments are degraded or have no parity and would lose data; rebuild first"
         } else {
             let is_known = devices.is_inactive(device) && devices.is_told();
             return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
@@ -144,7 +145,7 @@ impl Array {
         come: impl FnOnce(&mut Devices, &Segments),
     ) -> Result<Answer, Refusal> {
         if self.may_replace(device)? == Answer::WasSo {
-            return Err(Refusal::Because("the one before is not known to be lost yet"));
+            return Err(Refusal::Because("the previous device is not marked lost yet"));
         }
         come(&mut self.media.devices, &self.media.segments);
         if self.layout().zoned && !planted(Bug::RootsGoOn) {
@@ -158,7 +159,7 @@ impl Array {
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
         if is_one && self.media.devices.gone().contains(device) {
-            return Err(Refusal::Because("it has left: nothing lies on it any more"));
+            return Err(Refusal::Because("it was removed and holds no data"));
         }
         let stays = is_one && self.media.devices.set_leaving(device, false);
         if !stays {
@@ -176,7 +177,7 @@ impl Array {
 fn room_on(left: DeviceSet, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
     let kept = layout.reserves_on(left);
     let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);
-    let small = Refusal::Because("those that would be left are too small for any data");
+    let small = Refusal::Because("the remaining devices are too small");
     let kept = kept.ok_or(small)?;
     match segments.excess(left, &kept, layout, false) {
         0 => Ok(kept),

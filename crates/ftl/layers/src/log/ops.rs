@@ -97,7 +97,7 @@ pub(crate) enum Part {
 }
 
 // One word, because each command carries one on its way out and back.
-const _: () = assert!(size_of::<Op>() == 8, "an operation is one word");
+const _: () = assert!(size_of::<Op>() == 8, "an operation fits a word");
 
 impl Op {
     /// Returns whether its failure makes further acknowledgements impossible.

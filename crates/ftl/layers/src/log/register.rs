@@ -24,11 +24,10 @@ impl Registered for Log {}
 const COMPRESS: Parameter = Parameter {
     key: "compress",
     value: "none|lz4|zstd|zstd-LEVEL",
-    about: "how blocks are compressed; zstd is zstd-3",
+    about: "compression of blocks; zstd means zstd-3",
     set: |config, word| {
         let codec = codec(word);
-        config.log.compress =
-            codec.ok_or("none, lz4, zstd, or zstd-LEVEL with a level from 1 to 19")?;
+        config.log.compress = codec.ok_or("none, lz4, zstd or zstd-1 to zstd-19")?;
         Ok(())
     },
     get: |config| {
@@ -43,13 +42,14 @@ const COMPRESS: Parameter = Parameter {
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         value: "16k..",
-        about: "the chunk: what a row has on each device, 1m at most; the devices may need more",
+        about: "chunk: part of a stripe on each device, at most 1m; raised if the devices need \
+                more",
         ..SUPERPAGE
     },
     Parameter {
         value: "auto|0..=90",
-        about: "over-provisioning: the percentage of the devices that is kept free for GC; auto: \
-                as much as segments need that are as long as what a device erases at once",
+        about: "over-provisioning: percentage of the devices that is kept free for GC; auto: \
+                enough for segments as long as the reclaim unit",
         set: |config, word| {
             config.log.chooses_spare = word == "auto";
             let known = |_| "auto, or a percentage from 0 to 90";
@@ -64,12 +64,12 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "parity",
         value: "yes|no|2",
-        about: "whether each row has a chunk of parity, and on two devices a mirror, so that any \
-                one device may be lost; with 2 chunks of it any two may be",
+        about: "parity chunks per stripe: yes, one (a mirror on two devices), which covers the \
+                loss of any device; 2 covers the loss of any two",
         set: |config, word| {
             config.log.parity = match word {
                 "2" => 2,
-                _ => truth(word).map_err(|_| "yes, no, or 2 for two chunks of it")?.into(),
+                _ => truth(word).map_err(|_| "yes, no or 2")?.into(),
             };
             Ok(())
         },
@@ -81,7 +81,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "gc",
         value: GcPolicy::WORDS,
-        about: "which segment is collected next",
+        about: "choice of the next GC victim",
         set: |config, word| {
             config.log.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
             Ok(())
@@ -91,7 +91,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "separation",
         value: Separation::WORDS,
-        about: "what is kept apart in segments of its own",
+        about: "data that gets separate segments",
         set: |config, word| {
             config.log.separation = word.parse().map_err(|_| Separation::KNOWN)?;
             Ok(())
@@ -101,17 +101,17 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "journal",
         value: "yes|no",
-        about: "whether the last device of the stack is a journal, to which flushes go",
+        about: "use the last device of the stack as a journal for flushes",
         set: |config, word| truth(word).map(|yes| config.log.journal = yes),
         get: |config| config.log.journal.then(|| truth_text(true)),
     },
     Parameter {
         key: "map-memory",
         value: "0..",
-        about: "the memory for map pages, or the least that the map works with; not set, enough \
-                for all of a small volume, and a share of what a large one exports",
+        about: "memory for map pages, raised to the minimum of the map; default: the whole map of \
+                a small volume, a share of the capacity of a large one",
         set: |config, word| {
-            config.log.map_memory = Some(parameter::size(word).ok_or("a size, as 256m")?);
+            config.log.map_memory = Some(parameter::size(word).ok_or("a size such as 256m")?);
             Ok(())
         },
         get: |config| config.log.map_memory.map(size_text),
@@ -119,8 +119,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "rebuild-share",
         value: "1..=100",
-        about: "the percentage of its best rate that work in the background has beside a host: \
-                after a loss, for a scrub; not set, 30",
+        about: "rate of background work (rebuild, scrub) during host I/O, in percent of its \
+                maximum; default: 30",
         set: |config, word| {
             let share = word.parse().ok().filter(|share| (1..=100).contains(share));
             config.log.rebuild_share = share.ok_or("a percentage from 1 to 100")?;
@@ -134,8 +134,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "fault-after",
         value: "0..=65535",
-        about: "failed reads and checksum mismatches of a device within 10 minutes after which \
-                the volume goes on without it, if it can; 0 for never; not set, 50",
+        about: "failed reads and checksum mismatches of a device within 10 minutes before it is \
+                marked failed, if redundancy allows; 0: never; default: 50",
         set: |config, word| {
             config.log.fault_after = word.parse().map_err(|_| "a number from 0 to 65535")?;
             Ok(())
@@ -148,11 +148,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "logical-size",
         value: "4k..",
-        about: "what the host sees, which may be more than fits: how much does, compression and \
-                zeros decide; not set, what fits without them",
+        about: "capacity that the host sees; may exceed the stored capacity, which depends on \
+                compression and zeros; default: the capacity without them",
         set: |config, word| {
             let size = parameter::in_units(word, 4096).filter(|size| *size > 0);
-            config.log.logical_size = Some(size.ok_or("a size in steps of 4k, as 4t")?);
+            config.log.logical_size = Some(size.ok_or("a size in steps of 4k, such as 4t")?);
             Ok(())
         },
         get: |config| config.log.logical_size.map(size_text),
@@ -160,10 +160,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "reclaim-unit",
         value: "4k..",
-        about: "what a device erases at once, so that a segment is as large; not set, what the \
-                device says",
+        about: "reclaim unit of a device, which sets the segment size; default: as the device \
+                reports",
         set: |config, word| {
-            let unit = parameter::in_units(word, 4096).ok_or("a size in steps of 4k, as 64m")?;
+            let unit =
+                parameter::in_units(word, 4096).ok_or("a size in steps of 4k, such as 64m")?;
             config.log.reclaim_unit = Some(unit);
             Ok(())
         },
@@ -199,12 +200,12 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
     about: About {
-        does: "blocks are compressed and packed into rows over all devices, perhaps with parity",
-        pays: "data that people keep: checksums, redundancy and compression, and large sequential \
-               writes on every kind of device; with flushes after each small write give it a \
-               journal",
-        limits: "256 TiB a device, 2.6 PiB of blocks in all; 2^30 segments; zones of 64 GiB at the \
-                 most, at least four of which may be open; no journal beside zoned devices",
+        does: "compresses blocks and packs them into stripes over all devices, with optional \
+               parity",
+        pays: "valuable data: checksums, redundancy, compression and large sequential writes on \
+               every kind of device; add a journal if each small write is flushed",
+        limits: "256 TiB per device, 2.6 PiB of blocks in total; 2^30 segments; zones of at most \
+                 64 GiB, at least four of them open; no journal with zoned devices",
     },
     format: 4,
     devices: Devices::Array,

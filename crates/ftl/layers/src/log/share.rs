@@ -131,7 +131,7 @@ impl Share {
 
     /// Notes the completion of a unit of `bytes` bytes. A unit of 0 bytes is not measured.
     pub(super) fn over(&mut self, now: Nanos, bytes: u64) {
-        assert!(self.under_way > 0, "a unit that is over was begun");
+        assert!(self.under_way > 0, "a finished unit was started");
         self.under_way -= 1;
         if bytes == 0 {
             return;

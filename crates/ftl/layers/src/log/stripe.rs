@@ -16,7 +16,7 @@ impl Stripe {
     /// # Panics
     /// If there are not more members than parity chunks.
     pub fn new(members: DeviceSet, parity: u8) -> Self {
-        assert!(members.len() > u32::from(parity), "rows have a chunk of data: {members:?}");
+        assert!(members.len() > u32::from(parity), "a stripe has a data chunk: {members:?}");
         Stripe { members, parity }
     }
 
@@ -81,7 +81,7 @@ impl Stripe {
 
     /// Returns the device of parity `which` of stripes in a slot.
     pub fn parity_device(self, segment: u32, slot: u32, which: u8) -> u8 {
-        assert!(which < self.parity, "rows have no parity {which}");
+        assert!(which < self.parity, "stripes have no parity {which}");
         let turn = u64::from(segment) + u64::from(slot) + u64::from(which);
         self.member((turn % u64::from(self.count())) as u32)
     }
@@ -116,7 +116,7 @@ impl Turned {
     /// If there are not that many members.
     #[inline]
     pub fn device(self, chunk: u32) -> u8 {
-        assert!(chunk < self.count.into(), "each chunk has a member of its own");
+        assert!(chunk < self.count.into(), "each chunk has its own member");
         self.stripe.member(self.wrap(u32::from(self.first) + chunk))
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a chunk of data")]
+    #[should_panic(expected = "a stripe has a data chunk")]
     fn parity_alone_is_no_row() {
         Stripe::new(set(0b110), 2);
     }

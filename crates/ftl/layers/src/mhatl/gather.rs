@@ -137,11 +137,7 @@ impl Job {
             (self.phase, next),
             (Phase::Idle | Phase::Base, Phase::Rest) | (Phase::Rest, Phase::Base | Phase::Idle)
         );
-        assert!(
-            fits && self.outstanding == 0,
-            "a job that is at {:?} is not at {next:?} next",
-            self.phase
-        );
+        assert!(fits && self.outstanding == 0, "a job can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 }
@@ -268,7 +264,7 @@ impl Buddies {
         let sp = area.layout.superpage;
         let job = &mut self.jobs.list[index];
         let host = job.host;
-        let lsp = job.lsp.expect("an LSP is gathered");
+        let lsp = job.lsp.expect("an LSP is being gathered");
         let Some(longest) = area.table.leaves.of(lsp).max_by_key(|leaf| leaf.level) else { return };
         if longest.level < 2 || area.table.look_up(longest.lsn.into()).is_none() {
             return;
@@ -469,7 +465,7 @@ impl Buddies {
                 (job, slot, len, into)
             }
             (Op::Zeros { job }, Command::Place { into, .. }) => (job, 0, 0, into),
-            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+            (op, command) => unreachable!("{op:?} completed with {command:?}"),
         };
         let job = &mut self.jobs.list[index as usize];
         let stage = job.stage;

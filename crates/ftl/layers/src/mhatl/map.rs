@@ -204,7 +204,7 @@ impl Table for Map {
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
         self.leaves.clear(key as u32);
         if self.leaves.room() <= u32::from(u8::MAX) {
-            return Err("the map has more leaves than the volume has room for");
+            return Err("the map has more leaves than the volume can hold");
         }
         match self.entries[key as usize] {
             0 => {}
@@ -215,7 +215,7 @@ impl Table for Map {
                     return Err("the map points outside the data area");
                 }
                 if self.live(vsn).is_some() {
-                    return Err("the map has two sectors in one place");
+                    return Err("the map has two sectors in one slot");
                 }
                 self.put(pool, Leaf { lsn: key as u32, vsn, level: 0 });
             }
@@ -257,7 +257,7 @@ impl Table for Map {
             for leaf in self.leaves.in_superpage(vsp) {
                 for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
                     if core::mem::replace(&mut taken[slot as usize], true) {
-                        return Err("two leaves have one slot");
+                        return Err("two leaves share a slot");
                     }
                     *valid += 1;
                 }

@@ -18,14 +18,14 @@ impl Registered for Mhatl {}
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         value: "8k..=1m",
-        about: "the unit in which small writes are gathered and written",
+        about: "unit of writes: small writes are collected until they fill it",
         ..SUPERPAGE
     },
     SPARE,
     Parameter {
         key: "leaves",
         value: "1..=67108864",
-        about: "how many runs of sectors the map wants to have at the most",
+        about: "target for the number of runs of sectors in the map",
         set: |config, word| {
             let leaves = word.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
             config.mhatl.leaves = leaves.ok_or("a number from 1 to 67108864")?;
@@ -36,8 +36,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "gather",
         value: "lsp|vsp",
-        about: "what is put together when there are too many runs: lsp, all of each logical \
-                superpage that the victim holds part of; vsp, what the victim holds",
+        about: "data that is merged when the map has too many runs; lsp: each logical superpage \
+                with data in the victim; vsp: the data of the victim",
         set: |config, word| {
             let known = [("lsp", Gather::Lsp), ("vsp", Gather::Vsp)];
             let chosen = known.iter().find(|(known, _)| *known == word);
@@ -63,11 +63,11 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Mhatl,
     name: "mhatl",
     about: About {
-        does: "small writes are gathered into superpages; runs of sectors are mapped",
-        pays: "as hard, where writes come in pieces that stay together and memory is short; not \
-               where a workload touches more pieces than there are leaves",
-        limits: "less than 2 TiB, because sectors have numbers of 32 bits; a start takes 4 bytes a \
-                 sector for a while",
+        does: "collects small writes into superpages; maps runs of sectors",
+        pays: "as hard, for writes in runs that stay together and little memory; not for a \
+               workload that touches more runs than leaves",
+        limits: "less than 2 TiB (32-bit sector numbers); a start uses 4 bytes of memory per \
+                 sector",
     },
     format: 1,
     devices: Devices::Block,

@@ -53,7 +53,7 @@ impl Passthrough {
             return Err(PlanError("passthrough takes exactly one device"));
         };
         if device.kind != DeviceKind::Block {
-            return Err(PlanError("passthrough needs a device that can be written anywhere"));
+            return Err(PlanError("passthrough needs a block device"));
         }
         let limits = Limits {
             exported: device.sectors,
@@ -168,7 +168,7 @@ impl Passthrough {
         slot.repay(&mut done.command);
         // The late completion of an abandoned request only returns its payload.
         if slot.is_abandoned() {
-            let slot = self.slots[index as usize].take().expect("it was there just now");
+            let slot = self.slots[index as usize].take().expect("the entry exists");
             self.free.push(index);
             return slot.reclaim(out);
         }
@@ -242,7 +242,7 @@ impl Layer for Passthrough {
         }
         match input {
             Input::Host(request) => self.accept(now, request, out),
-            Input::Done(_) => unreachable!("it was looked at just now"),
+            Input::Done(_) => unreachable!("the entry exists"),
             Input::Timer if !self.started => {
                 self.started = true;
                 self.wake = None;
@@ -293,7 +293,7 @@ impl Layer for Passthrough {
     fn check(&self) -> Result<(), &'static str> {
         let taken = self.slots.iter().flatten().count();
         if taken + self.free.len() != SLOTS {
-            return Err("passthrough lost a slot");
+            return Err("passthrough leaked a slot");
         }
         Ok(())
     }

@@ -16,9 +16,9 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Passthrough,
     name: "passthrough",
     about: About {
-        does: "no translation: what the host sends goes to the device as it is",
-        pays: "to serve a device as it is, and as the row that every other layer is compared with; \
-               it changes nothing about write amplification and has no checksums",
+        does: "no translation: host commands go to the device unchanged",
+        pays: "to serve a device unchanged, and as the baseline of comparisons; does not reduce \
+               write amplification and has no checksums",
         limits: "one block device of any size",
     },
     format: 1,

@@ -150,7 +150,7 @@ impl Slot {
         let Slot { ticket, data, .. } = self;
         match ticket {
             Some(_) => out.push_with(|| {
-                let ticket = ticket.take().expect("it was looked at just now");
+                let ticket = ticket.take().expect("the entry exists");
                 Output::Reply(Reply { ticket, data: data.take(), result })
             }),
             None => out.push(Output::Event(self.end(result.is_ok()))),

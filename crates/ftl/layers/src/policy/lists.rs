@@ -71,7 +71,7 @@ impl Lists {
     #[inline]
     fn take_out(&mut self, segment: u32) {
         let [prev, next] = self.links[segment as usize];
-        assert!(next != segment, "a segment that is in no list");
+        assert!(next != segment, "a segment in no list");
         self.links[prev as usize][NEXT] = next;
         self.links[next as usize][PREV] = prev;
     }

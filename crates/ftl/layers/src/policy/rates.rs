@@ -56,7 +56,7 @@ impl Rates {
     /// # Panics
     /// If there is no block.
     pub(super) fn new(blocks: u64) -> Self {
-        assert!(blocks > 0, "who has no block has no rates");
+        assert!(blocks > 0, "a block has a rate");
         let count = blocks as f64;
         Rates {
             means: vec![NEW; blocks as usize],

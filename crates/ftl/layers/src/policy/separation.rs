@@ -162,7 +162,7 @@ impl Separator {
 
     fn own_write(&self, own: &OwnSeparation, age: Option<f64>) -> u8 {
         let class = (own.of_write)(age, self.lifespan);
-        assert!(class < COPIES, "{}: class {class} is none of the host's writes", own.word);
+        assert!(class < COPIES, "{}: class {class} does not belong to host writes", own.word);
         class
     }
 
@@ -178,7 +178,7 @@ impl Separator {
             Separation::Own(own) => {
                 let class = (own.of_copy)(from, age, self.lifespan);
                 let is_of_copies = (usize::from(COPIES)..CLASSES).contains(&class.into());
-                assert!(is_of_copies, "{}: class {class} is none of copies", own.word);
+                assert!(is_of_copies, "{}: class {class} does not belong to copies", own.word);
                 class
             }
         }

@@ -55,7 +55,7 @@ impl Error for UnknownWord {}
 
 impl fmt::Display for UnknownWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no {} '{}': use {}", self.key, self.value, self.known)
+        write!(f, "no {} '{}'; use {}", self.key, self.value, self.known)
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
     fn other_words_are_refused_by_name() {
         for word in ["", "d-choices", "d-choices:0", "d-choices:257", "d-choices:-1", "lru"] {
             let error = word.parse::<GcPolicy>().unwrap_err().to_string();
-            assert!(error.contains(&format!("no gc '{word}': use greedy")), "{error}");
+            assert!(error.contains(&format!("no gc '{word}'; use greedy")), "{error}");
         }
         assert!("both".parse::<Frontiers>().unwrap_err().to_string().contains("'both'"));
     }

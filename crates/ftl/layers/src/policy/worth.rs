@@ -42,7 +42,7 @@ pub(super) fn memory(pages: u32) -> u64 {
 
 /// Returns `ln((n + 1)/n)`, by the series of the inverse hyperbolic tangent.
 fn log_of_next(n: u32) -> f64 {
-    assert!(n > 0, "what is empty has no share");
+    assert!(n > 0, "an empty segment has no share");
     let z = 1.0 / f64::from(2 * n + 1);
     let sum = (0..TERMS).rev().fold(0.0, |sum, k| sum * z * z + 1.0 / f64::from(2 * k + 1));
     2.0 * z * sum

@@ -127,7 +127,7 @@ impl Raid5 {
         buffers: Vec<Payload>,
     ) -> Result<Self, PlanError> {
         let plan = Self::plan(devices, chunk, ops)?;
-        assert_eq!(buffers.len(), 2 * usize::from(ops), "two buffers for each operation");
+        assert_eq!(buffers.len(), 2 * usize::from(ops), "two buffers per operation");
         Ok(Raid5 {
             plan,
             devices: devices.len() as u8,
@@ -222,7 +222,7 @@ impl Raid5 {
                 return;
             }
             left -= 1;
-            let index = self.queue.pop_front().expect("it is not empty");
+            let index = self.queue.pop_front().expect("the queue is not empty");
             let request = self.requests[index as usize].as_ref().expect("a queued request waits");
             if request.kind == Kind::Flush {
                 self.begin(index, None, out);
@@ -233,7 +233,7 @@ impl Raid5 {
                 self.queue.push_back(index);
                 continue;
             }
-            let request = self.requests[index as usize].as_mut().expect("it was there just now");
+            let request = self.requests[index as usize].as_mut().expect("the entry exists");
             request.sent += part.sectors;
             let over = request.sent == request.sectors;
             if !over {
@@ -245,8 +245,9 @@ impl Raid5 {
     }
 
     fn begin(&mut self, index: u16, part: Option<Part>, out: &mut Out) {
-        let (slot, whole) = (self.idle.pop().expect("room was checked"), self.chunk * self.width());
-        let request = self.requests[index as usize].as_mut().expect("a request begins once");
+        let (slot, whole) =
+            (self.idle.pop().expect("space was checked"), self.chunk * self.width());
+        let request = self.requests[index as usize].as_mut().expect("a request starts once");
         request.pending += 1;
         let step = match (request.kind, part) {
             (Kind::Read, _) => Step::Read,
@@ -256,7 +257,7 @@ impl Raid5 {
         };
         let rows = part.filter(|_| step.writes()).map(|part| self.rows_of(part));
         let taken = rows.as_ref().is_some_and(|rows| self.is_taken(rows));
-        assert!(!taken, "one operation writes a row");
+        assert!(!taken, "one operation writes a stripe");
         assert!(self.ops[usize::from(slot)].is_none(), "an idle slot has no operation");
         self.rows.extend(rows.clone());
         self.ops[slot as usize] = Some(Op::new(index, part, step, rows));
@@ -269,10 +270,11 @@ impl Raid5 {
         self.repay(slot, request, done.command);
         if done.result.is_err() {
             self.counters.device_errors += 1;
-            let request = self.requests[request as usize].as_mut().expect("it is not answered");
+            let request =
+                self.requests[request as usize].as_mut().expect("the request is unanswered");
             request.result = Err(HostError::Io);
         }
-        let op = self.ops[slot as usize].as_mut().expect("it was there just now");
+        let op = self.ops[slot as usize].as_mut().expect("the entry exists");
         op.pending -= 1;
         if op.pending == 0 {
             self.advance(slot, out);
@@ -285,9 +287,10 @@ impl Raid5 {
         self.idle.push(slot);
         if let Some(rows) = op.rows {
             let place = self.rows.iter().position(|it| *it == rows);
-            self.rows.swap_remove(place.expect("rows that are written are in the list"));
+            self.rows.swap_remove(place.expect("stripes in progress are in the list"));
         }
-        let request = self.requests[op.request as usize].as_mut().expect("it is not answered");
+        let request =
+            self.requests[op.request as usize].as_mut().expect("the request is unanswered");
         request.pending -= 1;
         if request.pending > 0 || request.sent < request.sectors {
             return;
@@ -297,7 +300,7 @@ impl Raid5 {
             request.kind = Kind::Flush;
             return self.queue.push_back(op.request);
         }
-        let request = self.requests[op.request as usize].take().expect("it was there just now");
+        let request = self.requests[op.request as usize].take().expect("the entry exists");
         self.free.push(op.request);
         let Waiting { ticket, data, result, .. } = request;
         out.push(Output::Reply(Reply { ticket, data, result }));
@@ -355,7 +358,7 @@ impl Layer for Raid5 {
         let mut rows = self.rows.clone();
         rows.sort_unstable_by_key(|rows| rows.start);
         if rows.windows(2).any(|pair| pair[0].end > pair[1].start) {
-            Err("two operations write one row")
+            Err("two operations write one stripe")
         } else {
             Ok(())
         }

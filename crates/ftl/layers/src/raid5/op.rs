@@ -63,7 +63,7 @@ impl Op {
 impl Raid5 {
     /// Submits the commands of the next step, or ends the operation.
     pub(super) fn advance(&mut self, slot: u16, out: &mut Out) {
-        let op = self.ops[slot as usize].as_mut().expect("an operation advances");
+        let op = self.ops[slot as usize].as_mut().expect("an active operation");
         let (step, whole) = (op.step, op.whole);
         // A part is not written if any of its reads failed.
         let failed =
@@ -90,8 +90,9 @@ impl Raid5 {
     }
 
     fn data(&mut self, slot: u16) -> &mut Payload {
-        let request = self.ops[slot as usize].as_ref().expect("it is under way").request;
-        let request = self.requests[request as usize].as_mut().expect("it is not answered");
+        let request =
+            self.ops[slot as usize].as_ref().expect("the operation is in progress").request;
+        let request = self.requests[request as usize].as_mut().expect("the request is unanswered");
         request.data.as_mut().expect("a transfer has a payload")
     }
 
@@ -147,7 +148,7 @@ impl Raid5 {
             from.push(self.data(slot).view_sectors(part.from + index * chunk, chunk));
         }
         let into = self.buffers[parity].view_mut_sectors(0, chunk);
-        let op = self.ops[slot as usize].as_mut().expect("it is under way");
+        let op = self.ops[slot as usize].as_mut().expect("the operation is in progress");
         op.folded = end;
         if end < u32::from(self.devices) - 1 {
             op.step = Step::Fold;
@@ -157,7 +158,7 @@ impl Raid5 {
     }
 
     fn folded(&self, slot: u16) -> u32 {
-        self.ops[slot as usize].as_ref().expect("it is under way").folded
+        self.ops[slot as usize].as_ref().expect("the operation is in progress").folded
     }
 
     fn write(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
@@ -195,18 +196,18 @@ impl Raid5 {
             Command::Flush { .. } => {}
             other => unreachable!("raid5 never sent {other:?}"),
         }
-        let request = self.requests[request as usize].as_mut().expect("it is not answered");
+        let request = self.requests[request as usize].as_mut().expect("the request is unanswered");
         let own = &mut self.buffers[first..first + 2];
         for view in owned {
             match own.iter_mut().find(|buffer| buffer.id() == view.id()) {
                 Some(buffer) => buffer.repay(view),
-                None => request.data.as_mut().expect("it has a payload").repay(view),
+                None => request.data.as_mut().expect("the operation has a payload").repay(view),
             }
         }
         if let Some(view) = filled {
             match own.iter_mut().find(|buffer| buffer.id() == view.id()) {
                 Some(buffer) => buffer.repay_mut(view),
-                None => request.data.as_mut().expect("it has a payload").repay_mut(view),
+                None => request.data.as_mut().expect("the operation has a payload").repay_mut(view),
             }
         }
     }

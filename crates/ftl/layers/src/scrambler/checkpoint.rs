@@ -69,7 +69,7 @@ impl Checkpoint {
 
     /// Adopts the root that recovery found.
     pub(super) fn adopt(&mut self, root: Root) {
-        assert!(self.is_idle(), "a root is found before one is written");
+        assert!(self.is_idle(), "a root is read before one is written");
         self.root = root;
     }
 
@@ -88,7 +88,7 @@ impl Checkpoint {
 
     /// Starts a checkpoint after which replay starts at log page `first_log`.
     pub(super) fn begin(&mut self, first_log: u64) {
-        assert!(self.is_idle(), "one checkpoint is under way at a time");
+        assert!(self.is_idle(), "one checkpoint at a time");
         self.first_log = first_log;
         self.stage = Stage::Images(0);
     }
@@ -147,7 +147,7 @@ impl Checkpoint {
                 }
                 true
             }
-            other => unreachable!("a checkpoint that is at {other:?} waits for no flush"),
+            other => unreachable!("a checkpoint in {other:?} does not wait for a flush"),
         }
     }
 

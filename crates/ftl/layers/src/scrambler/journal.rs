@@ -133,7 +133,7 @@ impl Journal {
             (Round::Writing { upto }, Round::Log { upto: next }) => upto == next,
             _ => false,
         };
-        assert!(fits, "a round that is {:?} can't be {next:?} next", self.round);
+        assert!(fits, "a round can't go from {:?} to {next:?}", self.round);
         self.round = next;
     }
 
@@ -161,7 +161,7 @@ impl Journal {
 
     /// Notes that the next change replaces a slot, or trims it.
     pub(super) fn retire(&mut self, slot: u32, trims: bool) {
-        assert!(self.retiring.len() < self.most_retiring, "room for replaced slots was checked");
+        assert!(self.retiring.len() < self.most_retiring, "space for replaced slots was checked");
         self.retiring.push_back(Retiring { slot, trims, number: self.published + 1 });
     }
 
@@ -176,7 +176,7 @@ impl Journal {
     }
 
     fn publish(&mut self, record: Record) {
-        assert!(self.records.len() < PENDING, "room for records was checked");
+        assert!(self.records.len() < PENDING, "space for records was checked");
         self.records.push_back(record);
         self.published += 1;
     }

@@ -59,22 +59,29 @@ impl Layout {
         };
         if !device.collection_hint || device.kind != DeviceKind::Block {
             return Err(PlanError(
-                "scrambler needs a block device that tells what it collects next, and this one \
-                 doesn't: use a drive with hint=true",
+                "scrambler needs a block device that reports its next GC victim; use a drive with \
+                 hint=true",
             ));
         }
         let Params { slot, .. } = *params;
         let page = device.map_unit;
         if slot == BY_REQUESTS {
-            return Err(PlanError("scrambler: slot=auto is chosen by a sample of the requests"));
+            return Err(PlanError(
+                "scrambler: slot=auto needs a sample of the requests; set slot \
+                 to a size",
+            ));
         }
         let slot = if slot == 0 { page } else { slot };
         if !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
-            return Err(PlanError("scrambler needs a map unit in whole 4 KiB, of 1 MiB at most"));
+            return Err(PlanError(
+                "scrambler needs an indirection unit of 4 KiB to 1 MiB, in steps \
+                 of 4 KiB",
+            ));
         }
         if !page.is_multiple_of(slot) || page / slot > pages::MOST_SLOTS {
             return Err(PlanError(
-                "scrambler: a page of the device is 1 to 64 slots: set slot to a divisor of it",
+                "scrambler: a page of the device must hold 1 to 64 slots; set slot to a divisor \
+                 of the page",
             ));
         }
         let cut = Self::cut(spare, device.sectors / u64::from(page), page, slot)?;
@@ -86,8 +93,8 @@ impl Layout {
         let slots = total * u64::from(per_page);
         if slots >= u64::from(u32::MAX) - 1 {
             return Err(PlanError(
-                "scrambler maps less than 2^32 slots, 16 TiB with slots of 4 KiB: use larger ones \
-                 (slot=), as large as a page of the device at most",
+                "scrambler maps less than 2^32 slots, 16 TiB with slots of 4 KiB; use larger \
+                 slots (slot=), up to a page of the device",
             ));
         }
         let area = slots.div_ceil(MAP_ENTRIES as u64).div_ceil(blocks.into()) as u32;
@@ -95,7 +102,7 @@ impl Layout {
         let own = u64::from(4 + 2 * area + ring);
         let count = total.saturating_sub(own);
         if count < LEAST_PAGES {
-            return Err(PlanError("scrambler: the device is too small"));
+            return Err(PlanError("scrambler: the device is too small; use a larger one"));
         }
         let spare = (count * u64::from(spare) / 1000).max(LEAST_SPARE);
         let slots = (count - spare.min(count - 1)) * u64::from(per_page);

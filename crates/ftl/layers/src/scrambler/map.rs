@@ -45,7 +45,7 @@ impl Map {
         }
         self.to[logical as usize] = slot.map_or(0, |slot| slot + 1);
         if let Some(slot) = slot {
-            assert_eq!(self.back[slot as usize], 0, "no two logical slots share a slot");
+            assert_eq!(self.back[slot as usize], 0, "logical slots have different slots");
             self.back[slot as usize] = logical + 1;
             self.mapped += 1;
         }
@@ -68,9 +68,10 @@ impl Map {
     /// Counts the entry of a logical slot. Returns its slot.
     pub(super) fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
         let Some(slot) = self.look_up(logical) else { return Ok(None) };
-        let back = self.back.get_mut(slot as usize).ok_or("the map points outside the data")?;
+        let back =
+            self.back.get_mut(slot as usize).ok_or("the map points outside the data area")?;
         if *back != 0 {
-            return Err("the map has two logical slots in one place");
+            return Err("the map has two logical slots in one slot");
         }
         *back = logical + 1;
         self.mapped += 1;
@@ -82,7 +83,7 @@ impl Map {
         let mut mapped = 0;
         for (logical, raw) in self.to.iter().enumerate().filter(|(_, raw)| **raw != 0) {
             if self.back[*raw as usize - 1] != logical as u32 + 1 {
-                return Err("a logical slot points at a slot that does not point back");
+                return Err("a logical slot maps to a slot that does not refer back to it");
             }
             mapped += 1;
         }

@@ -190,7 +190,7 @@ impl Pages {
 
     /// Notes that a page was discarded, or that the device refused.
     pub(super) fn discarded(&mut self, page: u32) {
-        assert_eq!(self.used(page), 0, "a page that is discarded is not written");
+        assert_eq!(self.used(page), 0, "a discarded page is not written");
         self.discarding -= 1;
         self.link(page);
     }
@@ -229,7 +229,7 @@ impl Pages {
         let limit = self.cap.saturating_sub(used.count_ones()).max(1);
         let all = u64::MAX >> (MOST_SLOTS - self.per_page);
         let (mut free, mut mask) = (!used & all, 0);
-        assert!(free != 0, "a page that is chosen has room");
+        assert!(free != 0, "a chosen page has space");
         for _ in 0..wanted.min(limit).min(free.count_ones()) {
             let lowest = free & free.wrapping_neg();
             mask |= lowest;
@@ -300,7 +300,7 @@ impl Pages {
     pub(super) fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
         let used: u64 = self.used.iter().map(|used| u64::from(used.count_ones())).sum();
         if used != slots {
-            return Err("the used slots of pages and the slots in use are not the same");
+            return Err("the used slots of pages differ from the slots in use");
         }
         let (mut listed, mut empty) = (0, 0);
         for list in 0..=self.emptied() {
@@ -309,7 +309,7 @@ impl Pages {
             let mut at = self.next[head as usize];
             while at != head {
                 if at >= self.fresh || self.used(at).count_ones() != count {
-                    return Err("a page is in the list of another number of used slots");
+                    return Err("a page is in the wrong list of used slots");
                 }
                 listed += 1;
                 empty += u32::from(count == 0);
@@ -317,7 +317,7 @@ impl Pages {
             }
         }
         if empty != self.empty {
-            return Err("the empty pages and their number are not the same");
+            return Err("the number of empty pages is wrong");
         }
         if listed + writing + self.discarding as usize == self.fresh as usize {
             Ok(())

@@ -61,7 +61,7 @@ pub(super) fn done(space: &mut Space, op: Op, command: Command, ok: bool, cx: &m
             (req, into)
         }
         (Op::Zero { req }, Command::Place { into, .. }) => (req, into),
-        (op, command) => unreachable!("{op:?} came back with {command:?}"),
+        (op, command) => unreachable!("{op:?} completed with {command:?}"),
     };
     cx.requests().data(req).repay_mut(into);
     cx.requests().part_over(req, ok);

@@ -168,7 +168,10 @@ impl Recovery {
         };
         let Layout { page, slot, count, area, .. } = self.layout;
         if (root.page, root.slot, root.count) != (page, slot, count) || root.area > 1 {
-            return give_up("the volume was made for another device or with other slots", cx);
+            return give_up(
+                "the volume was created for another device or with another slot size",
+                cx,
+            );
         }
         parts.checkpoint.adopt(root);
         parts.space.pages_mut().adopt_taken(root.fresh);
@@ -191,7 +194,7 @@ impl Recovery {
             return self.read(0, lba, cx);
         }
         if self.reads.failed(0) {
-            return give_up("an image of the map can't be read", cx);
+            return give_up("an image of the map is unreadable", cx);
         }
         let blocks = self.layout.blocks();
         cx.touch(blocks as usize * MAP_ENTRIES);
@@ -200,7 +203,7 @@ impl Recovery {
             let at = lba + u64::from(i * SECTORS_PER_BLOCK);
             let page = &self.reads.pages(0)[i as usize];
             if parse_map(page, root.images, first, self.uuid, at).is_err() {
-                return give_up("an image of the map is damaged or of another age", cx);
+                return give_up("an image of the map is damaged or of another generation", cx);
             }
             for entry in 0..MAP_ENTRIES {
                 let map = parts.space.map_mut();
@@ -242,17 +245,17 @@ impl Recovery {
         let (seq, gap, root) = (self.cursor, self.gap, *parts.checkpoint.root());
         if self.reads.failed(0) {
             if gap.is_none() {
-                return give_up("a page that may hold log can't be read", cx);
+                return give_up("a page that may belong to the map log is unreadable", cx);
             }
             return self.go(Step::Log, (seq / blocks + 1) * blocks);
         }
         match (self.log_page(&root), gap) {
             (Some(head), Some(gap)) if head.durable >= gap => {
-                return give_up("a log page that was durable is missing or damaged", cx);
+                return give_up("a durable page of the map log is missing or damaged", cx);
             }
             (Some(_), Some(_)) => self.dropped += 1,
             (Some(head), None) if !self.apply_records(head, parts.space, cx) => {
-                return give_up("a record in the log makes no sense", cx);
+                return give_up("a record of the map log is invalid", cx);
             }
             (Some(head), None) if self.record.0 < head.records => return true,
             (Some(head), None) => {
@@ -262,7 +265,7 @@ impl Recovery {
                 self.replayed += 1;
             }
             (None, None) if parts.ring.durable() >= seq || seq < root.boundary => {
-                return give_up("a log page that was durable is missing or damaged", cx);
+                return give_up("a durable page of the map log is missing or damaged", cx);
             }
             (None, None) => self.gap = Some(seq),
             (None, Some(_)) => {}

@@ -23,7 +23,7 @@ impl Registered for Scrambler {
 /// Parses a share into thousandths.
 fn share(word: &str) -> Result<u32, &'static str> {
     let share = word.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    share.map(|share| (share * 1000.0 + 0.5) as u32).ok_or("a share from 0 to 1")
+    share.map(|share| (share * 1000.0 + 0.5) as u32).ok_or("a fraction from 0 to 1")
 }
 
 fn share_text(permille: u32) -> String {
@@ -34,16 +34,15 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "slot",
         value: "512..|page|auto",
-        about: "the unit of the map: a part of a page of the device, 64k at most, page for all of \
-                one, or auto: 4k or less, so that few of the first requests begin or end within \
-                one",
+        about: "unit of the map: a part of a page of the device, at most 64k; page: a whole page; \
+                auto: at most 4k, chosen so that few of the first requests are unaligned",
         set: |config, word| {
             config.scrambler.slot = match word {
                 "page" => 0,
                 "auto" => BY_REQUESTS,
                 _ => {
                     let fits = sectors(word).filter(|sectors| (1..=128).contains(sectors));
-                    fits.ok_or("a size from 512 to 64k, page, or auto")? as u32
+                    fits.ok_or("a size from 512 to 64k, page or auto")? as u32
                 }
             };
             Ok(())
@@ -60,34 +59,34 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "util",
         value: "SHARE",
-        about: "a page takes no more once this share of its slots is used, while others do",
+        about: "fraction of used slots at which a page takes no more writes while other pages do",
         set: |config, word| share(word).map(|it| config.scrambler.util_permille = it),
         get: |config| Some(share_text(config.scrambler.util_permille)),
     },
     Parameter {
         key: "sufficient",
         value: "SHARE",
-        about: "rule 1: empty pages are taken first while more than this share of all is empty; 0, \
-                while there is one",
+        about: "rule 1: use empty pages first while more than this fraction of all pages is \
+                empty; 0: while any page is empty",
         set: |config, word| share(word).map(|it| config.scrambler.sufficient_permille = it),
         get: |config| Some(share_text(config.scrambler.sufficient_permille)),
     },
     Parameter {
         key: "enough",
         value: "SHARE",
-        about: "rule 2: pages that the device collects next are taken while this share of their \
-                slots is unused; 0, while one has room",
+        about: "rule 2: use pages that the device collects next while this fraction of their \
+                slots is unused; 0: while a page has a free slot",
         set: |config, word| share(word).map(|it| config.scrambler.enough_permille = it),
         get: |config| Some(share_text(config.scrambler.enough_permille)),
     },
     Parameter {
         key: "refresh",
         value: "N",
-        about: "pages written from one question about what the device collects to the next; 0, \
-                never asked",
+        about: "pages written between two requests for the next GC victim of the device; 0: no \
+                requests",
         set: |config, word| {
             config.scrambler.refresh =
-                word.parse().map_err(|_| "a number of writes, 0 for never")?;
+                word.parse().map_err(|_| "a number of page writes; 0: never")?;
             Ok(())
         },
         get: |config| Some(config.scrambler.refresh.to_string()),
@@ -108,11 +107,11 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Scrambler,
     name: "scrambler",
     about: About {
-        does: "writes go to pages that the device collects next, so that its victims empty \
-               themselves",
-        pays: "small random writes on a drive that is nearly full and tells what it collects next, \
-               as drive models with hint=true do; nothing is gained where writes are whole pages",
-        limits: "pages of 4k to 1m; less than 2^32 slots: 16 TiB with slots of 4k, 64 TiB with 16k",
+        does: "writes to the pages that the device collects next, which empties its victims",
+        pays: "small random writes on a nearly full drive that reports its next GC victim (drive \
+               models with hint=true); no gain if writes are whole pages",
+        limits: "pages of 4k to 1m; less than 2^32 slots (16 TiB with slots of 4k, 64 TiB with \
+                 16k)",
     },
     format: 1,
     devices: Devices::Hinting,

@@ -198,7 +198,7 @@ impl Writes {
             Step::Data => self.bring_data(at, cx),
             Step::Program => self.program(at, space, cx),
             Step::Over => self.end_fill(at, space, cx),
-            Step::Idle => unreachable!("an idle fill has nothing to do"),
+            Step::Idle => unreachable!("an idle fill has no work"),
         }
         let fill = &self.fills[at as usize];
         if fill.outstanding == 0 && fill.step != Step::Idle {
@@ -335,7 +335,7 @@ impl Writes {
                 self.programmed(fill, gather, ok, cx);
                 fill
             }
-            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+            (op, command) => unreachable!("{op:?} completed with {command:?}"),
         };
         if self.fills[at as usize].outstanding == 0 {
             self.sent.push_back(at);

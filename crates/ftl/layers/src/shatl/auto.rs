@@ -32,7 +32,7 @@ pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<
     if !sp.is_power_of_two() {
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
     }
-    let least = PlanError("hatl-auto needs a larger budget for a hidden area at all");
+    let least = PlanError("hatl-auto needs a larger memory budget for its hidden area");
     let own = LEAST.max(total / 20);
     // A unit of one sector stands for a device with an unknown map unit.
     let finer = map_unit > 1 && map_unit < sp && sp.is_multiple_of(map_unit);

@@ -193,7 +193,7 @@ impl Victims {
             let busy = with.movers.is_busy() || with.forward.is_busy();
             return !busy && self.end_victim(area, victim);
         };
-        let lsn = area.table.live(first + slot).expect("it was live just now");
+        let lsn = area.table.live(first + slot).expect("the slot is valid");
         let lsp = area.table.lsp(lsn);
         if with.movers.any(|other| other == lsp) {
             self.cursor += 1;

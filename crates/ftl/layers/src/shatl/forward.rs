@@ -56,7 +56,7 @@ impl Forward {
 
     /// Returns the buffer of the victim.
     pub(super) fn buffer(&mut self) -> &mut Payload {
-        self.buffer.as_mut().expect("the buffer stays here")
+        self.buffer.as_mut().expect("the buffer is present")
     }
 
     /// Discards the buffer after a power cut.
@@ -111,8 +111,8 @@ impl Forward {
         left: u32,
         cx: &mut Cx<Op>,
     ) -> u32 {
-        assert!(self.holds(area.pool.superpage_of(from)), "what is copied was read");
-        let lsn = area.table.live(from).expect("what is copied is live");
+        assert!(self.holds(area.pool.superpage_of(from)), "a copied slot was read");
+        let lsn = area.table.live(from).expect("a copied slot is valid");
         let follows = |i: &u32| area.table.live(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         cx.touch(run as usize);
@@ -168,7 +168,7 @@ impl Forward {
                     }
                 }
             }
-            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+            (op, command) => unreachable!("{op:?} completed with {command:?}"),
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
     }
     /// Marks all sectors of a superpage as lost: they read as errors from now on.
     fn give_up(&mut self, _vsp: u32) {
-        unreachable!("only what is lent is given up while the layer runs")
+        unreachable!("only loans are abandoned while the layer runs")
     }
     /// Returns the homes that are lent to the hidden area, if the layer lends any.
     fn loans(&mut self) -> Option<&mut Loans> {

@@ -71,7 +71,7 @@ pub(super) fn kill_copies<M: HiddenMap>(
 
 /// Kills the copy in a slot, as part of the event that [`end_kills`] ends.
 pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
-    let lsn = area.table.holds(slot).expect("a slot that dies holds a sector");
+    let lsn = area.table.holds(slot).expect("an invalidated slot holds a sector");
     let vsp = area.pool.superpage_of(slot);
     // The kill must be logged after the listing of the copy, or replay would restore the copy.
     let stamp = match area.pool.state(vsp) {

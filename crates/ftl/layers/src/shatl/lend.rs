@@ -232,7 +232,7 @@ pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> b
                 area.wishes.press(mark);
                 return false;
             }
-            area.table.loans().expect("there are loans").ending = None;
+            area.table.loans().expect("a loan exists").ending = None;
             true
         }
     }
@@ -262,13 +262,13 @@ fn is_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32) -> bool {
 }
 
 fn set_ending<M: HiddenMap>(area: &mut Area<M>, part: u32, phase: Phase) {
-    let loans = area.table.loans().expect("there are loans");
+    let loans = area.table.loans().expect("a loan exists");
     let fits = matches!(
         (loans.ending, phase),
         (Some((_, Phase::Ending)), Phase::Forgetting)
             | (Some((_, Phase::Forgetting)), Phase::Recorded(_))
     );
-    assert!(fits, "a loan that is at {:?} is not at {phase:?} next", loans.ending);
+    assert!(fits, "a loan can't go from {:?} to {phase:?}", loans.ending);
     loans.ending = Some((part, phase));
 }
 
@@ -297,9 +297,9 @@ fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<
 
 /// Records the end of the loan after the device discarded its superpages.
 pub(super) fn loan_forgotten<M: HiddenMap>(area: &mut Area<M>, ok: bool) {
-    let loans = area.table.loans().expect("there are loans");
+    let loans = area.table.loans().expect("a loan exists");
     let Some((part, Phase::Forgetting)) = loans.ending else {
-        unreachable!("the device was told once")
+        unreachable!("the device was notified once")
     };
     if !ok {
         return;

@@ -223,7 +223,7 @@ impl Table for Map {
             return Err("the map names a sector outside the volume");
         }
         if self.chain(lsp).any(|other| other != slot && self.holds(other) == Some(lsn)) {
-            return Err("the map has a sector in two places");
+            return Err("the map has a sector in two slots");
         }
         let vsp = pool.superpage_of(slot);
         let first = !self.shares(vsp, lsp, |other| other < slot);
@@ -278,7 +278,7 @@ impl Table for Map {
             sectors.sort_unstable();
             sectors.dedup();
             if sectors.len() as u32 != pool.weight(vsp) {
-                return Err("the weight of a superpage is not the number of LSPs that it touches");
+                return Err("the weight of a superpage differs from the number of its LSPs");
             }
         }
         let total: u64 = valid.iter().map(|count| u64::from(*count)).sum();

@@ -76,7 +76,8 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     let own = count - lent;
     if own < LEAST {
         return Err(PlanError(
-            "the layer needs a hidden area of 64 superpages, and a device of four times as many",
+            "the layer needs a hidden area of at least 64 superpages and a device of at least \
+             four times that",
         ));
     }
     let pages = superpage / SECTORS_PER_BLOCK;
@@ -85,7 +86,8 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     let root = Layout::root_superpages(groups, pages);
     let fixed = 4 * root + 2 * groups;
     let live = total.checked_sub(fixed + own).filter(|live| *live > lent);
-    let live = live.ok_or(PlanError("the device is too small for a hidden area"))?;
+    let live =
+        live.ok_or(PlanError("the device is too small for a hidden area; use a larger one"))?;
     let exported = u64::from(live) * u64::from(superpage);
     if exported > MOST_SECTORS {
         return Err(MOST_HIDDEN);
@@ -164,7 +166,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
 
     fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
         let mut list = buffers;
-        let forward = Forward::new(list.next().expect("the layer gets its buffers"));
+        let forward = Forward::new(list.next().expect("the layer has its buffers"));
         Hidden {
             route: Route::new(config, layout),
             victims: Victims::new(config),

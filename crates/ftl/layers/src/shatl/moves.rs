@@ -68,7 +68,7 @@ impl Mover {
                 | (Phase::Writing, Phase::Killing)
                 | (Phase::Killing, Phase::Idle)
         );
-        assert!(fits, "a mover that is {:?} is not {next:?} next", self.phase);
+        assert!(fits, "a mover can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -186,7 +186,7 @@ impl Movers {
         mover.go(Phase::Fetching);
         mover.outstanding = 1;
         let into = Target::Data(mover.buffer().view_mut_sectors(0, sp));
-        let lba = area.layout.home(first).expect("every sector has a home");
+        let lba = area.layout.home(first).expect("every sector has a home slot");
         let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
         cx.submit(Own(Op::Fetch { mover: index as u8 }), command);
         true
@@ -279,7 +279,7 @@ impl Movers {
                 let command = Command::Read { device: 0, lba, into, cause: Cause::Gc };
                 cx.submit(Own(Op::Overlay { mover, vsp, slot, len }), command);
             }
-            other => unreachable!("a live sector lies in a superpage that is {other:?}"),
+            other => unreachable!("a valid sector is in a superpage in {other:?}"),
         }
         true
     }
@@ -312,7 +312,7 @@ impl Movers {
             homes.fill(mover.lsp..mover.lsp + 1, len.into());
         }
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
-        let lba = area.layout.home(first).expect("every sector has a home");
+        let lba = area.layout.home(first).expect("every sector has a home slot");
         let tally = Tally::of(Cause::Gc, len);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         cx.submit(Own(Op::WriteBack { mover: index as u8 }), command);
@@ -403,7 +403,7 @@ impl Movers {
                     mover.copies.fill(0);
                 }
             }
-            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+            (op, command) => unreachable!("{op:?} completed with {command:?}"),
         }
     }
 }

@@ -274,20 +274,29 @@ impl Table for Overlay {
         if raw == HOME {
             self.loans.end(vsp, 1);
         } else {
-            self.early.as_mut().expect("images are loaded early").load(key, raw);
+            self.early.as_mut().expect("images are loaded before the start ends").load(key, raw);
         }
     }
 
     fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64)) {
-        self.early.as_mut().expect("replay comes early").replay(lsn, vsn, changed);
+        self.early
+            .as_mut()
+            .expect("replay precedes the end of the start")
+            .replay(lsn, vsn, changed);
     }
 
     fn replay_loss(&mut self, lsn: u64, vsn: u32, changed: impl FnMut(u64)) {
-        self.early.as_mut().expect("replay comes early").replay_loss(lsn, vsn, changed);
+        self.early
+            .as_mut()
+            .expect("replay precedes the end of the start")
+            .replay_loss(lsn, vsn, changed);
     }
 
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64)) {
-        self.early.as_mut().expect("replay comes early").replay_kill(vsn, changed);
+        self.early
+            .as_mut()
+            .expect("replay precedes the end of the start")
+            .replay_kill(vsn, changed);
     }
 
     fn end_loan(&mut self, vsp: u32, count: u32, changed: impl FnMut(u64)) {
@@ -311,15 +320,18 @@ impl Table for Overlay {
     }
 
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        self.early.as_mut().expect("counts are taken early").adopt(pool, key)
+        self.early.as_mut().expect("counts are taken before the start ends").adopt(pool, key)
     }
 
     fn disown(&mut self, pool: &mut Pool, vsp: u32) {
-        self.early.as_mut().expect("counts are taken early").disown(pool, vsp);
+        self.early.as_mut().expect("counts are taken before the start ends").disown(pool, vsp);
     }
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64)) {
-        self.early.as_mut().expect("recovery comes early").lose(pool, vsp, changed);
+        self.early
+            .as_mut()
+            .expect("recovery precedes the end of the start")
+            .lose(pool, vsp, changed);
     }
 
     fn holds_lost(&self, vsp: u32) -> bool {
@@ -367,13 +379,13 @@ impl Table for Overlay {
             for leaf in self.leaves.in_superpage(vsp) {
                 for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
                     if core::mem::replace(&mut taken[slot as usize], true) {
-                        return Err("two leaves have one slot");
+                        return Err("two leaves share a slot");
                     }
                     *valid += 1;
                 }
             }
             if *valid > 0 && self.loans.is_over(vsp) {
-                return Err("a superpage that is a home only holds hidden sectors");
+                return Err("a superpage of home slots only holds hidden sectors");
             }
         }
         let total: u64 = valid.iter().map(|count| u64::from(*count)).sum();
@@ -382,7 +394,7 @@ impl Table for Overlay {
         }
         let homeless = |lsp: &u32| self.loans.has(*lsp) && self.hidden(*lsp).next().is_some();
         if (0..self.lsps).any(|lsp| homeless(&lsp)) {
-            return Err("a sector is hidden whose home is lent");
+            return Err("a hidden sector has a lent home slot");
         }
         pool.check(&valid)
     }

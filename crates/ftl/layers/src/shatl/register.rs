@@ -18,17 +18,17 @@ impl Registered for HatlAuto {}
 
 const SUPERPAGE_OF_BOTH: Parameter = Parameter {
     value: "8k..=1m",
-    about: "the unit in which the hidden area is written and emptied",
+    about: "unit of writes to the hidden area and of its cleaning",
     ..SUPERPAGE
 };
 
 const HIDDEN: Parameter = Parameter {
     key: "hidden",
     value: "512k..",
-    about: "the size of the hidden area, to which small writes go first; from 64 superpages to a \
+    about: "size of the hidden area, which takes small writes first; from 64 superpages to a \
             quarter of the device",
     set: |config, word| {
-        let sectors = parameter::sectors(word).ok_or("a size in whole sectors, as 128m")?;
+        let sectors = parameter::sectors(word).ok_or("a size in whole sectors, such as 128m")?;
         config.shatl.hidden = sectors;
         Ok(())
     },
@@ -38,8 +38,8 @@ const HIDDEN: Parameter = Parameter {
 const MODE: Parameter = Parameter {
     key: "mode",
     value: "shatl|ressd",
-    about: "how the hidden area is emptied: shatl, the superpage that touches the fewest logical \
-            ones; ressd, all of it in the order of addresses",
+    about: "cleaning of the hidden area; shatl: the superpage with the fewest logical superpages \
+            first; ressd: the whole area in address order",
     set: |config, word| {
         config.shatl.reclaim = match word {
             "shatl" => Reclaim::Fewest,
@@ -59,8 +59,7 @@ const MODE: Parameter = Parameter {
 const THRESHOLD: Parameter = Parameter {
     key: "threshold",
     value: "512..",
-    about: "from this length on writes go home; not set, from a superpage on, or with ressd from \
-            32k on",
+    about: "shortest write that bypasses the hidden area; default: a superpage, or 32k with ressd",
     set: |config, word| {
         config.shatl.threshold = Some(short(word)?).filter(|sectors| *sectors > 0);
         Ok(())
@@ -71,10 +70,9 @@ const THRESHOLD: Parameter = Parameter {
 const BUDGET: Parameter = Parameter {
     key: "budget",
     value: "64k..",
-    about: "the memory that the map may take with all that belongs to it; not set, 4m for each \
-            32g of device, and no less",
+    about: "memory limit of the map and its tables; default: 4m per 32g of device, at least 4m",
     set: |config, word| {
-        config.shatl.budget = Some(parameter::size(word).ok_or("a size, as 4m")?);
+        config.shatl.budget = Some(parameter::size(word).ok_or("a size such as 4m")?);
         Ok(())
     },
     get: |config| config.shatl.budget.map(size_text),
@@ -97,10 +95,10 @@ pub(crate) const SHATL: Registration = Registration {
     kind: LayerKind::Shatl,
     name: "shatl",
     about: About {
-        does: "every sector has a home; small writes go to a hidden area first",
-        pays: "as the published system that hatl-auto comes from: small random writes in little \
-               memory, on a drive that maps in 16 KiB and more",
-        limits: "a volume of less than 1 TiB, because a bit of an entry says that a sector is lost",
+        does: "maps every sector to a fixed home slot; small writes go to a hidden area first",
+        pays: "the published system on which hatl-auto is based: small random writes in little \
+               memory, on a drive with an indirection unit of 16 KiB or more",
+        limits: "a volume of less than 1 TiB (a bit of each map entry marks lost sectors)",
     },
     format: 1,
     devices: Devices::Block,
@@ -122,10 +120,10 @@ pub(crate) const HATL_AUTO: Registration = Registration {
     kind: LayerKind::HatlAuto,
     name: "hatl-auto",
     about: About {
-        does: "as shatl, with a hidden area as large as a budget of memory allows",
-        pays: "small random writes on a drive that maps in 16 KiB and more, in little memory; not \
-               where the drive maps in 4 KiB",
-        limits: "a volume of less than 1 TiB, because a bit of an entry says that a sector is lost",
+        does: "as shatl, with the largest hidden area that a memory budget allows",
+        pays: "small random writes in little memory, on a drive with an indirection unit of 16 \
+               KiB or more; not on a drive with 4 KiB",
+        limits: "a volume of less than 1 TiB (a bit of each map entry marks lost sectors)",
     },
     format: 3,
     parameters: &[SUPERPAGE_OF_BOTH, BUDGET],

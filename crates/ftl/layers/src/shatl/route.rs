@@ -234,7 +234,7 @@ impl Route {
         let (at, first) = (active.cursor, active.lba + active.cursor);
         active.cursor += sectors;
         active.outstanding += 1;
-        let lba = area.layout.home(first).expect("every sector has a home");
+        let lba = area.layout.home(first).expect("every sector has a home slot");
         let is_trim = active.data.is_none();
         let command = match &mut active.data {
             None => Command::Reset { device: 0, lba, sectors },

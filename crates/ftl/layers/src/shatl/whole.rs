@@ -50,7 +50,7 @@ pub(super) fn pump<M: HiddenMap>(
         homes.unhide(sp);
         homes.fill(lsp..lsp + 1, sp);
     }
-    let lba = area.layout.home(first).expect("every sector has a home");
+    let lba = area.layout.home(first).expect("every sector has a home slot");
     let gather = Gather::from_iter([Piece::Data(data)]);
     let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
     cx.submit(Own(Op::Whole { stage }), command);

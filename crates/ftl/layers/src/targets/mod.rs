@@ -54,7 +54,7 @@ impl Target {
                 | (Phase::Ready, Phase::Stopping)
                 | (Phase::Stopping, Phase::Stopped)
         );
-        assert!(fits, "a target that is {:?} is not {next:?} next", self.phase);
+        assert!(fits, "a target can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 }
@@ -77,12 +77,15 @@ impl View {
             return Err(PlanError("targets need a zoned device"));
         };
         if units.is_empty() || units.end > all.units {
-            return Err(PlanError("a target needs parallel units that the device has"));
+            return Err(PlanError("a target needs existing parallel units of the device"));
         }
         let (each, count) = (all.count / all.units, units.len() as u32);
         let max_open = (u64::from(all.max_open) * u64::from(count) / u64::from(all.units)) as u32;
         if all.max_open > 0 && max_open == 0 {
-            return Err(PlanError("the device lets too few segments be open for so many targets"));
+            return Err(PlanError(
+                "the device allows too few open segments for this number of \
+                 targets; use fewer targets",
+            ));
         }
         let segments = Segments { count: each * count, units: count, max_open, ..all };
         Ok(View { segments, segment: each * units.start })
@@ -103,7 +106,10 @@ impl View {
         }
         let (each, max_open) = (all.count / count, all.max_open / count);
         if each == 0 || all.max_open > 0 && max_open == 0 {
-            return Err(PlanError("the device has too few segments for so many targets"));
+            return Err(PlanError(
+                "the device has too few segments for this number of targets; use \
+                 fewer targets",
+            ));
         }
         let segments = Segments { count: each, max_open, ..all };
         Ok(View { segments, segment: index * each })
@@ -254,7 +260,7 @@ impl Targets {
         for output in self.inner.drain() {
             match output {
                 Output::Submit(Token(token), mut command) => {
-                    assert!(token >> SHIFT == 0, "a token leaves room for its target");
+                    assert!(token >> SHIFT == 0, "a token has space for its target");
                     target.view.enter(&mut command);
                     out.push(Output::Submit(Token(token | (index as u64) << SHIFT), command));
                 }
@@ -352,7 +358,7 @@ impl Layer for Targets {
             requests: one.requests.min(other.requests),
             sectors: one.sectors.min(other.sectors),
         });
-        least.expect("there is a target")
+        least.expect("the target exists")
     }
 
     fn next_timer(&self) -> Option<Nanos> {
@@ -364,7 +370,7 @@ impl Layer for Targets {
 
     fn limits(&self) -> Limits {
         let each = self.layers().map(Layer::limits);
-        each.reduce(together).expect("there is a target")
+        each.reduce(together).expect("the target exists")
     }
 
     fn counters(&self) -> Counters {

@@ -73,11 +73,11 @@ fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError>
         map_bytes: one.map_bytes + other.map_bytes,
         meta_bytes: one.meta_bytes + other.meta_bytes,
     });
-    let sum = sum.expect("there is a target");
+    let sum = sum.expect("the target exists");
     if all.iter().all(|one| one.plan.buffer_sectors == sum.buffer_sectors) {
         Ok(sum)
     } else {
-        Err(PlanError("the targets want buffers of different lengths"))
+        Err(PlanError("the targets need buffers of different lengths"))
     }
 }
 
@@ -91,7 +91,7 @@ fn new(
     let made = |one: Planned| {
         let own = buffers.by_ref().take(one.plan.buffers as usize).collect();
         let layer = AnyLayer::new(&one.config, &[one.info], own, mode);
-        (layer.expect("it was planned"), one.view)
+        (layer.expect("the target was planned"), one.view)
     };
     let layers = planned(config, devices)?.into_iter().map(made).collect();
     Ok(Box::new(Targets::new(layers)?))
@@ -134,8 +134,8 @@ pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Targets,
     name: "targets",
     about: About {
-        does: "two or three of pblk and rrpc side by side on one device; for tests alone",
-        pays: "for tests alone",
+        does: "two or three targets (pblk, rrpc) on one device; for tests only",
+        pays: "for tests only",
         limits: "one zoned device",
     },
     format: 1,

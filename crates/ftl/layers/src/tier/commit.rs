@@ -73,8 +73,8 @@ impl Commit {
                 | (Stage::List, Stage::Seal | Stage::Idle)
                 | (Stage::Seal, Stage::List | Stage::Idle)
         );
-        assert!(fits, "a commit in {:?} can't be in {next:?} next", self.stage);
-        assert_eq!(self.flying, 0, "a stage of a commit ends when its commands are over");
+        assert!(fits, "a commit can't go from {:?} to {next:?}", self.stage);
+        assert_eq!(self.flying, 0, "a stage of a commit ends after its commands");
         self.stage = next;
     }
 
@@ -86,7 +86,7 @@ impl Commit {
 
     /// Handles the completion of a command of the commit.
     pub(super) fn done(&mut self, op: Op, command: Command, ok: bool, cache: &mut Cache, cx: &Cx) {
-        assert!(self.flying > 0, "a command of a commit is over once");
+        assert!(self.flying > 0, "a command of a commit completes once");
         self.flying -= 1;
         match op {
             Op::Flush { device } => {
@@ -96,7 +96,7 @@ impl Commit {
             }
             Op::Directory { buf } => {
                 self.buffers[usize::from(buf)].take_back(meta_of(command));
-                assert!(ok || !cx.is_good(), "a failed write of the directory ends all writing");
+                assert!(ok || !cx.is_good(), "a failed directory write stops all writes");
             }
             Op::Ledger => cache.ledger().written(command),
             other => unreachable!("{other:?} is not part of a commit"),

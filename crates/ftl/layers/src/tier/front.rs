@@ -55,7 +55,7 @@ impl Front {
 
     /// Marks a request with a command past its deadline.
     pub(super) fn set_late(&mut self, req: u16) {
-        assert!(self.taken & 1 << req != 0, "a request with a command is under way");
+        assert!(self.taken & 1 << req != 0, "a request with a command is in progress");
         self.late |= 1 << req;
     }
 
@@ -216,7 +216,7 @@ impl Front {
             Op::WriteSlow { first, last, .. } => self.route.change_over(first, last),
             _ => {}
         }
-        let req = op.request().expect("it belongs to a request");
+        let req = op.request().expect("the command belongs to a request");
         match (op, command) {
             (Op::Copy { job, .. }, Command::Place { from: Piece::Data(from), into }) => {
                 moves.take_back(job, from);

@@ -41,21 +41,21 @@ impl Layout {
     /// If the devices or the page size do not fit the layer.
     pub(super) fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [fast, slow] = devices else {
-            return Err(PlanError("tier takes two devices: the fast one first, then the slow one"));
+            return Err(PlanError("tier takes two devices; name the fast one first"));
         };
         if fast.kind != DeviceKind::Block || slow.kind != DeviceKind::Block {
-            return Err(PlanError("tier needs devices that can be written anywhere"));
+            return Err(PlanError("tier needs block devices"));
         }
         if page == 0 || !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
-            return Err(PlanError("tier needs a page of whole blocks of 4 KiB, up to 1 MiB"));
+            return Err(PlanError("tier needs a page of 4 KiB to 1 MiB, in steps of 4 KiB"));
         }
         let wide = u64::from(page);
         let pages = slow.sectors.saturating_sub(LEDGER_SECTORS) / wide;
         let most = (fast.sectors.saturating_sub(DIRECTORY) / wide).min(pages);
         if pages > MOST_PAGES.into() {
             return Err(PlanError(
-                "tier maps less than 2^31 pages of the slow device, 32 TiB with pages of 16 KiB: \
-                 use larger ones (page=128k takes 256 TiB)",
+                "tier maps less than 2^31 pages of the slow device, 32 TiB with pages of 16 KiB; \
+                 use larger pages (256 TiB with page=128k)",
             ));
         }
         // The directory grows with the slots, but takes less than one slot in a thousand.
@@ -66,7 +66,10 @@ impl Layout {
             let first = end.next_multiple_of(wide);
             let fit = (fast.sectors.saturating_sub(first) / wide) as u32;
             if slots < LEAST_SLOTS {
-                return Err(PlanError("tier needs devices of at least four pages and a directory"));
+                return Err(PlanError(
+                    "tier needs devices that hold at least four pages and a \
+                     directory",
+                ));
             }
             if slots <= fit {
                 let (pages, slow) = (pages as u32, slow.sectors);

@@ -115,7 +115,7 @@ impl Engine {
         }
         cx.end_writing(failures::host_error(error));
         if cx.life() == Life::Starting {
-            cx.give_up("a device failed while the volume was opened");
+            cx.give_up("a device failed during the start");
         }
     }
 

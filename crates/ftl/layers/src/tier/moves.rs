@@ -105,7 +105,7 @@ impl Moves {
     /// Lends part of a loaded buffer.
     pub(super) fn lend(&mut self, job: u8, from: u32, sectors: u32) -> View {
         let it = &mut self.jobs[usize::from(job)];
-        assert!(it.loaded, "only what came is copied");
+        assert!(it.loaded, "only a fetched page is copied");
         it.copies += 1;
         it.buffer.view_sectors(from, sectors)
     }
@@ -130,7 +130,7 @@ impl Moves {
                     }
                 }
             }
-            other => unreachable!("no page moves by {other:?}"),
+            other => unreachable!("{other:?} does not move a page"),
         }
     }
 
@@ -157,7 +157,7 @@ impl Moves {
             return Fetched::Later;
         }
         let Some(job) = self.fetching.pop() else { return Fetched::Later };
-        let slot = cache.take(page, State::Filling).expect("one is free");
+        let slot = cache.take(page, State::Filling).expect("a slot is free");
         let lba = self.layout.page_at(page);
         self.load(job, (slot, page), (SLOW, lba), Op::Fetch { job }, cx);
         Fetched::Begun
@@ -234,7 +234,7 @@ impl Moves {
                 let (slot, _) = self.end(job);
                 if ok { cache.written_back(slot) } else { cache.stay_dirty(slot, false) }
             }
-            other => unreachable!("{other:?} moves no page"),
+            other => unreachable!("{other:?} does not move a page"),
         }
         None
     }

@@ -129,8 +129,8 @@ impl Start {
                 | (Step::Done, Step::Root)
                 | (Step::Root, Step::RootFlush)
         );
-        assert!(fits, "a start in {:?} can't be in {next:?} next", self.step);
-        assert_eq!(self.flying, 0, "a step of the start ends when its commands are over");
+        assert!(fits, "a start can't go from {:?} to {next:?}", self.step);
+        assert_eq!(self.flying, 0, "a step of the start ends after its commands");
         self.step = next;
     }
 
@@ -172,7 +172,7 @@ impl Start {
                     cx.become_ready(self.replayed, self.dropped);
                     Step::Done
                 }
-                Step::Root | Step::RootFlush | Step::Done => unreachable!("the start is over"),
+                Step::Root | Step::RootFlush | Step::Done => unreachable!("the start has ended"),
             };
             self.go(next);
         }
@@ -201,7 +201,7 @@ impl Start {
                 }
             }
             Step::Read | Step::Format => {}
-            Step::Root | Step::RootFlush | Step::Done => unreachable!("the start is over"),
+            Step::Root | Step::RootFlush | Step::Done => unreachable!("the start has ended"),
         }
     }
 
@@ -211,7 +211,7 @@ impl Start {
     }
 
     fn read(&mut self, device: u8, lba: u64, pages: u32, cx: &mut Cx) {
-        let buf = self.buffers.pop().expect("a buffer is here for each read");
+        let buf = self.buffers.pop().expect("each read has a buffer");
         let (into, cause) = (Target::Meta { buf, pages }, Cause::Checkpoint);
         self.send(Command::Read { device, lba, into, cause }, cx);
     }
@@ -222,7 +222,7 @@ impl Start {
         let Layout { page, slots, pages, .. } = self.layout;
         let root = Root { number: self.root, clean, page, slots, pages, lives: self.lives };
         let at = Layout::root_at(root.number);
-        let mut buf = self.buffers.pop().expect("nothing is in flight");
+        let mut buf = self.buffers.pop().expect("no command is in flight");
         emit_root(&mut buf.pages_mut()[0], &root, self.uuid, at);
         self.program(at, buf, 1, cx);
     }
@@ -246,7 +246,7 @@ impl Start {
                 self.read(FAST, lba, 2 * count, cx);
                 continue;
             }
-            let mut buf = self.buffers.pop().expect("looked at just now");
+            let mut buf = self.buffers.pop().expect("the entry exists");
             for number in first..first + count {
                 let pair = &mut buf.pages_mut()[2 * (number - first) as usize..][..2];
                 pair.iter_mut().for_each(|page| page.0.fill(0));
@@ -260,7 +260,7 @@ impl Start {
 
     /// Handles the completion of a command of the start or stop.
     pub(super) fn done(&mut self, command: Command, ok: bool, cache: &mut Cache, cx: &mut Cx) {
-        assert!(self.flying > 0, "a command of the start is over once");
+        assert!(self.flying > 0, "a command of the start completes once");
         self.flying -= 1;
         match command {
             Command::Read { device, lba, into: Target::Meta { buf, pages }, .. } => {
@@ -270,7 +270,7 @@ impl Start {
                         self.found[usize::from(SLOW)] = cache.ledger().adopt(content);
                     }
                     (SLOW, _) => {}
-                    _ if !ok => give_up("the directory of the fast device can't be read", cx),
+                    _ if !ok => give_up("the directory on the fast device is unreadable", cx),
                     (_, Step::Roots) => self.take_roots(content, cx),
                     _ => self.take_directory(lba, content, cache, cx),
                 }
@@ -292,7 +292,7 @@ impl Start {
         };
         let Layout { page, slots, pages, .. } = self.layout;
         if (root.page, root.slots, root.pages) != (page, slots, pages) {
-            return give_up("the fast device was made for other sizes", cx);
+            return give_up("the fast device was formatted for other sizes", cx);
         }
         self.root = root.number;
         self.clean = root.clean;
@@ -302,7 +302,7 @@ impl Start {
     /// Compares the lives of both devices, and refuses the volume if one device is an older copy.
     fn compare_lives(&mut self, cx: &mut Cx) {
         let [Some(fast), Some(slow)] = self.found else {
-            return give_up("the slow device has no whole ledger of this volume", cx);
+            return give_up("the slow device has no complete ledger of this volume", cx);
         };
         for (device, it, other) in [(FAST, fast, slow), (SLOW, slow, fast)] {
             if it.is_older_than(&other) && !planted(Bug::LifeIgnored) {
@@ -318,7 +318,7 @@ impl Start {
     fn take_directory(&mut self, lba: u64, content: &[Page], cache: &mut Cache, cx: &mut Cx) {
         let first = (0..self.layout.directory).step_by(BATCH as usize);
         let mut first = first.filter(|&number| Layout::directory_at(number, 0) == lba);
-        let first = first.next().expect("it was asked for");
+        let first = first.next().expect("the command was sent");
         for (number, pair) in (first..).zip(content.chunks_exact(2)) {
             let read = |place: usize| {
                 let at = Layout::directory_at(number, place as u64);
@@ -331,12 +331,12 @@ impl Start {
             self.dropped += torn as u64;
             let newest = (0..2).filter_map(|place| Some((found[place].ok()??, place))).max();
             let Some((generation, place)) = newest else {
-                return give_up("a page of the directory is damaged", cx);
+                return give_up("a directory page is damaged", cx);
             };
             cache.directory().adopt(number, generation as u32);
             for (index, slot) in self.layout.slots_of(number).enumerate() {
                 if !self.take_entry(slot, entry(&pair[place], index), cache) {
-                    return give_up("the directory of the fast device makes no sense", cx);
+                    return give_up("the directory on the fast device is invalid", cx);
                 }
             }
         }

@@ -19,20 +19,20 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "page",
         value: "4k..=1m",
-        about: "what moves between the devices at once, in whole blocks of 4k",
+        about: "unit of moves between the devices, in steps of 4k",
         set: |config, word| short(word).map(|sectors| config.tier.page = sectors),
         get: |config| Some(sectors_text(config.tier.page.into())),
     },
     Parameter {
         key: "policy",
         value: "lru|exclusive|writes|after-N",
-        about: "which pages come to the fast device: lru, all that are read or written; exclusive, \
-                the same, and every eviction writes; writes, those that are written; after-N, \
-                those that are read or written N times",
+        about: "pages that are cached on the fast device; lru: pages that are read or written; \
+                exclusive: the same, and every eviction writes; writes: written pages; after-N: \
+                pages that are read or written N times",
         set: |config, word| {
             let policy = policy(word);
             config.tier.policy =
-                policy.ok_or("lru, exclusive, writes, or after-N with N from 2 to 255")?;
+                policy.ok_or("lru, exclusive, writes or after-N with N from 2 to 255")?;
             Ok(())
         },
         get: |config| {
@@ -47,7 +47,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "free",
         value: "1..=50",
-        about: "the percentage of the fast device that is kept free for the pages that come next",
+        about: "percentage of the fast device that is kept free for incoming pages",
         set: |config, word| {
             let share = word.parse().ok().filter(|share| (1..=50).contains(share));
             config.tier.free = share.ok_or("a percentage from 1 to 50")?;
@@ -74,11 +74,11 @@ pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Tier,
     name: "tier",
     about: About {
-        does: "a fast device is a write-back cache over a slow one",
-        pays: "a small fast device before a large slow one, and a workload with locality; not \
-               where the working set is much larger than the fast device, or where one of the \
-               devices may fail without harm",
-        limits: "less than 2^31 pages of the slow device: 32 TiB with pages of 16k, 2 PiB with 1m",
+        does: "a write-back cache: a fast device in front of a slow one",
+        pays: "a small fast device in front of a large slow one, and a workload with locality; \
+               not for a working set much larger than the fast device, and not if the volume must \
+               survive the loss of a device",
+        limits: "less than 2^31 pages of the slow device (32 TiB with pages of 16k, 2 PiB with 1m)",
     },
     format: 1,
     devices: Devices::FastAndSlow,

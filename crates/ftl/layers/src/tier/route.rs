@@ -93,7 +93,7 @@ impl Route {
     /// Notes the end of a change of the slow device.
     pub(super) fn change_over(&mut self, first: u32, last: u32) {
         let at = self.changes.iter().position(|&change| change == (first, last));
-        self.changes.swap_remove(at.expect("a change was noted when it began"));
+        self.changes.swap_remove(at.expect("the change was recorded at its start"));
     }
 
     /// Returns whether a page of the slow device is being changed.
@@ -193,7 +193,7 @@ impl Route {
         let it = cx.request(req);
         it.cursor += u64::from(sectors);
         it.outstanding += 1;
-        assert!(it.cursor <= it.sectors, "a request ends at its end");
+        assert!(it.cursor <= it.sectors, "the request is complete");
         self.forget_choice(req);
     }
 

@@ -155,7 +155,7 @@ impl Checkpoint {
                 | (Phase::RootSync(Sync::Over), Phase::Forgetting)
                 | (Phase::Forgetting, Phase::Idle)
         );
-        assert!(fits, "a checkpoint that is at {:?} is not at {next:?} next", self.phase);
+        assert!(fits, "a checkpoint can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -239,7 +239,7 @@ impl Checkpoint {
 }
 
 fn meta_of(command: Command) -> MetaBuf {
-    let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+    let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
     gather
         .into_iter()
         .find_map(|piece| match piece {
@@ -389,10 +389,10 @@ impl Checkpoint {
         let mark = with.mark;
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
         let Some(image) = self.images.iter_mut().find(filling) else { return false };
-        let ImagePhase::Filling(index) = image.phase else { unreachable!("it was found filling") };
+        let ImagePhase::Filling(index) = image.phase else { unreachable!("an image is filling") };
         let from =
             u64::from(image.group) * self.group_entries + u64::from(index) * MAP_ENTRIES as u64;
-        let buf = image.buf.as_mut().expect("an image that is filled has its buffer");
+        let buf = image.buf.as_mut().expect("a filled image has its buffer");
         with.table.image(&mut buf.pages_mut()[index as usize], from);
         cx.touch(MAP_ENTRIES);
         image.phase = ImagePhase::Filling(index + 1);

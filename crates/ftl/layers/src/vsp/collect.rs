@@ -116,7 +116,7 @@ impl Collection {
         cx: &mut Cx<T::Op>,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
-            unreachable!("collection reads into a stage")
+            unreachable!("garbage collection reads into a stage")
         };
         area.stages.at(index).arrived(into);
         self.reading -= 1;
@@ -142,7 +142,7 @@ impl Collection {
             area.pool.become_(victim, State::Limbo, false);
             area.send_to_limbo(victim);
         } else {
-            assert!(failed, "a victim keeps live slots only where it can't be read");
+            assert!(failed, "a victim keeps valid slots only if they are unreadable");
             area.pool.become_(victim, State::Stuck, false);
         }
         true

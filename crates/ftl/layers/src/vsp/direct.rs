@@ -120,7 +120,7 @@ impl Direct {
     }
 
     fn push(&mut self, stamp: u64, end: End) {
-        assert!(self.room() > 0, "room for kills was checked");
+        assert!(self.room() > 0, "space for invalidations was checked");
         self.kills.push_back(Kill { event: self.done + 1, mark: stamp, end });
     }
 

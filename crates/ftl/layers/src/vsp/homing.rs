@@ -43,7 +43,7 @@ pub(crate) fn homes_whole<T: Table>(area: &Area<T>) -> bool {
 
 /// Completes a home write. After a failure the stage is programmed into the data area.
 pub(crate) fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, ok: bool) {
-    let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+    let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
     for piece in gather {
         if let Piece::Data(view) = piece {
             area.stages.at(index).homed(view, ok);
@@ -65,7 +65,7 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
     assert_eq!(area.stages.front(), Some(index), "stages are listed in the order of opening");
     let stage = area.stages.get(index);
     let (vsp, stamp, event) = (stage.vsp(), stage.stamp(), stage.event());
-    let first = stage.whole().expect("what goes home is whole until it is listed");
+    let first = stage.whole().expect("a stage is complete until it is listed");
     // The record unmaps older copies: it must not become durable before the home write is.
     let unmaps = stage.replaces() || area.direct.waits();
     if unmaps && area.direct.flushed() < event && !planted(Bug::HomeListedEarly) {
@@ -87,14 +87,14 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
     // The sectors are now read from their home.
     for slot in vsp * superpage..(vsp + 1) * superpage {
         if let Some(lsn) = area.table.live(slot) {
-            assert!(lsn - first < superpage.into(), "it holds one logical superpage");
+            assert!(lsn - first < superpage.into(), "the stage holds one logical superpage");
             area.checkpoint.changed(slot.into());
             area.table.kill(&mut area.pool, lsn);
         }
     }
     cx.touch(superpage as usize);
-    assert_eq!(area.pool.valid(vsp), 0, "all that it held is at home, or in a younger stage");
-    assert!(!area.pool.pinned(vsp), "no log is in what was never written");
+    assert_eq!(area.pool.valid(vsp), 0, "the data is in its home slots or in a younger stage");
+    assert!(!area.pool.pinned(vsp), "an unwritten superpage holds no log");
     area.pool.become_(vsp, State::Limbo, false);
     area.send_to_limbo(vsp);
     true

@@ -21,8 +21,7 @@ const MAX_SUPERPAGE: u32 = 2048;
 
 /// Error for a volume that is too large for a layer with a hidden area.
 pub(crate) const MOST_HIDDEN: PlanError = PlanError(
-    "shatl and hatl-auto map volumes of less than 1 TiB: use log, or a partition or namespace that \
-     is smaller",
+    "shatl and hatl-auto map less than 1 TiB; use log, or a smaller partition or namespace",
 );
 
 /// Geometry of a volume. Lengths are in sectors unless a field counts superpages.
@@ -68,7 +67,7 @@ impl Layout {
             return Err(PlanError("the layer takes exactly one device"));
         };
         if device.kind != DeviceKind::Block {
-            return Err(PlanError("the layer needs a device that can be written anywhere"));
+            return Err(PlanError("the layer needs a block device"));
         }
         let sp = config.superpage;
         if !(2 * SECTORS_PER_BLOCK..=MAX_SUPERPAGE).contains(&sp)
@@ -78,15 +77,15 @@ impl Layout {
             return Err(PlanError(why));
         }
         if config.spare_permille > 900 {
-            return Err(PlanError("the layer needs a spare share of at most 90 %"));
+            return Err(PlanError("the layer needs a spare of at most 90 %"));
         }
         let total = device.sectors / u64::from(sp);
         // Virtual sectors are 32-bit numbers, and the highest one is reserved (`LOST`).
         if (total + 1) * u64::from(sp) > u64::from(u32::MAX) {
             return Err(match config.kind {
                 LayerKind::Hard | LayerKind::Mhatl => PlanError(
-                    "hard and mhatl map devices of less than 2 TiB: use log, or a partition or \
-                     namespace that is smaller",
+                    "hard and mhatl map less than 2 TiB; use log, or a smaller partition or \
+                     namespace",
                 ),
                 _ => MOST_HIDDEN,
             });
@@ -99,7 +98,10 @@ impl Layout {
     /// capacity on the map area, so the computation is repeated until both agree.
     pub(crate) fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let total = Self::superpages(config, devices)?;
-        let too_small = PlanError("the device is too small for the layer with this superpage");
+        let too_small = PlanError(
+            "the device is too small for this superpage; use a larger \
+             device or a smaller superpage",
+        );
         let sp = config.superpage;
         let pages = sp / SECTORS_PER_BLOCK;
         let mut groups: u32 = 0;

@@ -230,7 +230,7 @@ impl Leaves {
 
     /// Inserts a leaf after node `before` of its list. Returns the new node.
     fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
-        assert!(self.room() > 0, "room for leaves was checked");
+        assert!(self.room() > 0, "space for leaves was checked");
         let head = self.head(self.lsp(leaf.lsn));
         let next = if before == 0 { self.heads.get(head) } else { self.node(before).next };
         let node = Node { leaf, next, peer: 0 };
@@ -326,7 +326,7 @@ impl Leaves {
         }
         let leaf = self.remove(before, at);
         let mut low = leaf.lsn;
-        assert!(to <= leaf.level, "one leaf has all of a run");
+        assert!(to <= leaf.level, "one leaf covers a run");
         // Each halving leaves the half without the run as a leaf of its own.
         for level in (to..leaf.level).rev() {
             let middle = low + (1 << level);
@@ -416,11 +416,11 @@ impl Leaves {
             for leaf in self.of(lsp) {
                 let aligned = leaf.lsn.is_multiple_of(leaf.len());
                 if leaf.lsn < end || !aligned || self.lsp(leaf.lsn + leaf.len() - 1) != lsp {
-                    return Err("the leaves of an LSP overlap, or one is where it can't be");
+                    return Err("the leaves of an LSP overlap or one is out of range");
                 }
                 let left = |left: &Leaf| left.lsn.is_multiple_of(2 * left.len());
                 if last.filter(left).is_some_and(|last| self.are_one(last, leaf)) {
-                    return Err("two buddies that lie together are not one leaf");
+                    return Err("two adjacent buddies are not merged into one leaf");
                 }
                 (count, chained) = (count + 1, chained + u32::from(leaf.vsn != LOST));
                 (end, last) = (leaf.lsn + leaf.len(), Some(leaf));

@@ -204,7 +204,7 @@ impl Log {
 
     /// Counts `count` named superpages that were taken from the free queue.
     pub(crate) fn take_names(&mut self, count: u32) {
-        assert!(count <= self.names.left, "only what is named is taken");
+        assert!(count <= self.names.left, "only a named superpage is taken");
         self.names.left -= count;
     }
 
@@ -216,7 +216,7 @@ impl Log {
 
     /// Completes a flush that was sent when `settled` was the last settled log write.
     pub(crate) fn flushed(&mut self, settled: Point) {
-        assert!(settled.seq >= self.durable.seq, "what is durable stays so");
+        assert!(settled.seq >= self.durable.seq, "the durable position only advances");
         self.durable = settled;
     }
 
@@ -384,7 +384,7 @@ impl Log {
             let page = &mut self.buffer().pages_mut()[index as usize];
             seal_log(page, &head, list, uuid, at + u64::from(index) * 8);
         }
-        let spare = self.spare.take().expect("a log write is composed when there is a spare");
+        let spare = self.spare.take().expect("a log write is composed when a buffer is spare");
         let buf = self.open.replace(spare).expect("the log has an open buffer");
         self.begin();
         self.next += 1;
@@ -414,7 +414,7 @@ impl Log {
         }
         // Programs end in any order; a log write settles only after all that were sent before it.
         while self.programs.front().is_some_and(|program| program.over) {
-            let program = self.programs.pop_front().expect("it was there just now");
+            let program = self.programs.pop_front().expect("the entry exists");
             self.first_program += 1;
             if let Some(point) = program.log {
                 self.settled = point;

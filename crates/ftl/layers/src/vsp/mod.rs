@@ -205,7 +205,7 @@ impl<S: Scheme> Core for Machine<S> {
                 area.placed(req, stage, (lsn, slot, len), command, cx);
             }
             Op::Collect { stage, from, slot, len } => {
-                let collection = self.scheme.collection().expect("who collects has a collection");
+                let collection = self.scheme.collection().expect("the layer has a collection");
                 collection.collected(area, stage, (from, slot, len), command, ok, cx);
             }
             Op::Own(own) => self.scheme.done(area, own, command, ok, cx),

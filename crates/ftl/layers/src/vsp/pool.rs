@@ -130,7 +130,7 @@ impl Pool {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
         self.records.set_valid(vsp, self.valid(vsp) + 1);
         self.set_weight(vsp, weight);
-        assert!(self.valid(vsp) <= self.superpage, "a superpage has more than it holds");
+        assert!(self.valid(vsp) <= self.superpage, "a superpage has more valid slots than slots");
     }
 
     /// Counts a slot that became invalid in a superpage, whose weight is now `weight`.
@@ -168,7 +168,7 @@ impl Pool {
     /// Opens a free superpage for filling in staging buffer `stage`.
     pub(crate) fn open(&mut self, vsp: u32, stage: u8) {
         assert_eq!(self.state(vsp), State::Free, "only a free superpage is opened");
-        assert_eq!(self.valid(vsp), 0, "a free superpage holds nothing");
+        assert_eq!(self.valid(vsp), 0, "a free superpage is empty");
         assert_eq!(self.records.readers(vsp), 0, "a free superpage is not being read");
         self.records.set_state(vsp, State::Staged(stage));
     }
@@ -325,11 +325,11 @@ impl Pool {
     pub(crate) fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
         for (vsp, counted) in (0..).zip(valid) {
             if self.valid(vsp) != u32::from(*counted) {
-                return Err("a valid count is not the number of live slots");
+                return Err("a valid count differs from the number of valid slots");
             }
             let empty = matches!(self.state(vsp), State::Free | State::Limbo | State::Home);
             if empty && *counted > 0 {
-                return Err("a free superpage holds live sectors");
+                return Err("a free superpage holds valid sectors");
             }
         }
         let mut listed = 0;
@@ -345,7 +345,7 @@ impl Pool {
         }
         let candidates = self.all().filter(|vsp| self.is_candidate(*vsp));
         if candidates.count() != listed {
-            return Err("a victim list lost a superpage");
+            return Err("a victim list misses a superpage");
         }
         Ok(())
     }
@@ -354,10 +354,10 @@ impl Pool {
     pub(crate) fn check_queues(&self) -> Result<(), &'static str> {
         let states = |wanted: State| self.all().filter(|vsp| self.state(*vsp) == wanted).count();
         if states(State::Free) != self.free.len() {
-            return Err("the free queue is not the free superpages");
+            return Err("the free queue differs from the free superpages");
         }
         if states(State::Limbo) != self.limbo.len() + self.discarding as usize {
-            return Err("the limbo queue is not the superpages in limbo");
+            return Err("the limbo queue differs from the superpages in limbo");
         }
         if self.all().filter(|vsp| self.pinned(*vsp)).count() != self.pins.len() {
             return Err("a superpage with log is not pinned");

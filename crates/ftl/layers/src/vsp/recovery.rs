@@ -180,7 +180,7 @@ impl Recovery {
     }
 
     fn read_meta<Own: OwnOp>(&mut self, index: u16, lba: u64, pages: u32, cx: &mut Cx<Own>) {
-        let buf = self.bufs[index as usize].take().expect("the buffer is here");
+        let buf = self.bufs[index as usize].take().expect("the buffer is present");
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
         self.recover(index, command, cx);
@@ -227,7 +227,7 @@ impl Recovery {
                 self.compare_listed(result);
             }
             (None, command) => self.repay_late(area, command),
-            (step, command) => unreachable!("{step:?} of recovery got {command:?}"),
+            (step, command) => unreachable!("unexpected {command:?} in step {step:?} of recovery"),
         }
     }
 
@@ -263,7 +263,7 @@ impl Recovery {
         let mut best: Option<(usize, Root)> = None;
         for index in 0..4 {
             let at = layout.root_at(index as u64 / 2, index as u32 % 2);
-            let buf = self.bufs[index].as_ref().expect("every root is back");
+            let buf = self.bufs[index].as_ref().expect("every root was read");
             let root = parse_root(&buf.pages()[0], uuid, at);
             let root = root.ok().filter(is_sane);
             // Both copies of a root have the same number; the first intact one is taken.
@@ -282,17 +282,20 @@ impl Recovery {
             }
         }
         let Some((index, root)) = best else {
-            return Err("no root is whole: this is no such volume, or both slots are damaged");
+            return Err("no valid root: this is not a volume of the layer, or both copies are \
+                        damaged");
         };
         let geometry = (root.superpage, root.count, root.groups);
         if geometry != (layout.superpage, layout.count, layout.groups) {
-            return Err("the root has another geometry: superpage, spare or device size changed");
+            return Err(
+                "the root has another geometry: superpage, spare or device size has changed",
+            );
         }
         let at = layout.root_at(index as u64 / 2, index as u32 % 2);
-        let buf = self.bufs[index].as_ref().expect("every root is back");
+        let buf = self.bufs[index].as_ref().expect("every root was read");
         // A later candidate may have overwritten `least`, so the generations are parsed again.
         let whole = whole_root(buf, &root, &layout, uuid, at, &mut self.least);
-        assert!(whole, "a root that was whole is whole");
+        assert!(whole, "a valid root is still valid");
         self.root = root;
         self.replay.begin(&root, root_candidates(&buf.pages()[0]));
         Ok(())
@@ -328,7 +331,7 @@ impl Recovery {
 
     /// Returns the generation of an image if it is complete.
     fn image_generation<T: Table>(&self, area: &Area<T>, group: u32, side: u32) -> Option<u32> {
-        let buf = self.bufs[side as usize].as_ref().expect("the image is back");
+        let buf = self.bufs[side as usize].as_ref().expect("the image was read");
         let lba = area.layout.group_at(group, side);
         let mut generation = None;
         for index in 0..area.layout.pages() {
@@ -358,7 +361,7 @@ impl Recovery {
         let from = first + self.loaded;
         let stop = (from + LOAD_STEP).min(end);
         let generation = area.checkpoint.generation(group as u32);
-        let buf = self.bufs[generation as usize % 2].as_ref().expect("the image is back");
+        let buf = self.bufs[generation as usize % 2].as_ref().expect("the image was read");
         for key in from..stop {
             let at = (key - first) as usize;
             let raw = match generation {
@@ -401,7 +404,7 @@ impl Recovery {
             // Lent superpages are filled from the last home on: hosts write the first homes first.
             let vsp = if area.layout.lent > 0 { count - 1 - at } else { at };
             if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
-                return give_up("a home that is lent no more holds hidden sectors", cx);
+                return give_up("a home slot without a loan holds hidden sectors", cx);
             }
             if area.table.is_given(vsp) {
                 area.pool.become_(vsp, State::Home, false);

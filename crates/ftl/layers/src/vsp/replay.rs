@@ -175,7 +175,7 @@ impl Recovery {
         let asked_from = replay.search.next - replay.search.asked;
         for tail in 0..replay.search.asked {
             let vsp = replay.candidates[asked_from + tail];
-            let buf = replay.tails[tail].as_ref().expect("every tail is back");
+            let buf = replay.tails[tail].as_ref().expect("every tail was read");
             let head = parse_log(&buf.pages()[0], area.uuid, self.tail_at(area, vsp));
             let Some(head) = head.ok().filter(|_| !replay.failed[tail]) else { continue };
             // A valid page of another epoch or place is a leftover, not part of this log.
@@ -202,10 +202,10 @@ impl Recovery {
         // Without a sign of a lost log write, the log ends here.
         if from == end {
             if replay.search.missed {
-                return give_up("a log write that was durable is missing or damaged", cx);
+                return give_up("a durable log write is missing or damaged", cx);
             }
             if replay.search.unread {
-                return give_up("a page that may hold log can't be read", cx);
+                return give_up("a page that may belong to the map log is unreadable", cx);
             }
             return self.log_is_read(area);
         }
@@ -215,10 +215,10 @@ impl Recovery {
         for index in 0..end - from {
             let vsp = self.replay().candidates[from + index];
             if vsp >= area.layout.count {
-                return give_up("a log candidate lies outside the data area", cx);
+                return give_up("a log candidate is outside the data area", cx);
             }
             let lba = self.tail_at(area, vsp);
-            let buf = self.replay().tails[index].take().expect("every tail is back");
+            let buf = self.replay().tails[index].take().expect("every tail was read");
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
             self.recover(index as u16, command, cx);
@@ -237,7 +237,7 @@ impl Recovery {
         let before = u32::from(head.pages) - 1;
         // Values from media are checked before they are used as lengths or indices.
         if before >= area.log.max_pages() {
-            return give_up("a log write has more pages than there can be", cx);
+            return give_up("a log write has too many pages", cx);
         }
         let lba = self.tail_at(area, head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
         let replay = self.replay();
@@ -245,7 +245,7 @@ impl Recovery {
         replay.body_failed = false;
         replay.step = Step::Body(tail);
         if before > 0 {
-            let buf = replay.body.take().expect("the body buffer is here");
+            let buf = replay.body.take().expect("the body buffer is present");
             let into = Target::Meta { buf, pages: before };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
             self.recover(BODY, command, cx);
@@ -262,7 +262,7 @@ impl Recovery {
     ) -> bool {
         let head = self.replay().head.expect("a log write was found");
         if self.replay().body_failed {
-            return give_up("a page of the log can't be read", cx);
+            return give_up("a page of the log is unreadable", cx);
         }
         let first = self.tail_at(area, head.superpage)
             - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
@@ -299,7 +299,7 @@ impl Recovery {
                 let end = (trimmed + TRIM_STEP).min(len);
                 let last = lsn.checked_add(len.into());
                 if last.is_none_or(|last| last > area.layout.exported) {
-                    return give_up("a trim in the log lies outside the volume", cx);
+                    return give_up("a trim in the log is outside the volume", cx);
                 }
                 // A long trim is applied in parts, over several rounds.
                 if end < len {
@@ -312,7 +312,7 @@ impl Recovery {
             Entry::Kill { vsn, len } => {
                 let end = u64::from(vsn) + u64::from(len);
                 if end > u64::from(area.layout.count) * u64::from(area.layout.superpage) {
-                    return give_up("a kill in the log lies outside the data area", cx);
+                    return give_up("an invalidation in the log is outside the data area", cx);
                 }
                 for vsn in vsn..vsn + len {
                     let checkpoint = &mut area.checkpoint;
@@ -321,7 +321,7 @@ impl Recovery {
             }
             Entry::Loan { vsp, count } => {
                 if vsp.checked_add(count).is_none_or(|end| end > area.layout.lent) {
-                    return give_up("the log ends a loan of what was not lent", cx);
+                    return give_up("the log ends a loan that does not exist", cx);
                 }
                 let checkpoint = &mut area.checkpoint;
                 area.table.end_loan(vsp, count, |key| checkpoint.changed(key));
@@ -345,7 +345,7 @@ impl Recovery {
         let vsp = listing.superpage;
         let foreign = listing.lost && area.layout.lent == 0;
         if vsp >= area.layout.count || u32::from(listing.fill) > area.layout.superpage || foreign {
-            return give_up("a listing in the log makes no sense", cx);
+            return give_up("a listing in the log is invalid", cx);
         }
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
@@ -356,7 +356,7 @@ impl Recovery {
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);
             if run.lsn + u64::from(run.len) > area.layout.exported || run.slot + run.len > fill {
-                return give_up("a run in the log makes no sense", cx);
+                return give_up("a run in the log is invalid", cx);
             }
             let first = vsp * area.layout.superpage + run.slot;
             for i in 0..run.len {
@@ -389,7 +389,7 @@ impl Recovery {
         let replay = self.replay();
         let head = replay.head.take().expect("a log write was found");
         replay.last = head.seq;
-        let buf = replay.tails[tail].as_ref().expect("every tail is back");
+        let buf = replay.tails[tail].as_ref().expect("every tail was read");
         replay.candidates.clear();
         replay.candidates.extend(log_candidates(&buf.pages()[0]));
         replay.restart_search();

@@ -114,7 +114,7 @@ impl<T: Table> Area<T> {
                 };
                 cx.submit(Op::Read { req, vsp }, command);
             }
-            other => unreachable!("a live sector lies in a superpage that is {other:?}"),
+            other => unreachable!("a valid sector is in a superpage in {other:?}"),
         }
     }
 
@@ -159,7 +159,7 @@ impl<T: Table> Area<T> {
             }
             (Op::Zero { req }, Command::Place { into, .. })
             | (Op::Home { req }, Command::Read { into: Target::Data(into), .. }) => (req, into),
-            (op, command) => unreachable!("{op:?} came back with {command:?}"),
+            (op, command) => unreachable!("{op:?} completed with {command:?}"),
         };
         cx.requests().data(req).repay_mut(into);
         cx.requests().part_over(req, ok);

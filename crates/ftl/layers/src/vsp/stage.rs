@@ -100,7 +100,7 @@ impl Stage {
                 | (Phase::Programming, Phase::Draining | Phase::Idle)
                 | (Phase::Draining, Phase::Idle)
         );
-        assert!(fits, "a stage that is {:?} is not {next:?} next", self.phase);
+        assert!(fits, "a stage can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -175,7 +175,10 @@ impl Stage {
 
     /// Takes `len` slots for the data of one command, with its `cause`. Returns the first slot.
     pub(crate) fn take(&mut self, len: u32, cause: Cause) -> u32 {
-        assert!(self.phase == Phase::Filling && len <= self.room(), "a stage has no such room");
+        assert!(
+            self.phase == Phase::Filling && len <= self.room(),
+            "a stage has no space for the data"
+        );
         let slot = self.fill;
         self.fill += len;
         self.placing += 1;
@@ -185,13 +188,13 @@ impl Stage {
 
     /// Takes all slots for one object of that size.
     pub(crate) fn take_all(&mut self) {
-        assert!(self.phase == Phase::Filling && self.fill == 0, "all slots are there to be taken");
+        assert!(self.phase == Phase::Filling && self.fill == 0, "all slots are available");
         self.fill = self.slots.len() as u32;
     }
 
     /// Registers one more command that will bring `len` sectors into slots that are taken.
     pub(crate) fn expect(&mut self, cause: Cause, len: u32) {
-        assert_eq!(self.phase, Phase::Filling, "data comes into a stage that fills");
+        assert_eq!(self.phase, Phase::Filling, "data goes into a filling stage");
         self.placing += 1;
         self.tally.add(cause, len);
     }
@@ -220,7 +223,7 @@ impl Stage {
 
     /// Publishes a sector in a slot, so that the log will list it.
     pub(crate) fn publish(&mut self, slot: u32, lsn: u64) {
-        assert!(slot < self.fill, "a sector is published in a slot that was taken");
+        assert!(slot < self.fill, "a sector is published in a reserved slot");
         // The value 0 stands for an empty slot.
         self.slots[slot as usize] = lsn as u32 + 1;
     }
@@ -247,7 +250,7 @@ impl Stage {
 
     /// Begins the home write. Returns the data and its tally.
     pub(crate) fn begin_homing(&mut self) -> (View, Tally) {
-        assert_eq!(self.placing, 0, "data that is still to come can't go home");
+        assert_eq!(self.placing, 0, "data in flight can't move to its home slot");
         self.go(Phase::Homing);
         let fill = self.fill;
         (self.buffer().view_sectors(0, fill), self.tally)
@@ -294,7 +297,7 @@ impl Stage {
 
     /// Begins the checksum. Returns the data.
     pub(crate) fn begin_digest(&mut self) -> View {
-        assert_eq!(self.placing, 0, "data that is still to come has no checksum");
+        assert_eq!(self.placing, 0, "data in flight has no checksum");
         self.go(Phase::Digesting);
         let fill = self.fill;
         self.buffer().view_sectors(0, fill)

@@ -170,7 +170,7 @@ impl Stages {
     /// Notes that the oldest unlisted stage was listed.
     pub(crate) fn front_listed(&mut self) {
         let front = self.order.pop_front();
-        assert!(front != self.filling, "a stage is listed when it is closed");
+        assert!(front != self.filling, "a listed stage is closed");
     }
 
     /// Iterates over the superpages of the stages that are not listed yet.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a stage is listed when it is closed")]
+    #[should_panic(expected = "a listed stage is closed")]
     fn the_stage_that_fills_is_not_listed() {
         let mut stages = Stages::new((0..2).map(|key| Payload::issue(key, 16)).collect());
         stages.open(0, 40, 16);

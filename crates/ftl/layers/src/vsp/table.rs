@@ -37,7 +37,7 @@ pub(crate) trait Table: Debug {
     /// default is for maps whose entries are addressed by slot.
     fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
         let old = self.find(lsn);
-        let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
+        let key = |slot: Option<u32>| u64::from(slot.expect("a sector is added or removed"));
         [key(old.or(vsn)), key(vsn.or(old))]
     }
     /// Points `lsn` at `vsn`.

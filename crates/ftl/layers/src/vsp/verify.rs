@@ -32,7 +32,7 @@ impl Recovery {
             let fill = self.listed[vsp as usize].fill;
             // Valid sectors without listed data contradict each other.
             if fill == 0 {
-                return give_up("a listing in the log makes no sense", cx);
+                return give_up("a listing in the log is invalid", cx);
             }
             let lba = area.layout.data_at(vsp);
             let into = Target::Data(area.stages.buffer(0).view_mut_sectors(0, fill));
@@ -74,7 +74,7 @@ impl Recovery {
 
     pub(super) fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
         let listed = self.listed[self.cursor as usize];
-        let crc = result.expect("a checksum in memory can't fail").crc;
+        let crc = result.expect("a checksum in memory succeeds").crc;
         // The log ends before the first write with bad data, and superpages come in any order.
         if crc != listed.crc {
             let first = self.bad.map_or(listed.seq, |bad| bad.min(listed.seq));

@@ -120,7 +120,7 @@ impl<T: Table> Area<T> {
         cx: &mut Cx<T::Op>,
     ) {
         let Command::Place { from: Piece::Data(from), into } = command else {
-            unreachable!("a write comes back with its data")
+            unreachable!("a completed write has its data")
         };
         let stamp = self.stages.at(index).arrived(into);
         // This compares with the map, so it must precede the publication of the new sectors.

@@ -76,7 +76,7 @@ impl<T: Table> Area<T> {
     /// Takes a superpage that may be opened. The caller has checked the horizon.
     pub(crate) fn take_free(&mut self) -> u32 {
         self.log.take_names(1);
-        self.pool.take_free().expect("there is a free superpage")
+        self.pool.take_free().expect("a superpage is free")
     }
 
     /// Returns whether a log write is worth the pages that it takes.
@@ -141,8 +141,8 @@ impl<T: Table> Area<T> {
         command: Command,
         result: Result<Verdict, DeviceError>,
     ) {
-        let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
-        let crc = result.expect("a checksum in memory can't fail").crc;
+        let Command::Digest { from, .. } = command else { unreachable!("a completed digest") };
+        let crc = result.expect("a checksum in memory succeeds").crc;
         self.stages.at(index).digested(from, crc);
     }
 
@@ -229,7 +229,7 @@ impl<T: Table> Area<T> {
 
     /// Completes the program of a stage.
     pub(crate) fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         let stage = self.stages.at(index);
         let vsp = stage.vsp();
         for piece in gather {
@@ -248,7 +248,7 @@ impl<T: Table> Area<T> {
     }
 
     pub(crate) fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
                 self.log.give_back(buf);
@@ -426,7 +426,7 @@ impl<T: Table> Area<T> {
     pub(crate) fn unpin(&mut self, first_needed: u64) {
         let needed = self.log.next().saturating_sub(first_needed) as usize;
         while self.pool.pins() > needed {
-            let vsp = self.pool.take_pin().expect("it was there just now");
+            let vsp = self.pool.take_pin().expect("the entry exists");
             match self.pool.state(vsp) {
                 State::Full | State::Stuck => self.settle_superpage(vsp, false),
                 // A superpage that is still being programmed is settled at the end of its program.

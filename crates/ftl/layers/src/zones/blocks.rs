@@ -118,7 +118,7 @@ impl Blocks {
                 };
                 cx.submit(Op::Read { req, line: Some(line) }, command);
             }
-            At::Lost => unreachable!("there is nothing to read"),
+            At::Lost => unreachable!("the read is empty"),
         }
         true
     }
@@ -161,7 +161,7 @@ impl Blocks {
                 store.repay(from);
                 into
             }
-            other => unreachable!("{other:?} is no part of a read"),
+            other => unreachable!("{other:?} is not a part of a read"),
         };
         cx.requests().data(req).repay_mut(into);
         part_over(req, ok, store, cx);
@@ -224,7 +224,7 @@ impl Blocks {
 
     /// Copies the old content of a partly written block into the row.
     fn fill_rest(&mut self, index: u8, store: &mut Store, cx: &mut Cx) {
-        let write = self.list[index as usize].as_mut().expect("a write under way");
+        let write = self.list[index as usize].as_mut().expect("a write in progress");
         let (row, at) = (write.row, store.map.get(write.block));
         let to = Row::byte(write.slot);
         let bytes = Row::byte(1);
@@ -242,14 +242,14 @@ impl Blocks {
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));
                 Command::Read { device: 0, lba, into, cause: Cause::Host }
             }
-            At::Lost => unreachable!("a block that is lost is not written in part"),
+            At::Lost => unreachable!("a lost block is not written in part"),
         };
         cx.submit(Op::Write { index }, command);
     }
 
     /// Copies the host's data, or zeros for a trim, into the row.
     fn give(&self, index: u8, store: &mut Store, cx: &mut Cx) {
-        let write = self.list[index as usize].expect("a write under way");
+        let write = self.list[index as usize].expect("a write in progress");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
         let into = store.buffer(write.row).view_mut_sectors(to, write.sectors);
         let from = match cx.request(write.req).kind {
@@ -269,7 +269,7 @@ impl Blocks {
         store: &mut Store,
         cx: &mut Cx,
     ) {
-        let write = self.list[index as usize].take().expect("a write under way");
+        let write = self.list[index as usize].take().expect("a write in progress");
         let into = match command {
             Command::Read { into: Target::Data(into), .. } => into,
             Command::Place { from, into } => {
@@ -281,7 +281,7 @@ impl Blocks {
                 }
                 into
             }
-            other => unreachable!("{other:?} is no step of a write"),
+            other => unreachable!("{other:?} is not a step of a write"),
         };
         store.buffer(write.row).repay_mut(into);
         if let Some(line) = write.line {

@@ -149,7 +149,7 @@ impl Checkpoint {
             | (Stage::RootFlushing, Stage::Idle) => true,
             _ => false,
         };
-        assert!(fits, "a checkpoint that is at {:?} can't be at {next:?} next", self.stage);
+        assert!(fits, "a checkpoint can't go from {:?} to {next:?}", self.stage);
         self.stage = next;
         true
     }
@@ -161,7 +161,7 @@ impl Checkpoint {
                 | (Strip::Ready, Strip::Sent)
                 | (Strip::Sent, Strip::Filling)
         );
-        assert!(fits, "a strip of images that is {:?} can't be {next:?} next", self.strip);
+        assert!(fits, "a strip of images can't go from {:?} to {next:?}", self.strip);
         self.strip = next;
         true
     }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a checkpoint that is at Images(0) can't be at Root next")]
+    #[should_panic(expected = "a checkpoint can't go from Images(0) to Root")]
     fn a_root_waits_for_what_its_images_show() {
         let mut it = checkpoint();
         it.go(Stage::Images(0));

@@ -228,7 +228,7 @@ impl Collection {
         cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Data(into), .. } = command else {
-            unreachable!("a read comes back")
+            unreachable!("a completed read")
         };
         let Moved { lane, first, count, row, slot } = moved;
         store.buffer(row).repay_mut(into);
@@ -274,7 +274,7 @@ impl Collection {
         }
         // A tail or list was unreadable, so some blocks are found only by a search of the map.
         if !self.leaves && has_valid {
-            assert!(self.search(victim, &store.map, cx), "what is valid is in the map");
+            assert!(self.search(victim, &store.map, cx), "a valid block is in the map");
             return true;
         }
         self.leaves = false;

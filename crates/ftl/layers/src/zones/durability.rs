@@ -116,12 +116,12 @@ impl Durability {
     /// # Panics
     /// If none is in flight.
     fn end_flush(&mut self, ok: bool) {
-        let row = self.flushing.take().expect("a flush is under way");
+        let row = self.flushing.take().expect("a flush is in progress");
         if ok {
             self.durable = self.durable.max(row);
         }
         let early = planted(Bug::ZonesFlushBeforeRows);
-        assert!(self.durable <= self.rows.complete() || early, "what is durable was written");
+        assert!(self.durable <= self.rows.complete() || early, "a durable strip was written");
     }
 }
 

@@ -243,7 +243,7 @@ impl Emeta {
         store: &mut Store,
         cx: &mut Cx,
     ) -> bool {
-        let Stage::Sent(part) = self.stage else { unreachable!("a part is on its way") };
+        let Stage::Sent(part) = self.stage else { unreachable!("a part is in progress") };
         let line = self.layout.line(segment);
         self.of(line).parts[part as usize].take_back(meta_of(command));
         store.lines.chunks_mut().sent(segment, strip, result.is_err());
@@ -269,7 +269,7 @@ impl Emeta {
 
     /// Ends the list of the closing line.
     fn end_list(&mut self, counts: bool, store: &mut Store) {
-        let line = store.lines.closing().expect("a list is written for a line that takes no more");
+        let line = store.lines.closing().expect("a list is written for a full line");
         self.of(line).line = None;
         if self.stage != Stage::Waiting {
             self.go(Stage::Waiting);
@@ -287,7 +287,7 @@ impl Emeta {
             (Stage::Sent(part), Stage::Ready(next)) => next == part + 1,
             _ => false,
         };
-        assert!(fits, "the list of a line that is {:?} can't be {next:?} next", self.stage);
+        assert!(fits, "the list of a line can't go from {:?} to {next:?}", self.stage);
         self.stage = next;
     }
 }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the list of a line that is Flushing can't be Ready(1) next")]
+    #[should_panic(expected = "the list of a line can't go from Flushing to Ready(1)")]
     fn the_first_part_goes_first() {
         let mut emeta = Emeta::new(&Layout::trial(LayerKind::Pblk, 128, 64, 1));
         emeta.go(Stage::Flushing);

@@ -67,7 +67,7 @@ impl Lane {
             (Phase::Moving, Phase::Idle) => self.outstanding == 0,
             _ => false,
         };
-        assert!(fits, "a lane that is {:?} can't be {next:?} next: {self:?}", self.phase);
+        assert!(fits, "a lane can't go from {:?} to {next:?}: {self:?}", self.phase);
         self.phase = next;
     }
 
@@ -124,7 +124,7 @@ impl Lane {
 
     /// Ends a read. Returns whether each block was read by itself.
     pub(super) fn end_read(&mut self) -> bool {
-        self.outstanding = self.outstanding.checked_sub(1).expect("a read was begun");
+        self.outstanding = self.outstanding.checked_sub(1).expect("a read was started");
         self.alone
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let (blocks, first) = lane.begin_read(3);
         assert_eq!((blocks.collect::<Vec<_>>(), first), (alloc::vec![7, 3, 9], 0));
         lane.skip();
-        assert!(lane.next().is_none() && !lane.end(), "a read is under way");
+        assert!(lane.next().is_none() && !lane.end(), "a read is in progress");
         assert!(!lane.end_read());
         for index in 0..2 {
             lane.read_again(lane.item(index));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a lane that is Tail can't be Tail next")]
+    #[should_panic(expected = "a lane can't go from Tail to Tail")]
     fn a_tail_is_read_once() {
         let mut lane = Lane::new();
         lane.begin_tail((0, 0));

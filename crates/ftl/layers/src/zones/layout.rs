@@ -58,7 +58,7 @@ pub(super) struct Layout {
     pub entry: u32,
 }
 
-const NO_ZONES: PlanError = PlanError("pblk and rrpc need one zoned device: use hard, or log");
+const NO_ZONES: PlanError = PlanError("pblk and rrpc need one zoned device; use hard or log");
 
 impl Layout {
     /// Computes the layout over `devices`.
@@ -90,15 +90,15 @@ impl Layout {
         };
         if !wide && 4 * units > (each / 10).max(units) {
             return Err(PlanError(
-                "rrpc would stop writers before it collects (4 times the units exceed a tenth of \
-                 the segments in each): use fewer units, more segments, or pblk",
+                "rrpc would stop host writes before garbage collection (4 times the units exceed \
+                 a tenth of the segments per unit); use fewer units, more segments or pblk",
             ));
         }
         let open = layout.width * (layout.fronts + 1);
         if device.max_open > 0 && device.max_open < open {
             return Err(PlanError(
-                "the device allows too few open segments: the host's blocks need one in each unit, \
-                 and the map as many, or with rrpc one",
+                "the device allows too few open segments; host data needs one per unit, and the \
+                 map needs one per unit with pblk and one with rrpc",
             ));
         }
         if wide {
@@ -111,8 +111,10 @@ impl Layout {
     /// Computes the exported capacity. The number of map images depends on it, and the lines
     /// reserved for images reduce it; the bound used here is that of a full device.
     fn fit(&mut self, permille: u32) -> Result<(), PlanError> {
-        let too_small =
-            PlanError("the device has too few segments for pblk or rrpc, or too short ones");
+        let too_small = PlanError(
+            "the device has too few segments for pblk or rrpc, or its segments are too \
+             short",
+        );
         let blocks = |lines: u64, strips: u64| lines * strips * u64::from(self.strip_blocks());
         let (lines, strips) = (u64::from(self.lines), u64::from(self.row_strips()));
         let most = blocks(lines, strips);

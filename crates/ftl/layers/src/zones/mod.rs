@@ -143,18 +143,18 @@ impl Engine {
             }
         }
         if !self.store.lines.lists_agree() {
-            return Err("the lists of the units do not add up to all lines");
+            return Err("the lists of the units do not contain every line");
         }
         if !self.store.map.agrees() {
-            return Err("the reverse map does not agree with the map");
+            return Err("the reverse map differs from the map");
         }
         for (line, valid) in (0..).zip(valid) {
             let it = self.store.lines.at(line);
             if !it.is_of_map() && it.valid() != valid {
-                return Err("a line's count of valid blocks is not what the map places in it");
+                return Err("the valid count of a line differs from the map");
             }
             if valid > 0 && matches!(it.state(), State::Free | State::Empty | State::Resetting) {
-                return Err("the map points into a line that is out of use");
+                return Err("the map refers to an offline line");
             }
         }
         Ok(())

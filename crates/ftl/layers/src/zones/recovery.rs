@@ -167,7 +167,7 @@ impl Recovery {
                 return self.go(Step::Pad(0));
             }
             if store.lines.is_worn() {
-                give_up("too many segments are out of use, or shorter than they seem", cx);
+                give_up("too many segments are offline or shorter than reported", cx);
                 return false;
             }
             // With no map loaded every line counts as empty, and is erased.
@@ -186,7 +186,7 @@ impl Recovery {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
             let Some(told) = report::segment(self.report.pages(), index as usize) else {
-                return give_up("the device's report makes no sense", cx);
+                return give_up("the segment report of the device is invalid", cx);
             };
             let segment = from + index;
             store.lines.chunks_mut().found(segment, &told, &self.layout);
@@ -196,7 +196,7 @@ impl Recovery {
             }
         }
         if count == 0 {
-            return give_up("the device's report ends too early", cx);
+            return give_up("the segment report of the device is too short", cx);
         }
         self.go(Step::Report(from + count));
     }
@@ -234,7 +234,7 @@ impl Recovery {
                     Err(error) => self.read_failed(lane, (pages, error), store, cx),
                 }
             }
-            other => unreachable!("{other:?} is no command of recovery"),
+            other => unreachable!("{other:?} is not a command of recovery"),
         }
     }
 
@@ -252,7 +252,7 @@ impl Recovery {
             Step::Find if pages > 1 => replay.part_read(from, lane, lanes, &mut store.lines, cx),
             Step::Find => replay.tail_read(from, lane, lanes),
             Step::Replay => replay.row_read(lane),
-            step => unreachable!("nothing is read in {step:?}"),
+            step => unreachable!("{step:?} does not read"),
         }
     }
 
@@ -267,7 +267,7 @@ impl Recovery {
         cx.counters().device_errors += 1;
         // Only media errors may be limited to one place.
         if error != DeviceError::Media || !cx.is_good() {
-            return give_up("what was written last can't be read", cx);
+            return give_up("the last written strip is unreadable", cx);
         }
         // A read may fail for a moment; a failed list falls back to the tails, which hold the same.
         if lanes.read_again(lane, pages == 1, cx) {
@@ -278,13 +278,13 @@ impl Recovery {
                 replay.refuse_list(self.layout.line(lanes.place(lane).0), &mut store.lines);
             }
             Step::Pad(_) => pads.mark_read(lane, false, lanes, store, cx),
-            _ => give_up("what was written last can't be read", cx),
+            _ => give_up("the last written strip is unreadable", cx),
         }
     }
 
     fn choose_root(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         if !self.scan.choose_root(&mut store.lines) {
-            give_up("no sound root on the device", cx);
+            give_up("no valid root on the device", cx);
             return false;
         }
         self.go(Step::Images(0))
@@ -318,7 +318,7 @@ impl Recovery {
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
             // Images come after all that they show, so such an entry can only be damage.
             if within / self.layout.strip >= store.lines.chunk(segment).done {
-                give_up("the map points at what is not written", cx);
+                give_up("the map refers to an unwritten page", cx);
                 return false;
             }
             store.lines.add_valid(self.layout.line(segment));

@@ -22,15 +22,15 @@ impl Registered for Zones {
 
 const STRIP: Parameter = Parameter {
     value: "8k..",
-    about: "the strip: what is written to a segment at once; rounded up to what the device and its \
-            segments are multiples of",
+    about: "strip: unit of writes to a segment; rounded up to the write unit of the device and to \
+            a divisor of its segments",
     ..SUPERPAGE
 };
 
 const GC: Parameter = Parameter {
     key: "gc",
     value: GcPolicy::WORDS,
-    about: "which line is collected next",
+    about: "choice of the next GC victim (a line)",
     set: |config, word| {
         config.zones.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
         Ok(())
@@ -41,7 +41,7 @@ const GC: Parameter = Parameter {
 const REUSE: Parameter = Parameter {
     key: "reuse",
     value: "fewest-erases|fifo",
-    about: "which free line, or segment of a unit, is filled next",
+    about: "choice of the free line, or segment of a unit, to fill next",
     set: |config, word| {
         config.zones.reuse = match word {
             "fewest-erases" => Reuse::FewestErases,
@@ -67,11 +67,11 @@ pub(crate) const PBLK: Registration = Registration {
     kind: LayerKind::Pblk,
     name: "pblk",
     about: About {
-        does: "a zoned device is filled line by line, a line being a segment of each parallel unit",
-        pays: "as the published line-based target of LightNVM: one zoned device whose parallel \
-               units should share each write; for checksums or redundancy take log",
-        limits: "2^32 map pages, beyond 8 PiB; as many open segments as twice the units, where the \
-                 device limits them",
+        does: "fills a zoned device line by line; a line has one segment of each parallel unit",
+        pays: "the published line-based target of LightNVM: one zoned device that spreads each \
+               write over its parallel units; for checksums or redundancy use log",
+        limits: "2^32 map pages, beyond 8 PiB; at least twice as many open segments as units, if \
+                 the device limits them",
     },
     format: 1,
     devices: Devices::Zoned,
@@ -95,11 +95,11 @@ pub(crate) const RRPC: Registration = Registration {
     kind: LayerKind::Rrpc,
     name: "rrpc",
     about: About {
-        does: "a zoned device is filled segment by segment, the parallel units in turn",
-        pays: "as the published round-robin target of LightNVM: one zoned device, and much memory \
-               for its map; for checksums or redundancy take log",
-        limits: "2^32 map pages, beyond 8 PiB; segments enough that four times the units are a \
-                 tenth of those of each unit",
+        does: "fills a zoned device segment by segment, with the parallel units in turn",
+        pays: "the published round-robin target of LightNVM: one zoned device, and much memory \
+               for its map; for checksums or redundancy use log",
+        limits: "2^32 map pages, beyond 8 PiB; four times the units must be at most a tenth of \
+                 the segments per unit",
     },
     parameters: &[STRIP, SPARE, REUSE],
     defaults: |config| config.spare_permille = 100,

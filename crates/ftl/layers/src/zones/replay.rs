@@ -232,7 +232,7 @@ impl Replay {
         let found = self.rows[self.next.1];
         let pages = lanes.pages(lane);
         let Some(entries) = self.entries_of(&found, pages) else {
-            give_up("what was written last reads otherwise than before", cx);
+            give_up("the last written strip changed between two reads", cx);
             return false;
         };
         for index in self.entry..entries {

@@ -95,7 +95,7 @@ impl Row {
                 | (Phase::Sent, Phase::Written)
                 | (Phase::Written, Phase::Draining)
         );
-        assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
+        assert!(fits, "a stripe can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 

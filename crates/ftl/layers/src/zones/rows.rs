@@ -80,7 +80,7 @@ impl Rows {
     /// # Panics
     /// If another row is being filled.
     pub(super) fn open(&mut self, row: u16, seq: u64) {
-        assert!(self.filling.is_none(), "one row is filled at a time");
+        assert!(self.filling.is_none(), "one stripe is filled at a time");
         self.turn = (usize::from(row) + 1) % self.list.len();
         self.at_mut(row).open(seq);
         self.filling = Some(row);
@@ -88,7 +88,7 @@ impl Rows {
 
     /// Closes the current row.
     pub(super) fn close(&mut self) {
-        let row = self.filling.take().expect("a row is filled");
+        let row = self.filling.take().expect("a stripe is being filled");
         self.at_mut(row).go(Phase::Closed);
         self.closed += 1;
     }
@@ -116,7 +116,7 @@ impl Rows {
 
     /// Sends the first ready row to a strip.
     pub(super) fn send(&mut self, segment: u32, strip: u32) {
-        let row = self.ready.pop_front().expect("a row is ready");
+        let row = self.ready.pop_front().expect("a stripe is ready");
         let it = self.at_mut(row);
         it.go(Phase::Sent);
         (it.segment, it.strip) = (segment, strip);
@@ -146,7 +146,7 @@ impl Rows {
         // Buffers usually have consecutive ids, so the search is rarely needed.
         match self.buffers.get(id.wrapping_sub(first) as usize) {
             Some(buffer) if buffer.id() == id => (id - first) as usize,
-            _ => self.buffers.iter().position(|it| it.id() == id).expect("a buffer of a row"),
+            _ => self.buffers.iter().position(|it| it.id() == id).expect("a buffer of a stripe"),
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one row is filled at a time")]
+    #[should_panic(expected = "one stripe is filled at a time")]
     fn one_row_is_filled_at_a_time() {
         let mut rows = rows();
         rows.open(0, 1);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a row that is Idle can't be Written next")]
+    #[should_panic(expected = "a stripe can't go from Idle to Written")]
     fn a_row_is_sent_before_it_is_written() {
         rows().at_mut(0).go(Phase::Written);
     }

@@ -300,7 +300,7 @@ impl Store {
     fn send_row(&mut self, row: u16, at: (u32, u32), cx: &mut Cx) {
         let (newest, blocks) = (self.newest(), self.layout.strip_blocks());
         let it = self.rows.at_mut(row);
-        let mut meta = it.tail.take().expect("a row has its tail when it is sent");
+        let mut meta = it.tail.take().expect("a sent stripe has its tail");
         for (index, entry) in it.entries.iter().enumerate() {
             zones::put_entry(&mut meta.pages_mut()[0], index, entry);
         }
@@ -330,7 +330,7 @@ impl Store {
         (command, result): (Command, Result<(), DeviceError>),
         cx: &mut Cx,
     ) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         for piece in gather {
             match piece {
                 Piece::Meta { buf, .. } => self.rows.at_mut(row).tail = Some(buf),
@@ -426,7 +426,7 @@ mod tests {
         store.map.set(9, At::Lost);
         assert!(store.trim(8, 4));
         assert_eq!(store.map.get(9), At::Nowhere);
-        let row = store.row(store.rows.filling().expect("a row is filled"));
+        let row = store.row(store.rows.filling().expect("a stripe is being filled"));
         let entry = row.entries[0];
         assert_eq!((entry.kind, entry.block, entry.value), (Kind::Trim, 8, 4));
         assert!(row.has_trim);

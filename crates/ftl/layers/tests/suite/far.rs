@@ -135,7 +135,7 @@ const LIMITS: [(&str, u64, bool, &str); 10] = [
     ("scrambler:slot=16k", 64, false, "16 TiB with slots of 4 KiB"),
     ("log", 256, false, "up to 256 TiB"),
     ("tier", 32, false, "32 TiB with pages of 16 KiB"),
-    ("tier:page=128k", 256, false, "page=128k takes 256 TiB"),
+    ("tier:page=128k", 256, false, "256 TiB with page=128k"),
 ];
 
 /// Returns devices of which the last has `sectors` sectors.

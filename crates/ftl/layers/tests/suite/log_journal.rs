@@ -53,9 +53,12 @@ fn zoned_devices_and_small_ones_are_refused() {
         why.to_string()
     };
     let said = refused([&zoned, &block]);
-    assert!(said.contains("no journal beside zoned devices"), "{said}");
+    assert!(said.contains("no journal with zoned devices"), "{said}");
     let said = refused([&block, &zoned]);
-    assert!(said.contains("the journal can't lie on a zoned device"), "{said}");
+    assert!(
+        said.contains("log can't use a zoned device as its journal; use a block device"),
+        "{said}"
+    );
     let said = refused([&block, &DeviceInfo::block(600, 8)]);
     assert!(said.contains("too small"), "{said}");
     assert!(AnyLayer::plan(&config(), &[block.clone(), block]).is_ok());

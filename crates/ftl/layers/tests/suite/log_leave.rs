@@ -61,7 +61,7 @@ fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
     let least = (1..300).map(|chunks| chunks * CHUNK).find(fits).expect("some size fits");
     let mut world = World::start_array(&config, vec![0; 3 * least * SECTOR], 3, Mode::Format, 1);
     let why = world.operate(Verb::Remove(2));
-    let refused = "those that would be left are too small for any data";
+    let refused = "the remaining devices are too small";
     assert_eq!(why, Err(Refusal::Because(refused)));
     world.stop();
 }

@@ -101,19 +101,19 @@ fn what_would_not_work_is_refused_in_words() {
         |devices: &[DeviceInfo]| AnyLayer::plan(&config(), devices).unwrap_err().to_string();
     let of = |shape: Segments| Pointers::new(shape).info();
     for (shape, part) in [
-        (Segments { unreadable: 8, ..SHAPE }, "read up to their write pointers"),
-        (Segments { max_open: 3, ..SHAPE }, "four zones be open"),
+        (Segments { unreadable: 8, ..SHAPE }, "readable up to their write pointers"),
+        (Segments { max_open: 3, ..SHAPE }, "four open zones"),
         (Segments { size: 96, ..SHAPE }, "four chunks"),
-        (Segments { write_unit: 24, size: 480, ..SHAPE }, "whole map units"),
+        (Segments { write_unit: 24, size: 480, ..SHAPE }, "a multiple of the indirection unit"),
         (Segments { count: 40, ..SHAPE }, "too small"),
     ] {
         let message = refused(&[of(shape)]);
         assert!(message.contains(part), "{message}");
     }
     let message = refused(&[of(SHAPE), DeviceInfo::block(1 << 20, 8)]);
-    assert!(message.contains("not both"), "{message}");
+    assert!(message.contains("either block devices or zoned devices"), "{message}");
     let message = refused(&[of(SHAPE), of(Segments { size: 1024, ..SHAPE })]);
-    assert!(message.contains("zones of one size"), "{message}");
+    assert!(message.contains("zones of the same size"), "{message}");
 }
 
 const DEVICES: usize = 5;

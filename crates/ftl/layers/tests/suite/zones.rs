@@ -308,12 +308,13 @@ fn what_would_not_work_is_refused_in_words() {
         let message = refused(kind, of(Segments { max_open: 1, ..shape }));
         assert!(message.contains("too few open segments"), "{message}");
         let message = refused(kind, of(Segments { count: 8 * shape.units, ..shape }));
-        let expected = if kind == LayerKind::Pblk { "too few segments" } else { "stop writers" };
+        let expected =
+            if kind == LayerKind::Pblk { "too few segments" } else { "stop host writes" };
         assert!(message.contains(expected), "{message}");
     }
     // Four times eight units exceed a tenth of 319 segments, and equal a tenth of 320.
     let of = |each: u32| Segments { count: each * 8, units: 8, ..segments(LayerKind::Rrpc) };
     let info = |each| Pointers::new(of(each)).info();
-    assert!(refused(LayerKind::Rrpc, info(319)).contains("stop writers"));
+    assert!(refused(LayerKind::Rrpc, info(319)).contains("stop host writes"));
     assert!(AnyLayer::plan(&config(LayerKind::Rrpc), &[info(320)]).is_ok());
 }

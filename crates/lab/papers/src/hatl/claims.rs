@@ -35,9 +35,9 @@ pub(super) fn add(findings: &mut Findings, made: &Made, open: &[Open]) {
     let (name, rows) = &made.seed[0];
     let share = |layer| busy(of(rows, layer));
     findings.lead = format!(
-        "{name}: the drive is busy for {:.3} of the time without a layer under HARD, {:.3} under \
-         mHATL, {:.3} under sHATL and {:.3} under hatl-auto. The seed's figure of busy times is \
-         lost (an image), so that its sentences are the claims.",
+        "{name}: relative to no layer, the drive is busy for {:.3} of the time under HARD, {:.3} \
+         under mHATL, {:.3} under sHATL and {:.3} under hatl-auto. The seed's figure of busy \
+         times is lost (an image), so its sentences are the claims.",
         share("HARD"),
         share("mHATL"),
         share("sHATL"),
@@ -54,11 +54,11 @@ fn memory(checks: &mut Vec<Check>, rows: &Rows) {
     let hard = mib(of(rows, "HARD").map_bytes);
     let check = Check::near_published("HARD's map, MiB", Known::new(512.0, SEED), hard, 10.0);
     let check = check.computed(Known::new(512.0, "32 GiB / 512 B, 8 B each"));
-    checks.push(check.because("ours maps what is exported, without its spare"));
+    checks.push(check.because("ours maps the exported capacity, without the spare"));
     let claim = "mHATL's map at its cap, KiB";
     let kib = of(rows, "mHATL").map_bytes as f64 / 1024.0;
     let check = Check::near_published(claim, Known::new(256.0, SEED), kib, 0.0);
-    checks.push(check.because("without the tree's own tables, which stand beside it"));
+    checks.push(check.because("without the tables of the tree, which are separate"));
     let shatl = mib(of(rows, "sHATL").map_bytes);
     let known = Known::new(2.0, "128 MiB / 512 B, 8 B each");
     checks.push(Check::near_computed("sHATL's map, MiB", known, shatl, 10.0));
@@ -78,17 +78,17 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
     let known = Known::new(SHATL, "independent model at the seed's size");
     let check = Check::near_computed(claim, known, busy(of(rows, "sHATL")), 25.0);
     checks.push(check.because(
-        "the model has what goes home at hand; a layer with 2 MiB of memory must read the hidden \
-         copies of an LSP, eight here, from as many superpages",
+        "the model has returning data in memory; a layer with 2 MiB of memory must read the \
+         hidden copies of an LSP (eight here), each from a different superpage",
     ));
     let [plain, reading] = models(made.scaled);
     let claim = "the model of sHATL made again at a sixteenth, beside that of the seed's size";
     let known = Known::new(SHATL, "independent model at the seed's size");
     checks.push(Check::near_computed(claim, known, plain, 5.0));
     let claim = format!("busy time of sHATL, {what}, where hidden copies are read");
-    let known = Known::new(reading, "the same model with these reads, at a sixteenth");
+    let known = Known::new(reading, "the same model with these reads, at a sixteenth of the size");
     let check = Check::near_computed(claim, known, busy(of(rows, "sHATL")), 15.0);
-    checks.push(check.because("map log, pads, and what is kept free of the hidden area"));
+    checks.push(check.because("map log, padding and the free part of the hidden area"));
 }
 
 /// Returns the model's figures for sHATL at a sixteenth of the published size: as described, and
@@ -126,8 +126,8 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
         let quotient = |rows: &Rows| busy(of(rows, layer)) / busy(of(rows, "HARD"));
         let check = Check::new(claim, most(&quotient), Band::AtMost(1.25));
         checks.push(told(check).because(
-            "published as a sentence: no large difference (section V); these traces flush often \
-             and are wider than the memory of the layer holds, see the sweep",
+            "published as a sentence: no large difference (section V); these traces flush often, \
+             and their working set exceeds the memory of the layer (see the sweep)",
         ));
     }
 }
@@ -154,16 +154,16 @@ fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
 fn why(layer: &str, open: &Open) -> String {
     match layer {
         "mHATL" => format!(
-            "the model does not say how many writes there are, nor what was mapped before: by \
-             these, made again, it gives {:.2} to {:.2}; past its cap ours writes small writes \
-             with all of their LSP",
+            "the model states neither the number of writes nor the initial map; repeated with \
+             different values it gives {:.2} to {:.2}; above its limit ours writes small writes \
+             together with their whole LSP",
             open.range.0, open.range.1
         ),
-        "sHATL" => "of its small hidden area ours keeps 16 superpages free or in limbo, and log \
-                    with its padding takes a part of the others: the model without these is as \
-                    far off"
+        "sHATL" => "ours keeps 16 superpages of its small hidden area free or in limbo, and log \
+                    and padding take a part of the others; the model without these deviates as \
+                    much"
             .into(),
-        _ => "map log and checkpoints are in ours and not in the model".into(),
+        _ => "ours includes map log and checkpoints, the model does not".into(),
     }
 }
 

@@ -179,7 +179,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         let case = extent.cases[index];
         let (number, all) = (index + 1, extent.cases.len());
         // All rows are complete at this point.
-        watch.progress(&format!("the model of {}, {number} of {all}", case.name), all, all);
+        watch.progress(&format!("model of {}, {number} of {all}", case.name), all, all);
         Open::new(&case.stream, MODELLED)
     });
     findings.sheets.push(tables::seed(&made));
@@ -207,5 +207,5 @@ fn busy(row: &Row) -> f64 {
 /// Returns the row of a layer of [`SEED`] or [`SCALED`].
 fn of<'a>(rows: &'a Rows, layer: &str) -> &'a Row {
     let at = SEED.iter().position(|(name, _)| *name == layer);
-    &rows[at.expect("it is one of them")]
+    &rows[at.expect("one of the layers")]
 }

@@ -100,7 +100,7 @@ impl Area {
 
     fn put(&mut self, block: u32) {
         if self.fill == SLOTS {
-            (self.open, self.fill) = (self.free.pop().expect("something is free"), 0);
+            (self.open, self.fill) = (self.free.pop().expect("a superpage is free"), 0);
         }
         let slot = self.open * SLOTS + self.fill;
         self.fill += 1;
@@ -158,7 +158,7 @@ impl Shatl {
     /// Moves every LSP with blocks in the victim home.
     fn collect(&mut self) -> f64 {
         let weight = |(opened, superpage): &(u64, u32)| (self.lsps(*superpage).len(), *opened);
-        let victim = *self.full.iter().min_by_key(|it| weight(it)).expect("one is full");
+        let victim = *self.full.iter().min_by_key(|it| weight(it)).expect("a superpage is full");
         let lsps = self.lsps(victim.1);
         let others: usize = lsps.iter().map(|lsp| self.others(*lsp, victim.1)).sum();
         for lsp in &lsps {
@@ -344,7 +344,7 @@ impl Mhatl {
         let mut busy = 0.0;
         while self.area.free.len() < 64 {
             let mut full = self.emptiest.iter().filter(|(_, it)| *it != self.area.open);
-            let (_, victim) = *full.next().expect("one is full");
+            let (_, victim) = *full.next().expect("a superpage is full");
             let blocks: Vec<u32> = self.area.held(victim).collect();
             for block in &blocks {
                 let first = block / SLOTS * SLOTS;

@@ -13,8 +13,8 @@ use crate::{Cell, Findings, Sheet};
 /// free or in limbo.
 pub(super) const HIDDEN: u32 = 128;
 pub(super) const FREE: u32 = 16;
-const ZEROS: &str = "gathering writes zeros where nothing is mapped";
-const MAPPED: &str = "all that is written was mapped before";
+const ZEROS: &str = "gathering writes zeros for unmapped sectors";
+const MAPPED: &str = "all written sectors were mapped before";
 
 fn number(value: f64) -> Cell {
     if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
@@ -43,8 +43,7 @@ pub(super) fn seed(made: &Made) -> Sheet {
 
 /// Returns the busy times compared with the reference model.
 pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
-    let title =
-        "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model beside ours";
+    let title = "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model and ours";
     let sheet = Sheet::new(title).words(["workload", "layer"]).computed(["computed"]);
     let mut sheet = sheet.ours(["ours"]).difference("off");
     for (case, rows) in rows {
@@ -66,7 +65,7 @@ pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
 /// Returns the results of the reference model, unchanged and with one difference of HostFTL at a
 /// time.
 pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
-    let title = "What the difference is: that model made again, and changed in one thing";
+    let title = "Cause of the difference: the model repeated with one change";
     let mut sheet = Sheet::new(title)
         .words(["workload", "layer"])
         .computed(["computed", "computed, again", "computed, changed"])
@@ -77,7 +76,7 @@ pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sh
         let shatl = |kept| case.stream.busy(&mut model::Shatl::new(HIDDEN, kept, blocks), MODELLED);
         let ([plain, zeros, mapped], ours) = (open.busy, busy(&rows[2]));
         let kept = kept(case, &rows[3]);
-        let area = format!("{kept} of the {HIDDEN} hidden superpages hold nothing hidden");
+        let area = format!("{kept} of the {HIDDEN} hidden superpages hold no hidden data");
         let values = [
             ("mHATL", case.busy[1], [plain, zeros, ours], ZEROS),
             ("mHATL", case.busy[1], [plain, mapped, ours], MAPPED),
@@ -139,7 +138,7 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
 /// Returns the busy times under random workloads, and those of `hatl-auto` relative to other
 /// layers.
 pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
-    let title = format!("Workloads drawn from seed {seed}: busy time relative to no layer");
+    let title = format!("Workloads generated from seed {seed}: busy time relative to no layer");
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
     let mut sheet = Sheet::new(title).words(["workload"]).ours(names(&LAYERS)).ours(more);
     for (text, rows) in drawn {
@@ -153,11 +152,11 @@ pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
 
 /// Returns the breakdown of the busy time of each layer, relative to the total without a layer.
 pub(super) fn split(name: &str, rows: &[Row]) -> Sheet {
-    let title = format!("{name}: where the busy time goes, relative to all of it without a layer");
+    let title = format!("{name}: busy time by cause, relative to the total without a layer");
     let ours = [
         "real_request",
         "copyback",
-        "of it gc",
+        "GC share",
         "vgc",
         "padding",
         "map",
@@ -216,7 +215,11 @@ pub(super) fn origins(findings: &mut Findings, made: &Made) {
         (name.clone(), Origin::of(name), what)
     });
     let generated = made.seed[made.real().len()..].iter().map(|(name, _)| {
-        (name.clone(), Origin::Generated, "drawn from the seed, as in the other tables".to_owned())
+        (
+            name.clone(),
+            Origin::Generated,
+            "generated from the seed, as in the other tables".to_owned(),
+        )
     });
     traces::tell(findings, real.chain(generated).collect::<Vec<_>>());
 }
@@ -228,15 +231,15 @@ pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
     setting.push(if made.scaled {
         format!(
             "Scaled: drive, memory and footprints are a sixteenth of the seed's: drive `hatl-2g`, \
-             new; layers {}; real traces are left out. All rows export 80 % of the drive.",
+             new; layers {}; real traces are omitted. All rows export 80 % of the drive.",
             of(&SCALED)
         )
     } else {
         format!(
             "The seed's configuration: drive `hatl-32g` (32 GiB, superpages of 64 KiB in 4 \
              channels and 4 ways, read 60 us, program 800 us, erase 1.5 ms), new; layers {}. Real \
-             traces with their own times, addresses packed; {} uniform writes, 16 under way. All \
-             rows export 80 % of the drive.",
+             traces with their own times, addresses packed; {} uniform writes, queue depth 16. \
+             All rows export 80 % of the drive.",
             of(&SEED),
             extent.uniform.unwrap_or_default()
         )
@@ -245,8 +248,8 @@ pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
         setting.push(traces::TOLD.into());
     }
     if made.real().is_empty() && !made.scaled {
-        let text = "No real trace: run it where ./traces has mariadb-oltp-head.csv.zst, or give \
-                    --traces a folder.";
+        let text = "No real trace: run the command in a directory whose ./traces contains \
+                    mariadb-oltp-head.csv.zst, or state the folder with --traces.";
         setting.push(text.into());
     }
     setting.push(format!(
@@ -256,31 +259,31 @@ pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
         extent.swept
     ));
     setting.push(format!(
-        "The small drive: `hatl-2g`, layers {}; {MODELLED} writes at every size, as many as the \
-         model makes, 16 under way. Ten times as many overwrite the drive four times: then it \
-         collects, which no model here does, and HARD's 90 % of writes to 5 % cost 0.283 instead \
-         of 0.055, of which 0.223 are the drive's own copies. Its footprints are not scaled with \
-         its memory, so that it is no test of the seed's claims.",
+        "The small drive: `hatl-2g`, layers {}; {MODELLED} writes at every size, the number of \
+         the model, queue depth 16. Ten times that number overwrite the drive four times. The \
+         drive then collects garbage, which no model here does, and HARD's 90 % of writes to 5 % \
+         cost 0.283 instead of 0.055, of which 0.223 are copies by the drive. Its footprints are \
+         not scaled with its memory, so it does not test the seed's claims.",
         of(&LAYERS)
     ));
     findings.notes.extend([
-        "real_request, copyback and vgc are the seed's three parts; padding and map are what \
-         durability costs, which the seed leaves out."
+        "real_request, copyback and vgc are the seed's three parts; padding and map are the cost \
+         of durability, which the seed omits."
             .into(),
-        "mHATL gathers what a victim's logical superpages hold; `mHATL, VSP` gathers what the \
-         victim itself holds, which is the text of the seed word by word."
+        "mHATL gathers the data of the logical superpages of a victim; `mHATL, VSP` gathers only \
+         the data of the victim, which follows the text of the seed literally."
             .into(),
-        "A map of 256 KiB can't hold all of a drive of 32 GB: one leaf of 4 bytes for each \
-         superpage is 2 MiB. The cap holds while what is touched is small; past it mHATL writes \
-         whole superpages instead of thrashing."
+        "A map of 256 KiB can't cover a drive of 32 GB: one leaf of 4 bytes per superpage is 2 \
+         MiB. The limit holds while the footprint is small; above it mHATL writes whole \
+         superpages instead of thrashing."
             .into(),
-        "sHATL's model is met by the model made again within 5 % in all four workloads. Ours has \
-         log, its padding, and superpages that are free or in limbo in its hidden area: their \
-         number is counted in our rows, not fitted, and the model without as many comes near \
-         ours. The smaller the area is, the more they matter."
+        "The repeated model agrees with sHATL's model within 5 % in all four workloads. The \
+         hidden area of ours also contains log, padding, and superpages that are free or in \
+         limbo. Their number is counted in our rows, not fitted, and the model without this \
+         number of superpages comes near ours. Their effect grows as the area shrinks."
             .into(),
-        "The drives are new. On one that is full HARD loses, because it writes all over the \
-         device and the drive's own collection copies what HARD has not yet found dead: \
+        "The drives are new. On a full drive HARD loses, because it writes to the whole device \
+         and the drive's own garbage collection copies data that HARD has not yet found invalid: \
          `hostftl compare TRACE --drive hatl-2g --layers none,hard --warm new,steady` shows both."
             .into(),
     ]);

@@ -135,12 +135,18 @@ impl Load {
             count += 1;
         }
         if count == 0 {
-            let why = format!("{}: it has no reads and no writes", path.display());
+            let why = format!(
+                "{}: the trace has no reads and no writes; use another trace",
+                path.display()
+            );
             return Err(Error::Failed(why));
         }
         let pages = u32::try_from(end.div_ceil(PAGE)).ok().filter(|pages| *pages <= MOST_PAGES);
         load.pages = pages.ok_or_else(|| {
-            Error::Failed(format!("{}: it touches more than 8 TiB", path.display()))
+            Error::Failed(format!(
+                "{}: the trace touches more than 8 TiB; use another trace",
+                path.display()
+            ))
         })?;
         let whole = if count < most { "all" } else { "the first" };
         let mib = u64::from(load.pages) / u64::from(PAGES_PER_MIB);
@@ -167,7 +173,7 @@ impl Load {
     /// Returns a stand-in of `mib` MiB with `count` requests.
     fn made(of: &Published, mib: u32, count: u64) -> Self {
         let text = format!("{},span={mib}m,count={count}", of.synth);
-        let source = text.parse().expect("it is checked by a test");
+        let source = text.parse().expect("a test checks the workload");
         let about = format!("{}: {text}", of.kind);
         let (name, pages, scaled) = (of.name.into(), mib * PAGES_PER_MIB, of.full_mib / mib);
         Load { name, origin: Origin::StandIn, about, source, pages, scaled, count }

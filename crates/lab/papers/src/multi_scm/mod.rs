@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     let computed = each(&jobs, options, watch, (", the model", serial::play))?;
     let rows: Vec<(&Load, &[Outcome])> = all.iter().zip(outcomes.chunks(CASES)).collect();
     let computed: Vec<&[Figures]> = computed.chunks(CASES).collect();
-    let mut findings = Findings::new("Multi-SCM SSD: levelling wear in one memory, both or none");
+    let mut findings = Findings::new("Multi-SCM SSD: wear levelling in one memory, both or none");
     settings(&mut findings, &all, options);
     let origins = all.iter().map(|load| (load.name.clone(), load.origin, load.about.clone()));
     traces::tell(&mut findings, origins);
@@ -48,13 +48,13 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     let ordered = gains[..PUBLISHED.len()].is_sorted_by(|one, other| one > other);
     let first = if all[0].is_real() { "" } else { "'s stand-in" };
     findings.lead = format!(
-        "Without levelling prxy_0{first} gets {:+.1} % more requests done (published +28.2 %); \
+        "Without levelling, prxy_0{first} completes {:+.1} % more requests (published +28.2 %); \
          the order of the gains of the four workloads is {}the published one.",
         gains[0],
         if ordered { "" } else { "not " }
     );
     if all.len() == PUBLISHED.len() {
-        let text = "mariadb-oltp was left out: give --traces a folder that has it.";
+        let text = "mariadb-oltp was omitted: state a folder that contains it with --traces.";
         findings.notes.push(text.into());
     }
     if options.sweep {
@@ -136,27 +136,27 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
     let setting = &mut findings.setting;
     setting.push(
         "The cache is the layer `tier`, the code that also serves volumes: pages of 16 KiB, LRU, \
-         every page that is accessed comes to M. M: 100 ns and 10^9 writes a sector; S: 1 µs and \
-         10^5; both 480 ns a sector on the bus; memory for 1.25 of the user's data, 5 % of it M. \
-         Of M a tenth is kept free: half by the cache, half for levelling. The paper \
-         levels on overwrites; so in our reading what fills a page of M wears it, and brings it \
-         no nearer to its move."
+         every accessed page moves to M. M: 100 ns and 10^9 writes per sector; S: 1 µs and 10^5; \
+         both 480 ns per sector on the bus; memory for 1.25 of the user's data, 5 % of it M. A \
+         tenth of M is kept free: half by the cache, half for levelling. The paper levels on \
+         overwrites. In our reading, filling a page of M therefore wears it, but does not count \
+         towards its move."
             .into(),
     );
     setting.push(
-        "One request at a time. Computed: a model that shares no code with that layer and those \
-         memories, in which one controller does one thing at a time, so that a page that is \
-         fetched, written back or levelled holds up the request that causes it. In ours a dirty \
-         page goes to S beside the next request; a table has both ways for both. How the paper's \
-         controller serves them it does not say."
+        "One request at a time. Computed: a model without shared code, in which the controller \
+         performs one operation at a time. A page that is fetched, written back or levelled \
+         therefore delays the request that causes it. In ours a dirty page goes to S in parallel \
+         with the next request; one table shows both variants for both. The paper does not \
+         describe the scheduling of its controller."
             .into(),
     );
     let stood_in = all[..PUBLISHED.len()].iter().any(|load| !load.is_real());
     if all[..PUBLISHED.len()].iter().any(Load::is_real) {
         setting.push(
-            "The memories of a real trace are as large as what its requests touch. A claim on one \
-             that does not hold is told, but does not end the command with an error: what is known \
-             to hold is known of the stand-ins."
+            "The memories of a real trace have the size of its footprint. A claim on a real trace \
+             that does not hold is reported, but does not end the command with an error: only \
+             claims on the stand-ins are known to hold."
                 .into(),
         );
     }
@@ -168,24 +168,24 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
 /// Adds a description of the stand-ins for missing traces.
 fn stand_ins(setting: &mut Vec<String>, options: &Options) {
     setting.push(
-        "Stand-ins are synthetic, because the trace is not at \
-         hand: write share, request size and hotness (mean accesses of a page above or below \
-         40) follow what is commonly told of the MSR Cambridge traces; the skew (zipf's \
-         exponent, or going through the data in order), the sizes and the 4 % of writes of \
-         proj_3 are fitted to the published gains. With exponents of 0.6 and 0.7 hm_0 and prxy_1 \
-         are no nearer: hm_0 gains 15.3 and 2.3 % in cases 4 and 3 at 0.6, 15.5 and 5.5 % at 1.0."
+        "Stand-ins are synthetic, because the trace is not available: write share, request size \
+         and hotness (mean accesses of a page above or below 40) follow common descriptions of \
+         the MSR Cambridge traces; the skew (zipf's exponent, or a sequential pass over the \
+         data), the sizes and the 4 % of writes of proj_3 are fitted to the published gains. With \
+         exponents of 0.6 and 0.7 hm_0 and prxy_1 are no nearer: hm_0 gains 15.3 and 2.3 % in \
+         cases 4 and 3 at 0.6, 15.5 and 5.5 % at 1.0."
             .into(),
     );
-    let scaled = "Everything is scaled down in size, not in accesses of a page.";
-    let whole = "prxy_0 and prxy_1 have the size that the LBA scrambler's paper prints (0.84 and \
-                 13.75 GB); hm_0 and proj_3, whose size no seed prints, sixteen times the usual \
-                 one.";
+    let scaled = "Sizes are scaled down; the accesses per page are not.";
+    let whole = "prxy_0 and prxy_1 have the size that the paper on the LBA scrambler prints (0.84 \
+                 and 13.75 GB); hm_0 and proj_3, whose size no paper prints, have sixteen times \
+                 the usual size.";
     setting.push(options.size.pick(scaled, scaled, whole).into());
     setting.push(
-        "The stand-ins were fitted by hand: for proj_3 several mixes of writes, sizes and order \
-         were tried, of which no list was kept, until levelling cost less than the 3 % that the \
-         paper allows for read-cold data. That check and the order of the gains therefore show \
-         that such workloads exist, not that these traces behave so."
+        "The stand-ins were fitted by hand. For proj_3 several mixes of writes, sizes and order \
+         were tried (without a record) until levelling cost less than the 3 % that the paper \
+         allows for read-cold data. That check and the order of the gains therefore show that \
+         such workloads exist, not that these traces behave so."
             .into(),
     );
 }
@@ -279,13 +279,13 @@ fn chart(rows: &[(&Load, &[Outcome])]) -> hostftl_report::Figure {
 /// Source of the published gains and choices.
 const TABLE: &str = "Table 3";
 /// Source name of the independent model.
-const SERIAL: &str = "a model that does one thing at a time";
+const SERIAL: &str = "a model with one operation at a time";
 /// Explanation of a difference on the trace itself.
-const UNSAID: &str = "the trace itself, of which the paper does not say which part it takes, nor \
-                      when a page comes to M";
+const UNSAID: &str = "the trace itself; the paper states neither the part of the trace nor the \
+                      rule for moving a page to M";
 /// Explanation of a difference on a stand-in.
-const STAND_IN: &str = "the trace is not at hand, and its stand-in is skewed otherwise; the paper \
-                        does not say when a page comes to M";
+const STAND_IN: &str = "the trace is not available, and its stand-in has a different skew; the \
+                        paper does not state the rule for moving a page to M";
 
 fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
     for (((load, outcomes), computed), of) in rows.iter().zip(computed).zip(&PUBLISHED) {
@@ -317,28 +317,29 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[F
         *check = check.clone().on_given_trace();
     }
     findings.notes.push(
-        "The paper does not say when a page comes to M, nor how M is filled and emptied; ours \
-         fetches a page at its first access and writes a dirty one back when it is the least \
-         recently used. The order of the gains is the claim, not their size."
+        "The paper states neither the rule for moving a page to M nor how M is filled and \
+         emptied. Ours fetches a page at its first access and writes a dirty page back when it is \
+         the least recently used. The claim is the order of the gains, not their size."
             .into(),
     );
     findings.notes.push(
-        "Chosen for life is, as the paper has it, the case in which both memories come nearest to \
-         their ends at once (Fig. 5): M's most writes when a sector of S has 10^5, against 10^9. \
-         It is told for the published size; from the reduced one it is extrapolated, which assumes \
-         that M's hottest sector keeps its share of all writes where M is not levelled, and that \
-         all else keeps its count, as accesses of a page stay the same (tried with prxy_1's \
-         stand-in at 64, 512 and 1024 MiB; of prxy_0's it gives another case than the published \
-         size does). Levelling in both always lives longest, and is the slowest."
+        "As in the paper, the case chosen for life is the one in which both memories wear out \
+         most nearly together (Fig. 5): the most writes to a sector of M when a sector of S has \
+         10^5, compared with 10^9. The choice refers to the published size. From the reduced size \
+         it is extrapolated, which assumes that the hottest sector of M keeps its share of all \
+         writes where M is not levelled, and that all other counts stay the same, as the accesses \
+         per page do (tried with the stand-in of prxy_1 at 64, 512 and 1024 MiB; for prxy_0 the \
+         extrapolation gives another case than the published size). Levelling in both always \
+         lasts longest and is the slowest."
             .into(),
     );
 }
 
 /// Explanation of a different choice of the longest-lived case.
-const CHOICE: &str = "it depends on how the hot pages lie, which the paper does not publish; \
-                      proj_3's stand-in writes so evenly that cases 3 and 4 are the same, and of \
-                      prxy_0's at the published size M ends before S in one, and after S in the \
-                      other";
+const CHOICE: &str = "it depends on the placement of the hot pages, which the paper does not \
+                      publish; the stand-in of proj_3 writes so evenly that cases 3 and 4 are the \
+                      same; in the stand-in of prxy_0 at the published size M fails before S in \
+                      one case and after S in the other";
 
 /// Adds the claims on the whole of Table 3, and on the text about Fig. 5.
 fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
@@ -350,8 +351,8 @@ fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Fi
     let told = |check: Check| if given { check.on_given_trace() } else { check };
     let check = told(check).published(Known::new(7.0, TABLE));
     findings.checks.push(check.because(
-        "of prxy_0 at the reduced size levelling in M costs less than published, here and in the \
-         model; at the published size it costs as much",
+        "for prxy_0 at the reduced size, levelling in M costs less than published, both here and \
+         in the model; at the published size it costs the published amount",
     ));
     let times = |at: usize| rows[at].0.scaled;
     let ours = same(|at| choice_found(rows[at].1, times(at)));

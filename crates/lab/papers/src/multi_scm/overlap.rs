@@ -14,15 +14,17 @@ const NEAR: f64 = 15.0;
 const POINT: f64 = 1.0;
 
 /// Explanation of the remaining difference from the model.
-const OVERLAP: &str = "so what ours gains beyond the model is overlap: a dirty page goes to S \
-    beside the next request, which a copy of levelling in M holds up and one in S does not";
+const OVERLAP: &str = "the gain of ours beyond the model is therefore overlap: a dirty page goes \
+                       to S in parallel with the next request, which a levelling copy in M delays \
+                       and one in S does not";
 /// Explanation of the figures for the long stand-in.
-const LENGTH: &str = "one thing at a time, which the paper does not say; the stand-in has as many \
-    requests as the trace, 2.5 times those of the table above, but not its skew";
+const LENGTH: &str = "one operation at a time, which the paper does not state; the stand-in has \
+                      the number of requests of the trace, 2.5 times those of the table above, \
+                      but not its skew";
 /// Explanation of the larger gain with writes of whole pages.
-const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. One that is not in M is an overwrite \
-    of a page of M in ours, since a memory knows no better, and a fill in the model, so that ours \
-    levels more there.";
+const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. A written page that is not in M is an \
+                           overwrite of a page of M in ours, because a memory cannot distinguish \
+                           it, and a fill in the model. Ours therefore levels more there.";
 
 /// Adds the table and its claims.
 pub(super) fn add(
@@ -32,11 +34,14 @@ pub(super) fn add(
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Gains over case 1 by how the memories are served, in %")
+    let mut sheet = Sheet::new("Gains over case 1 by scheduling of the memories, in %")
         .words(["workload"])
         .input(["case"])
-        .ours(["ours: writes back beside the next request", "ours: one thing at a time"])
-        .computed(["computed: one thing at a time"])
+        .ours([
+            "ours: write-back in parallel with the next request",
+            "ours: one operation at a time",
+        ])
+        .computed(["computed: one operation at a time"])
         .published(["published"]);
     let mut off = 0.0_f64;
     for (at, ((load, outcomes), computed)) in rows.iter().zip(computed).enumerate() {

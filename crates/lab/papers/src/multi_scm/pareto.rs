@@ -47,9 +47,10 @@ pub(super) fn sweep(
         findings.figures.push(chart(load, outcomes, &fronts));
     }
     findings.setting.push(
-        "The sweep plays the first quarter of each workload on every mix of interval (0, 5, \
-         20, 100 in both memories), M's share (1, 5, 10, 20 %) and policy, and shows for each \
-         share what no other mix of the same share beats in both figures: M is what costs."
+        "The sweep plays the first quarter of each workload on every mix of interval (0, 5, 20, \
+         100 in both memories), share of M (1, 5, 10, 20 %) and policy. For each share it shows \
+         the mixes that no other mix of the same share beats in both figures, because M \
+         determines the cost."
             .into(),
     );
     Ok(())
@@ -73,7 +74,7 @@ fn front(outcomes: &[Outcome], mut order: Vec<usize>) -> Vec<usize> {
 }
 
 fn table(load: &Load, setups: &[Setup], outcomes: &[Outcome], front: &[usize]) -> Sheet {
-    let title = format!("{}: speed against life, what nothing beats", load.name);
+    let title = format!("{}: speed against life, Pareto front", load.name);
     let mut sheet = Sheet::new(title)
         .words(["policy"])
         .input(["M (%)", "interval"])

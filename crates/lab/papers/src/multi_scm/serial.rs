@@ -70,7 +70,7 @@ impl Memory {
     /// Fills a free page. This is not an overwrite, so it does not count towards the move of the
     /// page.
     fn fill(&mut self) -> u32 {
-        let page = self.free.pop_front().expect("a page leaves before another comes");
+        let page = self.free.pop_front().expect("a page is evicted before another is fetched");
         self.thresholds[page as usize] += 1;
         self.count(page, 0, PAGE);
         page

@@ -143,7 +143,7 @@ pub(super) fn play(
     let idle = world.devices().iter().all(Model::idle);
     let violation = match (checked, idle) {
         (Err(why), _) => Some(format!("{}: {why}", load.name)),
-        (Ok(()), false) => Some(format!("{}: a memory is still at work", load.name)),
+        (Ok(()), false) => Some(format!("{}: a memory is not idle", load.name)),
         (Ok(()), true) => None,
     };
     Ok(Some(Outcome {

@@ -29,25 +29,27 @@ const PUBLISHED: [Published; 8] = [
 const MISPRINT: f64 = 198.632;
 
 /// Explanation of the agreement for reads through the block driver.
-const CONSTANTS: &str = "the model's five constants are fitted";
+const CONSTANTS: &str = "the five constants of the model are fitted";
 /// Explanation of the difference for reads of data written by rrpc.
-const STRIPS: &str = "on the board the interleave of 2 MiB lies below LightNVM too (sections 3.3 \
-    and 4.2), so it reads as the block driver does, which is computed; ours reads what rrpc wrote \
-    to the chips in turns, in strips of 64 KiB, of which 4 are its list: a stream finds two chips, \
-    and a request that crosses strips is two";
+const STRIPS: &str = "the 2 MiB interleave of the board is also below LightNVM (sections 3.3 and \
+                      4.2), so it reads as the block driver does, and the computed figure \
+                      includes it; ours reads data that rrpc wrote to the chips in turn, in \
+                      strips of 64 KiB, of which 4 are its list: a stream uses two chips, and a \
+                      request across strips becomes two";
 /// Explanation of the difference for random writes through rrpc.
-const BUFFERED: &str = "ours gathers small writes and parts long ones into strips of 64 KiB, so \
-    all sizes are written at one speed, as computed; the original sends each request as it comes, \
-    and so does the last column of the table of gains, which is near the published one";
+const BUFFERED: &str = "ours merges small writes and splits long ones into strips of 64 KiB, so \
+                        all sizes are written at one speed, as computed; the original sends each \
+                        request as it arrives, as does the last column of the table of gains, \
+                        which is near the published column";
 /// Explanation of the difference for sequential writes.
 const IN_ORDER: &str = "strips of 64 KiB keep four chips busy, as computed; the original sends \
-    each request as it comes, and then the gain is how many chips the requests under way keep \
-    busy: 3.3 with 8 of them, within 15 % of all three published with 3. The paper does not say \
-    how many there were";
+                        each request as it arrives, so its gain depends on the queue depth: 3.3 \
+                        at depth 8, and within 15 % of all three published figures at depth 3. \
+                        The paper does not state the depth";
 /// Excluded causes of the speed of random writes of 128 KiB.
-const TOO_FAST: &str = "not explained: 108 MB/s are published, and four chips at the speed of the \
-    block driver's stream give 99, whatever goes where and however many are under way; ours parts \
-    it into strips of 64 KiB, as computed";
+const TOO_FAST: &str = "unexplained: the published 108 MB/s exceed four chips at the speed of the \
+                        block driver stream (99 MB/s), for any placement and queue depth; ours \
+                        splits the requests into strips of 64 KiB, as computed";
 /// Source name of the closed form of reads.
 const SLOWEST: &str = "the block driver's, by the slower of host and chips";
 /// Source name of the closed form of gains.
@@ -64,7 +66,7 @@ fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
 
 /// Adds both tables and their claims.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)")
+    let mut sheet = Sheet::new("Block driver and LightNVM (Tables 3 and 4)")
         .words(["cell"])
         .input(["size (KiB)"])
         .published(["published"])
@@ -185,12 +187,12 @@ fn unknown() -> String {
     let bytes = SIZES.map(|kib| f64::from(kib) * 1024.0 / 1e3);
     let times = |at: usize| random[at] * bytes[at] / order[at];
     format!(
-        "What can't be known from the paper: rrpc writes in order what comes at random, so that \
-         with as many requests under way both rows of LightNVM in Table 4 would have one speed. \
-         Published, random writes are {:.2}, {:.2} and {:.2} times as fast (4, 64, 128 KiB), as if \
-         fewer had been under way in order. No job of fio is printed, and none is assumed for a \
-         row. Not explained: at 128 KiB random writes are {:.0} MB/s, more than four chips give at \
-         the speed of the block driver's stream ({:.0} MB/s), whatever goes where.",
+        "Not known from the paper: rrpc turns random writes into sequential writes, so at the \
+         same queue depth both LightNVM rows of Table 4 would have the same speed. The published \
+         random writes are {:.2}, {:.2} and {:.2} times as fast (4, 64, 128 KiB), as if the \
+         sequential writes had a lower queue depth. The paper prints no fio job, and none is \
+         assumed for a row. Unexplained: at 128 KiB random writes reach {:.0} MB/s, more than \
+         four chips at the speed of the block driver stream ({:.0} MB/s), for any placement.",
         times(0),
         times(1),
         times(2),

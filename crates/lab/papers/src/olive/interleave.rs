@@ -14,9 +14,10 @@ const WIDTHS: [u32; 7] = [4, 8, 16, 32, 64, 128, 2048];
 const BEST_WRITES: [u32; 3] = [8, 128, 128];
 
 /// Explanation of the best interleave for writes.
-const JUMPS: &str = "what counts is how long a chip takes for a KiB, which is least in pieces of \
-    128 KiB, and that each stripe begins with a jump, which two writes of a stripe share; small \
-    writes under way at once share a chip the more, the wider the interleave";
+const JUMPS: &str = "two effects matter: the time of a chip per KiB, which is least in pieces of \
+                     128 KiB, and the jump at the start of each stripe, which two writes of a \
+                     stripe share; with a wider interleave, more small writes in progress share a \
+                     chip";
 
 fn sweep(op: Op, kib: u32, seed: u64) -> Result<Vec<f64>, Error> {
     let speed = |width: u32| {
@@ -33,14 +34,14 @@ fn sweep(op: Op, kib: u32, seed: u64) -> Result<Vec<f64>, Error> {
 fn best(speeds: &[f64]) -> u32 {
     let most = speeds.iter().copied().fold(0.0, f64::max);
     let at = speeds.iter().position(|speed| *speed >= most * 0.999);
-    WIDTHS[at.expect("there is a fastest")]
+    WIDTHS[at.expect("a fastest interleave exists")]
 }
 
 /// Returns whether no width is faster than this one by more than one per cent.
 fn is_best(speeds: &[f64], width: u32) -> bool {
     let most = speeds.iter().copied().fold(0.0, f64::max);
     let at = WIDTHS.iter().position(|it| *it == width);
-    speeds[at.expect("it is one of the widths")] >= most * 0.99
+    speeds[at.expect("the interleave is one of the widths")] >= most * 0.99
 }
 
 /// Adds a table and a chart for reads and for writes.
@@ -48,7 +49,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let (mut met, mut alone) = (0, 0);
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
         let depth = if op == Op::Read { 1 } else { DEPTH };
-        let title = format!("Sequential {name} by interleave (MB/s), {depth} under way");
+        let title = format!("Sequential {name} by interleave (MB/s), queue depth {depth}");
         let mut sheet = Sheet::new(title.clone())
             .input(["request (KiB)"])
             .ours(WIDTHS.map(|width| format!("{width} KiB")))
@@ -101,7 +102,7 @@ fn claims(findings: &mut Findings, kib: u32, stated: Option<u32>, speeds: &[f64]
         None => {
             let claim = format!("{kib} KiB reads: fastest over slowest interleave");
             let check = Check::new(claim, most / least, Band::AtMost(1.01));
-            let known = Known::new(1.0, "section 4.2: next to no influence");
+            let known = Known::new(1.0, "section 4.2: almost no influence");
             findings.checks.push(check.published(known));
         }
         Some(width) => {

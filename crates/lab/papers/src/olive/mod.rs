@@ -18,8 +18,8 @@ const SIZES: [u32; 3] = [4, 64, 128];
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("Olive: eMMC chips under a block driver and under LightNVM");
     findings.lead =
-        "A wide interleave leaves a stream one chip; rrpc writes to all in turns, and turns \
-                     random writes into writes in order."
+        "With a wide interleave a stream uses one chip; rrpc writes to all chips in turn and \
+         turns random writes into sequential writes."
             .into();
     type Part = fn(&mut Findings, u64) -> Result<(), Error>;
     let parts: [(&str, Part); 4] = [
@@ -42,34 +42,36 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
 fn settings(findings: &mut Findings) {
     for text in [
         "A closed network: a host with its port, one request at a time, and four chips. Reads: \
-         the host 88 µs and 2.1 µs a KiB, a chip 70 µs and 4.75 µs a KiB, fitted to Table 3.",
-        "Writes: a chip takes 685, 4169 and 5274 µs on average for 4, 64 and 128 KiB, which are \
-         Table 4's sequential writes of the block driver, and a third longer for one that does not \
-         go on, in the array's addresses, where its last one ended (Table 4's random ones), drawn \
-         from an exponential distribution, but not in the sweep; the host 30 µs and 4 µs a KiB.",
-        "The paper does not say how many requests were under way: 8 everywhere, but 1 in the \
-         sweep of reads, because only so do they peak where the paper has them. Writes do with 6 \
-         to 8. Nothing is fitted for a row.",
-        "Fitted, ports: HP takes 6 µs a KiB of reads and 67 µs a KiB of writes beyond the first \
-         4 KiB, the time to flush caches.",
-        "Block: data lies where its address says, and a stream meets one chip at a time, as the \
-         board's interleave of 2 MiB suggests. LightNVM: our rrpc with its defaults over four raw \
-         chips with segments of 2 MiB, whose erases take no time, as on the board, whose driver \
-         leaves them out.",
+         the host takes 88 µs and 2.1 µs per KiB, a chip 70 µs and 4.75 µs per KiB, fitted to \
+         Table 3.",
+        "Writes: a chip takes 685, 4169 and 5274 µs on average for 4, 64 and 128 KiB (the \
+         sequential writes of the block driver in Table 4), and a third longer for a write that \
+         does not continue its previous one in the addresses of the array (the random writes in \
+         Table 4). The times are drawn from an exponential distribution, except in the sweep. The \
+         host takes 30 µs and 4 µs per KiB.",
+        "The paper does not state the queue depth. It is 8 here, except 1 in the sweep of reads, \
+         because only then do reads peak at the published interleave. Writes do so at depths 6 to \
+         8. No value is fitted to a single row.",
+        "Fitted, ports: HP takes 6 µs per KiB of reads and 67 µs per KiB of writes beyond the \
+         first 4 KiB, the time to flush caches.",
+        "Block: the address of data determines its chip, and a stream uses one chip at a time, as \
+         the 2 MiB interleave of the board suggests. LightNVM: our rrpc with its defaults over \
+         four raw chips with segments of 2 MiB, whose erases take no time, as on the board, whose \
+         driver omits them.",
         crate::traces::NEEDS_NONE,
     ] {
         findings.setting.push(text.into());
     }
     findings.notes.push(
-        "Inferred: that a chip sees a jump at the start of each stripe, as if the stripes lay in \
-         units of their own of its translation. If they lay one behind the other, no piece would \
-         jump, and writes of 64 KiB would be as fast at 64 KiB as at the published 128 KiB, those \
-         of 4 KiB at 4 as at the published 8."
+        "Inferred: a chip sees a jump at the start of each stripe, as if each stripe had its own \
+         unit of its translation. If the stripes were contiguous, no piece would jump, and writes \
+         of 64 KiB would be as fast at 64 KiB as at the published 128 KiB, and writes of 4 KiB as \
+         fast at 4 KiB as at the published 8 KiB."
             .into(),
     );
     findings.notes.push(
-        "Left out: with several requests under way the board's block driver would use two chips \
-         at each end of a stripe, of which the published figures show no sign."
+        "Omitted: with several requests in progress the block driver of the board would use two \
+         chips at each end of a stripe, but the published figures show no sign of it."
             .into(),
     );
 }

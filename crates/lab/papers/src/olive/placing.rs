@@ -55,7 +55,7 @@ pub(super) fn strips(random: bool, kib: u32) -> f64 {
 /// Adds the gains of LightNVM's writes by placement, and the claim that random writes reach the
 /// published gain if requests are not split.
 pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
+    let mut sheet = Sheet::new("Gains of writes under LightNVM, by placement")
         .words(["writes"])
         .input(["KiB"])
         .published(["published"])
@@ -82,9 +82,10 @@ pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Resu
     let claim = "mean gain of random writes when each request goes whole to the next chip";
     findings.checks.push(Check::near_published(claim, known, mean(alone[1]), 15.0));
     findings.notes.push(format!(
-        "Where our gains of writes come from: strips of 64 KiB, of which 60 are data, on four \
-         chips. When each request goes whole to the next chip instead, as the original's do, the \
-         mean gain is {:.2} at random (published {:.2}) and {:.2} in order (published {:.2}).",
+        "Source of our gains of writes: strips of 64 KiB, of which 60 KiB are data, on four \
+         chips. If each request goes whole to the next chip instead, as in the original, the mean \
+         gain is {:.2} for random writes (published {:.2}) and {:.2} for sequential writes \
+         (published {:.2}).",
         mean(alone[1]),
         mean(rows[1].published),
         mean(alone[0]),
@@ -103,7 +104,7 @@ fn writes(walk: Walk, kib: u32, depth: u32, seed: u64) -> Result<f64, Error> {
 
 /// Adds the gains by queue depth if each request goes to the next chip as a whole.
 fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
-    let title = "Gains when each request goes whole to the next chip, by how many are under way";
+    let title = "Gains when each request goes whole to the next chip, by queue depth";
     let mut sheet = Sheet::new(title)
         .words(["writes"])
         .input(["KiB"])
@@ -129,12 +130,12 @@ fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(),
     let claim = "gains of Table 4, of 6, within 15 % when each request goes whole, the most of \
                  any number under way";
     let most = near.iter().copied().fold(0, u32::max);
-    let at = near.iter().position(|it| *it == most).expect("there is a most");
+    let at = near.iter().position(|it| *it == most).expect("a maximum exists");
     let check = Check::new(claim, f64::from(most), Band::AtLeast(5.0));
     findings.checks.push(check.published(Known::new(6.0, "Table 4")).because(format!(
-        "so many with {} under way, of which the paper does not speak; the block driver's random \
-         writes need more for their speed in Table 4, and random writes of 128 KiB are published \
-         faster than four chips",
+        "reached at queue depth {}, which the paper does not state; the random writes of the \
+         block driver need a higher depth for their speed in Table 4, and the published random \
+         writes of 128 KiB are faster than four chips",
         DEPTHS[at],
     )));
     Ok(())

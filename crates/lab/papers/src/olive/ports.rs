@@ -40,7 +40,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
             let check = |it| {
                 let known = Known::new(it, "section 4.3");
                 let check = Check::near_published(claim, known, acp / hp, 10.0);
-                check.because("HP's time to flush caches is fitted")
+                check.because("the time of HP to flush caches is fitted")
             };
             findings.checks.extend(stated.map(check));
         }
@@ -54,11 +54,14 @@ pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Er
     let ours = [
         "MB/s",
         "pieces that wait (%)",
-        "for a bus (µs a piece)",
-        "for a controller (µs a piece)",
-        "for the chip (µs a piece)",
+        "for a bus (µs per piece)",
+        "for a controller (µs per piece)",
+        "for the chip (µs per piece)",
     ];
-    let title = format!("Conflicts: random reads of 128 KiB, {DEPTH} under way, interleave 32 KiB");
+    let title = format!(
+        "Conflicts: random reads of 128 KiB, queue depth {DEPTH}, interleave 32 \
+         KiB"
+    );
     let mut sheet = Sheet::new(title).input(["chips", "buses", "controllers"]).ours(ours);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {

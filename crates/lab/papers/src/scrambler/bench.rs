@@ -66,7 +66,7 @@ pub(super) struct Bench {
 }
 
 fn failed(why: impl std::fmt::Display) -> Error {
-    Error::Failed(format!("the study broke: {why}"))
+    Error::Failed(format!("the study failed: {why}"))
 }
 
 impl Bench {

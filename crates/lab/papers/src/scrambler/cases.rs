@@ -139,7 +139,7 @@ impl Reference {
                 break;
             }
         }
-        let mut config = LayerConfig::parse(AUTO).expect("it is checked by a test");
+        let mut config = LayerConfig::parse(AUTO).expect("a test checks the workload");
         config.suit(grain.sectors(), PAGE);
         config.scrambler.slot
     }

@@ -42,8 +42,8 @@ pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured)
     let claim = "the gain falls as free space grows: its least step";
     findings.checks.push(Check::new(claim, least, Band::AtLeast(0.0)));
     findings.lead = format!(
-        "At 20 % free capacity 4 KiB writes are {:.2} times as fast (computed 1.88), \
-         because {:.0} % fewer pages are copied; at 80 % nothing is gained.",
+        "At 20 % free capacity, 4 KiB writes are {:.2} times as fast (computed 1.88), because \
+         {:.0} % fewer pages are copied; at 80 % there is no gain.",
         reference[0].gain(),
         -reference[0].change(|it| it.gc_copies as f64).unwrap_or(0.0)
     );
@@ -77,12 +77,12 @@ fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
 }
 
 /// Explanation of a difference on the trace itself.
-const UNSAID: &str = "the trace itself: its addresses are packed here, and not more than its \
-                      first 400,000 requests are timed";
+const UNSAID: &str = "the trace itself; its addresses are packed here, and at most its first \
+                      400,000 requests are timed";
 /// Explanation of a difference on the stand-in.
-const STAND_IN: &str = "the trace is not at hand; its stand-in writes 16 KiB and is misaligned by \
-                        31.5 KiB, as servers of that time were (inference); aligned whole pages \
-                        can gain nothing";
+const STAND_IN: &str = "the trace is not available; its stand-in writes 16 KiB and is misaligned \
+                        by 31.5 KiB, as servers of that time were (inference); aligned whole \
+                        pages can gain nothing";
 
 /// Adds the claims on writes by size and alignment.
 fn by_size(checks: &mut Vec<Check>, by_slot: &[BySlot]) {
@@ -115,7 +115,7 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     checks.push(
         told(check)
             .published(Known::new(-60.0, ABSTRACT))
-            .because("which workload that is of is not said"),
+            .because("the paper does not name the workload"),
     );
     let claim = "endurance: blocks erased without over with the scrambler, the most";
     let many = paper.iter().filter(|pair| pair.scrambled.erases >= ENOUGH);
@@ -125,7 +125,7 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     checks.push(
         told(check)
             .published(Known::new(1.55, ABSTRACT))
-            .because("which workload that is of is not said"),
+            .because("the paper does not name the workload"),
     );
 }
 

@@ -26,7 +26,7 @@ fn erases(it: &Measured) -> f64 {
 
 /// Returns the results compared with the reference model.
 pub(super) fn reference(pairs: &[Pair]) -> Sheet {
-    let title = "An independent model (512 MiB of data) beside ours: time for each request";
+    let title = "An independent model (512 MiB of data) and ours: time per request";
     let mut sheet = Sheet::new(title)
         .words(["case"])
         .computed(["computed, no layer (us)"])
@@ -62,7 +62,7 @@ pub(super) fn reference(pairs: &[Pair]) -> Sheet {
 
 /// Returns the results by the utilisation limit of a page.
 pub(super) fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
-    let title = "How full a page may get, at 20 % free and 4 KiB (not in the reference model)";
+    let title = "Fill limit of a page, at 20 % free and 4 KiB (not in the reference model)";
     let shares = UTIL.iter().map(|(share, _)| format!("{share:.2}")).chain(["1.00".to_owned()]);
     let all = less_full.iter().chain([&whole.scrambled]);
     varied(title, "util_max", shares.zip(all), whole)
@@ -83,7 +83,7 @@ fn varied<'a>(
     all: impl Iterator<Item = (String, &'a Measured)>,
     whole: &Pair,
 ) -> Sheet {
-    let ours = ["us a request", "gain", "copied pages", "programs a request"];
+    let ours = ["us per request", "gain", "copied pages", "programs per request"];
     let mut sheet = Sheet::new(title).input([head]).ours(ours);
     for (name, it) in all {
         let pair = Pair { none: whole.none.clone(), scrambled: it.clone() };
@@ -109,7 +109,7 @@ fn rows<'a>(
 /// Returns the paper's grid: the changes by the scrambler.
 pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let ours = ["ours, write gain", "gc runs", "copied pages", "energy", "endurance", "read time"];
-    let title = "The paper's workloads: what the scrambler changes, slots of 512 B";
+    let title = "The paper's workloads: effect of the scrambler, slots of 512 B";
     let sheet = Sheet::new(title).words(["workload, free"]).published(["published, write gain"]);
     let mut sheet = sheet.ours(ours);
     for (name, pair) in rows(loads, pairs) {
@@ -129,7 +129,7 @@ pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
 
 /// Returns the results of writes by size, aligned and misaligned.
 pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
-    let title = "src1_0's question: writes at random, 20 % free, by alignment and slot";
+    let title = "src1_0: random writes, 20 % free, by alignment and slot";
     let ours = [
         "ours, write gain, 512 B",
         "copied pages",
@@ -197,13 +197,13 @@ pub(super) fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
 pub(super) fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) {
     let setting = &mut findings.setting;
     setting.push(
-        "The layer `scrambler`, the code that also serves volumes, map log included, over a drive \
-         with one chip: blocks of 256 pages of 16 KiB, read 85 us, program 1.6 ms, erase 8.5 ms, \
-         greedy collection in step with host writes, addresses for 95 % of the pages. Slots of \
-         one LBA (512 B) under the paper's workloads, of 4 KiB in the model's table; `slot=auto` \
-         takes the largest of 512 B to 4 KiB that 95 % of the first 10,000 writes are whole \
-         multiples of. One request \
-         at a time; the drive is filled and overwritten twice first."
+        "The layer `scrambler`, the code that also serves volumes, including its map log, over a \
+         drive with one chip: blocks of 256 pages of 16 KiB, read 85 us, program 1.6 ms, erase \
+         8.5 ms, greedy garbage collection in step with host writes, addresses for 95 % of the \
+         pages. Slots of one LBA (512 B) under the paper's workloads, of 4 KiB in the table of \
+         the model; `slot=auto` takes the largest size from 512 B to 4 KiB of which 95 % of the \
+         first 10,000 writes are whole multiples. One request at a time; the drive is first \
+         filled and overwritten twice."
             .into(),
     );
     let scale = options.size.pick(
@@ -223,25 +223,25 @@ pub(super) fn settings(findings: &mut Findings, loads: &[Workload], options: &Op
     traces::tell(findings, loads.iter().map(origin));
     findings.notes.extend([
         "The reference model is an independent model of the specification, on synthetic input \
-         with one seed; it collects in batches below 3 free blocks, ours in step with writes, and \
-         so our drive names the victim after the one that it is collecting."
+         with one seed. It collects in batches below 3 free blocks, ours in step with writes. Our \
+         drive therefore reports the victim that follows the current one."
             .into(),
-        "A write to a page of which a part is used is one program for the drive, which reads the \
-         rest of the page itself; slots that lie apart are put together by the layer."
+        "A write to a partly used page is one program for the drive, which reads the rest of the \
+         page itself; the layer combines slots that are not adjacent."
             .into(),
-        "The published 2.2 is of src1_0. Writes of whole aligned pages of 16 KiB can gain nothing, \
-         whatever the unit. Servers of that time put their first partition behind 63 sectors, so \
-         that 16 KiB of the file system were never a page of the drive: that is our inference, and \
-         with it the same writes gain. Both stand here; the trace itself, src1_0.csv in --traces, \
-         decides."
+        "The published 2.2 is for src1_0. Writes of whole aligned pages of 16 KiB can gain \
+         nothing, for any unit. Servers of that time started their first partition after 63 \
+         sectors, so 16 KiB of the file system were never one page of the drive. This is our \
+         inference, and with it the same writes gain. Both results are shown; the trace itself, \
+         src1_0.csv in --traces, decides."
             .into(),
-        "The paper's words `sufficient` and `enough` are no figures; here they are parameters of \
-         those names. By default rule 1 takes a fresh page while there is one; rule 2 takes a \
-         preferred page while one has a free slot (`util` says how full a page may get), and asks \
-         every `refresh` pages what the drive collects next."
+        "The paper does not quantify its words `sufficient` and `enough`; here they are \
+         parameters of those names. By default rule 1 takes an unwritten page while one exists; \
+         rule 2 takes a preferred page while one has a free slot (`util` limits the fill of a \
+         page), and queries the next GC victim of the drive every `refresh` pages."
             .into(),
-        "Not said by the paper, and costed here: a slot that was replaced is used again only when \
-         the map log that says so is durable."
+        "Not stated by the paper but included here: a replaced slot is reused only after the map \
+         log that records the replacement is durable."
             .into(),
     ]);
 }

@@ -46,7 +46,7 @@ impl Lab {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Lab::One => "one drive",
-            Lab::Raid5 => "RAID 5, 3 + 1, md's rules, its cache grown",
+            Lab::Raid5 => "RAID 5, 3 + 1, md's rules, cache grown",
             Lab::Md => "RAID 5, 3 + 1, md's rules, 256 rows of cache",
             Lab::Log => "log array, 3 + 1",
         }

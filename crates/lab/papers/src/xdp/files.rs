@@ -92,7 +92,9 @@ impl Real {
 /// Creates and fills the volume, overwrites it at random until garbage collection runs, and
 /// measures one further random overwrite.
 pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
-    let failed = |why: &dyn std::fmt::Display| Error::Failed(format!("the volume on files: {why}"));
+    let failed = |why: &dyn std::fmt::Display| {
+        Error::Failed(format!("cannot run the volume on files: {why}"))
+    };
     let folder = tempfile::tempdir().map_err(|why| failed(&why))?;
     let name = |index| folder.path().join(format!("d{index}")).display().to_string();
     let spec = CreateSpec {
@@ -116,7 +118,7 @@ pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Erro
     let before = running.status();
     client.write(blocks, watch, anywhere)?;
     let after = running.stop().map_err(|why| failed(&why))?;
-    Real::of(exported, &after, &before).ok_or_else(|| failed(&"it told no figures"))
+    Real::of(exported, &after, &before).ok_or_else(|| failed(&"the volume reports figures"))
 }
 
 /// A client that writes many blocks concurrently.
@@ -177,6 +179,6 @@ fn check(answer: Option<Answer>) -> Result<(), Error> {
     match answer.map(|answer| answer.result) {
         Some(Ok(())) => Ok(()),
         Some(Err(why)) => Err(Error::Failed(format!("a write to the files failed: {why:?}"))),
-        None => Err(Error::Failed("the volume on files ended early".into())),
+        None => Err(Error::Failed("the volume on files stopped early".into())),
     }
 }

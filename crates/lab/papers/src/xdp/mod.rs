@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
         array::measure(Lab::ALL[index], options, watch)
     });
     let labs = labs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let labs: &[Outcome; 4] = labs.as_array().expect("one for each");
+    let labs: &[Outcome; 4] = labs.as_array().expect("one per drive");
     watch.progress("done", PARTS, PARTS);
     setting(&mut findings, &real, labs, options);
     findings.sheets.push(ratios(&real));
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     findings.sheets.push(speeds(labs));
     let names = labs.each_ref().map(|lab| lab.kind.name());
     let speeds = labs.each_ref().map(|lab| lab.iops);
-    let title = "Random 4 KiB writes on modelled TLC drives, 2048 under way";
+    let title = "Random 4 KiB writes on modelled TLC drives, queue depth 2048";
     let bars = Bars::new(title, &names, |value| format!("{value:.0}/s"));
     findings.figures.push(bars.series("requests", &speeds).figure());
     checks(&mut findings, &real, labs);
@@ -58,8 +58,9 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     }
     findings.violations.extend(labs.iter().filter_map(|lab| lab.violation.clone()));
     findings.lead = format!(
-        "Stored at {:.3} to 1 (published {RATIO}); with parity and collection the drives are sent \
-         {:.3} bytes for each byte of the host (computed {SENT}; the seed could not measure it).",
+        "Stored at {:.3} to 1 (published {RATIO}); with parity and garbage collection the drives \
+         receive {:.3} bytes per byte of the host (computed {SENT}; the seed could not measure \
+         it).",
         real.ratio(),
         real.sent_per_byte()
     );
@@ -70,38 +71,39 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 4], options: &
     let mib = real.exported >> 20;
     let setting = &mut findings.setting;
     setting.push(format!(
-        "fio's job (random 4 KiB writes over the whole volume, buffer_compress_percentage=67: \
-         {RANDOM} random bytes and {} zeros in each block, made anew each time) against a real \
+        "The fio job (random 4 KiB writes over the whole volume, buffer_compress_percentage=67: \
+         {RANDOM} random bytes and {} zeros in each block, generated for each write) on a real \
          volume of {mib} MiB over four files, layer log with lz4 and parity. Scaled: each block \
-         once in order, {ROUNDS} times as many random writes as there are blocks, so that \
-         collection runs, and as many as there are blocks that are counted; one client with {} \
-         under way instead of 16 × 128, and without the network block device between.",
+         is written once in order, then random writes of {ROUNDS} times the number of blocks \
+         start garbage collection, and random writes of the number of blocks are counted. One \
+         client with queue depth {} instead of 16 × 128, and without the network block device.",
         BLOCK - RANDOM,
         files::DEPTH
     ));
     setting.push(format!(
-        "In the laboratory: model `{}`, 3 + 1 of them; 2048 requests under way, {} measured after \
-         each space was filled and overwritten at random, {ROUNDS} times that of the log array. \
-         Blocks compress to 1352 bytes. The host's own work (compression, copies, parity) takes \
-         modelled time, on as many cores as it needs.",
+        "In the simulation: drive model `{}`, 3 + 1 drives; queue depth 2048, {} requests \
+         measured after each array was filled and overwritten at random, the log array {ROUNDS} \
+         times. Blocks compress to 1352 bytes. The work of the host (compression, copies, parity) \
+         takes modelled time, on an unlimited number of cores.",
         array::drive_name(options),
         labs[0].requests
     ));
     setting.push(
-        "RAID 5 is ours by the rules of Linux's md: a write of less than a stripe reads the other \
-         data, unless the old data and the old parity are less to read, then writes data and \
-         parity; a row of 4 KiB is written by one request at a time, and at most as many rows as \
-         the stripe cache has places. md begins with 256 and since Linux 4.1 adds more while \
-         memory is free, so both ends stand here. Assumed: the fio job's writes are direct, so \
-         that md does not hold them back to gather stripes; its bitmap is set everywhere by then; \
-         there is no journal; its one thread is never the bottleneck, which favours RAID 5."
+        "RAID 5 is our implementation of the rules of Linux md: a write of less than a stripe \
+         reads the other data, unless reading the old data and the old parity is less work, and \
+         then writes data and parity. One request at a time writes a row of 4 KiB, and the stripe \
+         cache limits the number of rows in progress. md starts with 256 and since Linux 4.1 adds \
+         more while memory is free, so both extremes are shown. Assumed: the writes of the fio \
+         job are direct, so md does not delay them to gather stripes; its bitmap is already set \
+         everywhere; there is no journal; its single thread is never the bottleneck, which \
+         favours RAID 5."
             .into(),
     );
     setting.push(crate::traces::NEEDS_NONE.into());
 }
 
 fn ratios(real: &Real) -> Sheet {
-    let mut sheet = Sheet::new("Compression, and what the drives are sent")
+    let mut sheet = Sheet::new("Compression, and bytes sent to the drives")
         .words(["bytes"])
         .published(["published"])
         .computed(["computed"])
@@ -119,7 +121,7 @@ fn ratios(real: &Real) -> Sheet {
 fn steps(real: &Real) -> Sheet {
     let mut sheet = Sheet::new("From the host to the drives, random writes only")
         .words(["step"])
-        .ours(["MiB", "for each byte of the host"]);
+        .ours(["MiB", "per byte of the host"]);
     for (name, bytes) in real.steps() {
         let share = bytes as f64 / real.host as f64;
         sheet.row([name.into(), Cell::Number(bytes as f64 / 1048576.0, 1), Cell::Number(share, 4)]);
@@ -134,7 +136,7 @@ fn speeds(labs: &[Outcome; 4]) -> Sheet {
         "sent/host",
         "flash/sent",
         "flash/host",
-        "years at 1 drive write a day",
+        "years at 1 drive write per day",
         "p99 (µs)",
     ];
     let mut sheet =
@@ -159,14 +161,14 @@ fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 4]) {
     let check = Check::new("compression: written over stored", real.ratio(), RATIO_BAND);
     let check = check.published(Known::new(RATIO, "Fig. 8"));
     let check = check.computed(Known::new(LZ4, "LZ4 and a header of 20 bytes"));
-    checks.push(check.because("records of ours have another header"));
+    checks.push(check.because("our records have a different header"));
     let share = real.sent_per_byte() / real.predicted();
     let what = "sent bytes over (1/c)·(N/(N−1))·WA + padding + metadata (times)";
     let check = Check::new(what, share, Band::Within(0.97, 1.03));
     checks.push(check.because("padding and metadata have parity too"));
     let known = Known::new(SENT, "the same identity at the published fill");
     let check = Check::near_computed("sent over written", known, real.sent_per_byte(), 15.0);
-    checks.push(check.because("padding and metadata are on top; the files are a little emptier"));
+    checks.push(check.because("padding and metadata are added; the files are slightly emptier"));
     let [one, raid5, md, log] = labs;
     let what = "the array does more random writes than one drive (times)";
     let check = Check::new(what, log.iops / one.iops, Band::AtLeast(1.0));
@@ -176,30 +178,31 @@ fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 4]) {
     checks.push(Check::new(what, log.iops / faster, Band::AtLeast(3.0)));
     let what =
         "RAID 5, cache grown: bytes sent for each of the host, one of data and one of parity";
-    let known = Known::new(2.0, "md's rules: a small write is two writes");
+    let known = Known::new(2.0, "rules of md: a small write becomes two writes");
     checks.push(Check::near_computed(what, known, raid5.sent_per_byte, 1.0));
     findings.notes.push(
-        "The figure of the card's speed is lost (an image): printed is only that it exceeds the \
-         data sheet of one of its drives, 215 K random writes a second, which the seed calls no \
-         plain comparison. So that rating is no result of XDP's and stands nowhere as one."
+        "The figure of the speed of the card is lost (an image). The text only states that it \
+         exceeds the data sheet of one of its drives, 215 K random writes per second, and that \
+         this is not a plain comparison. That rating is not a result of XDP and is not used as \
+         one."
             .into(),
     );
     findings.notes.push(
-        "The array's speed is what the drives allow: compression, copies and parity run on as \
-         many cores as they need, and no card stands between. No machine has as many; the order of \
-         the three stacks and what they wear is the finding."
+        "The drives limit the speed of the array: compression, copies and parity run on an \
+         unlimited number of cores, without a card. No machine has that number of cores; the \
+         findings are the order of the three stacks and their wear."
             .into(),
     );
     findings.notes.push(
-        "The one drive and the RAID 5 are full to their spare and written at random, the \
-         worst there is for them. What the log array stores is a third of what the host wrote, so \
-         most of its space is spare, and drives that are written in order copy nothing: that is \
-         the larger part of its gain, and it shrinks with data that does not compress."
+        "The single drive and the RAID 5 are full up to their spare and written at random, their \
+         worst case. The log array stores a third of the host data, so most of its space is \
+         spare, and drives that are written sequentially copy nothing. This is the larger part of \
+         its gain, and it shrinks with data that does not compress."
             .into(),
     );
     findings.notes.push(
-        "Computed 0.486 follows from α = 2.93 (space over data), where collection costs 1.069. \
-         Here α follows from the size of the files; the steps tell what it came to."
+        "The computed 0.486 follows from α = 2.93 (space over data), where garbage collection \
+         costs 1.069. Here α follows from the size of the files; the steps show its value."
             .into(),
     );
 }
@@ -210,7 +213,10 @@ fn rating(findings: &mut Findings, one: &Outcome) {
         "the lone drive: random 4 KiB writes a second, beside its rating (no result of XDP)";
     let known = Known::new(RATED, "Table 1, data sheet of the drive");
     let check = Check::near_published(claim, known, one.iops, 25.0);
-    findings.checks.push(check.because("over-provisioning and dies of the model are fitted to it"));
+    findings.checks.push(check.because(
+        "over-provisioning and dies of the model are fitted to the \
+         data sheet",
+    ));
 }
 
 /// Rated random 4 KiB writes per second of the paper's drive, from its data sheet.

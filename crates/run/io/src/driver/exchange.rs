@@ -19,7 +19,7 @@ impl<L: Layer> Driver<L> {
     pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
         let state = self.layer.members().get(index).state;
         let is_free = state.is_lost() || state == MemberState::Removed;
-        assert!(is_free, "the layer does without the device before");
+        assert!(is_free, "the layer has released the device");
         self.world.replace(index.into(), device)
     }
 

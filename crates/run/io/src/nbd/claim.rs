@@ -33,7 +33,7 @@ impl ExportClaim {
         uri: &Uri,
         (at, canonical): (Option<SocketAddr>, Option<&str>),
     ) -> Result<Self, IoError> {
-        let system = |source| IoError::System { name: name.into(), what: "claim it", source };
+        let system = |source| IoError::System { name: name.into(), action: "claim it", source };
         let export = canonical.unwrap_or(&uri.export);
         let place = match &uri.place {
             ServerAddress::Unix(path) => {

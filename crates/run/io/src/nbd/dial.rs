@@ -79,7 +79,7 @@ impl Dialing {
             match self.end.recv_timeout(STEP) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return self.end().expect("the thread is gone");
+                    return self.end().expect("the thread has ended");
                 }
                 Ok(result) => return result,
             }

@@ -187,7 +187,9 @@ impl Flow {
         lines: &mut [Line],
     ) -> Result<(), DisconnectReason> {
         let place = cookie as u32;
-        let item = self.flying[place as usize].as_mut().expect("a line answers what flies");
+        let item = self.flying[place as usize]
+            .as_mut()
+            .expect("the answer belongs to a command in flight");
         let again = item.is_again();
         match reply {
             Err(Errno::Shutdown) => return Err(DisconnectReason::Leaving),
@@ -216,7 +218,7 @@ impl Flow {
             Some(Err(_)) if again => return Err(DisconnectReason::Lost),
             None => self.ask(place, lines),
             Some(result) => {
-                let item = self.flying[place as usize].take().expect("it is there");
+                let item = self.flying[place as usize].take().expect("the entry exists");
                 self.free.push(place);
                 self.end(item, result);
             }

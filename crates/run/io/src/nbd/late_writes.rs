@@ -95,7 +95,7 @@ impl LateWrites {
     fn cut(&mut self, from: u64, len: u64) {
         let known: Vec<u64> = self.within(from, len).map(|(offset, _)| offset).collect();
         for offset in known {
-            let old = self.newer.remove(&offset).expect("it is there");
+            let old = self.newer.remove(&offset).expect("the entry exists");
             self.cost -= old.cost();
             let end = offset + old.len;
             // The parts before and after the range remain.
@@ -122,7 +122,7 @@ impl LateWrites {
     pub(super) fn lay_over(&self, offset: u64, bytes: &mut [u8]) {
         for (start, newer) in self.within(offset, bytes.len() as u64) {
             let range = meet((start, newer.len), (offset, bytes.len() as u64));
-            let (from, len) = range.expect("it is within");
+            let (from, len) = range.expect("the index is in range");
             let to = &mut bytes[(from - offset) as usize..][..len as usize];
             match &newer.bytes {
                 Some(all) => to.copy_from_slice(&all[(from - start) as usize..][..len as usize]),

@@ -113,7 +113,7 @@ impl Line {
     /// Removes the first `bytes` bytes of the outgoing data.
     fn sent(&mut self, mut bytes: usize) {
         while bytes > 0 {
-            let first = self.out.front_mut().expect("no more was sent than there was");
+            let first = self.out.front_mut().expect("at most the pending bytes were sent");
             let (len, whole) = match first {
                 Outgoing::Head(all, from) => {
                     let len = bytes.min(all.len() - *from);

@@ -206,7 +206,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
             }
             ClientOutcome::Transmission(export) => return Ok(export),
             ClientOutcome::Secure => {
-                let security = uri.security.as_ref().expect("it was asked for");
+                let security = uri.security.as_ref().expect("the option was requested");
                 let mut socket = Timed::new(&mut stream.socket, deadline);
                 stream.session = Some(Session::begin(security, &mut socket)?);
                 continue;

@@ -96,9 +96,9 @@ pub struct Link {
 impl Remote {
     /// Connects to the server.
     pub(crate) fn open(name: &str, uri: Uri) -> Result<Self, IoError> {
-        let system = |what| {
+        let system = |action| {
             let name = name.to_owned();
-            move |source| IoError::System { name, what, source }
+            move |source| IoError::System { name, action, source }
         };
         let dialing = Dialing::begin(uri.clone(), uri.timeout.min(HANDSHAKE), || {});
         let dialed = dialing.and_then(Dialing::wait);
@@ -196,7 +196,7 @@ impl Shared {
     pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         let (sender, answer) = channel();
         self.order(transfer, Origin::Caller(sender));
-        let result = answer.recv().expect("every order is answered");
+        let result = answer.recv().expect("every command is answered");
         result.map_err(|error| match lock(&self.link).trouble.clone() {
             Some(trouble) => io::Error::other(format!("{error} ({trouble})")),
             None => io::Error::other(error.to_string()),
@@ -325,7 +325,7 @@ fn end(finished: &mut Vec<Finished>, slot: u32, origin: Origin, result: Result<(
             let result = result.map(|()| Verdict::default());
             finished.push(Finished { slot, result });
         }
-        _ => unreachable!("nobody waits for the client's own"),
+        _ => unreachable!("the client has no waiter for its own transfers"),
     }
 }
 

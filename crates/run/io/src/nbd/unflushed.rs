@@ -74,7 +74,7 @@ impl Unflushed {
     pub(super) fn flushed(&mut self, covers: u64) {
         // Another flush may have covered some of them already.
         while self.first < covers {
-            let flushed = self.list.pop_front().expect("a flush covers what there was");
+            let flushed = self.list.pop_front().expect("a flush covers the listed writes");
             self.cost -= flushed.cost();
             self.first += 1;
         }

@@ -52,7 +52,7 @@ impl Uri {
 
     /// Parses a URI; the path of a socket becomes absolute.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        let forms = "write nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH";
+        let forms = "use nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH";
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
@@ -72,7 +72,7 @@ impl Uri {
                 name: name.unwrap_or_else(|| place.host().to_owned()),
             }),
             (true, None, _) => {
-                return Err("TLS needs ?tls-certificates=FOLDER, with ca-cert.pem in it".into());
+                return Err("TLS needs ?tls-certificates=FOLDER with ca-cert.pem".into());
             }
             (false, None, None) => None,
             (false, ..) => return Err("tls-… needs nbds:// or nbds+unix://".into()),
@@ -146,7 +146,12 @@ fn tcp(host: &str) -> Result<ServerAddress, String> {
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("timeout={text}: write whole seconds from 1 to {LONGEST_TIMEOUT}");
+    let wrong = || {
+        format!(
+            "timeout={text} is invalid; use whole seconds from 1 to \
+                            {LONGEST_TIMEOUT}"
+        )
+    };
     let some = text.parse().ok().filter(|some| (1..=LONGEST_TIMEOUT).contains(some));
     some.ok_or_else(wrong)
 }

@@ -69,25 +69,23 @@ impl Control {
 
     fn at(node: &Path) -> Result<Self, UblkError> {
         let name = node.display().to_string();
-        let failed = |what| {
+        let failed = |action| {
             let name = name.clone();
             move |source: io::Error| match source.kind() {
                 ErrorKind::NotFound => UblkError::NoModule(name),
                 ErrorKind::PermissionDenied => UblkError::NoRight(name),
-                _ => UblkError::System { name, what, source },
+                _ => UblkError::System { name, action, source },
             }
         };
         let node = OpenOptions::new().read(true).write(true).open(node).map_err(failed("open"))?;
-        let system = |what| {
+        let system = |action| {
             let name = name.clone();
-            move |source| UblkError::System { name, what, source }
+            move |source| UblkError::System { name, action, source }
         };
         let ring = Ring::builder().build(4).map_err(system("create its io_uring"))?;
         let (orders, queue) = channel();
         let builder = thread::Builder::new().name("ublk control".into());
-        builder
-            .spawn(move || obey(&node, ring, &queue))
-            .map_err(system("start a thread for it"))?;
+        builder.spawn(move || obey(&node, ring, &queue)).map_err(system("start a thread"))?;
         Ok(Control { orders, stuck: AtomicBool::new(false) })
     }
 
@@ -129,9 +127,9 @@ impl Control {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_length(&self, id: u32, sectors: u64) -> Result<(), UblkError> {
-        let (name, what) = (format!("/dev/ublkb{id}"), "set its length");
+        let (name, action) = (format!("/dev/ublkb{id}"), "set its length");
         let number = order::UPDATE_SIZE;
-        self.command(&name, what, number, id, sectors, Vec::new(), LIMIT).map(drop)
+        self.command(&name, action, number, id, sectors, Vec::new(), LIMIT).map(drop)
     }
 
     /// Returns the attributes of a device.
@@ -142,7 +140,7 @@ impl Control {
         let mut memory = vec![0; PARAMS_BYTES];
         memory[..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
         let bytes = self.send("report its attributes", order::GET_PARAMS, id, memory)?;
-        Ok(Attributes::parse(bytes[..].try_into().expect("as long as it went")))
+        Ok(Attributes::parse(bytes[..].try_into().expect("the length is unchanged")))
     }
 
     /// Returns the description of a device; `None` if it does not exist.
@@ -172,7 +170,7 @@ impl Control {
     /// When the device does not wait; EBUSY while the kernel is still processing the end of its
     /// last server.
     pub fn begin_recovery(&self, id: u32) -> Result<(), UblkError> {
-        self.with_pid("begin its recovery", order::START_USER_RECOVERY, id)
+        self.with_pid("start its recovery", order::START_USER_RECOVERY, id)
     }
 
     /// Ends the recovery once the queues accept requests: the waiting requests arrive.
@@ -206,30 +204,30 @@ impl Control {
         self.send("delete it", order::DEL_DEV, id, Vec::new()).map(drop)
     }
 
-    fn with_pid(&self, what: &'static str, number: u32, id: u32) -> Result<(), UblkError> {
+    fn with_pid(&self, action: &'static str, number: u32, id: u32) -> Result<(), UblkError> {
         let (name, pid) = (format!("/dev/ublkb{id}"), std::process::id().into());
-        self.command(&name, what, number, id, pid, Vec::new(), LIMIT).map(drop)
+        self.command(&name, action, number, id, pid, Vec::new(), LIMIT).map(drop)
     }
 
     fn send(
         &self,
-        what: &'static str,
+        action: &'static str,
         number: u32,
         id: u32,
         memory: Vec<u8>,
     ) -> Result<Vec<u8>, UblkError> {
-        self.send_to(&format!("/dev/ublkb{id}"), what, number, id, memory)
+        self.send_to(&format!("/dev/ublkb{id}"), action, number, id, memory)
     }
 
     fn send_to(
         &self,
         name: &str,
-        what: &'static str,
+        action: &'static str,
         number: u32,
         id: u32,
         memory: Vec<u8>,
     ) -> Result<Vec<u8>, UblkError> {
-        self.command(name, what, number, id, 0, memory, LIMIT)
+        self.command(name, action, number, id, 0, memory, LIMIT)
     }
 
     /// Passes a command to the thread and waits for its result. Returns the memory of the command.
@@ -237,14 +235,14 @@ impl Control {
     fn command(
         &self,
         name: &str,
-        what: &'static str,
+        action: &'static str,
         number: u32,
         id: u32,
         data: u64,
         memory: Vec<u8>,
         limit: Duration,
     ) -> Result<Vec<u8>, UblkError> {
-        let stuck = || UblkError::Stuck { name: name.into(), what, limit };
+        let stuck = || UblkError::Stuck { name: name.into(), action, limit };
         if self.stuck.load(SeqCst) {
             return Err(stuck());
         }
@@ -257,12 +255,12 @@ impl Control {
             self.stuck.store(true, SeqCst);
             return Err(stuck());
         };
-        answer.map_err(|source| UblkError::System { name: name.into(), what, source })
+        answer.map_err(|source| UblkError::System { name: name.into(), action, source })
     }
 }
 
 fn info(bytes: &[u8]) -> DeviceInfo {
-    DeviceInfo::parse(bytes.try_into().expect("as long as it went"))
+    DeviceInfo::parse(bytes.try_into().expect("the length is unchanged"))
 }
 
 /// Executes commands in the thread until the channel is closed.
@@ -287,7 +285,7 @@ fn carry_out(node: &File, ring: &mut Ring, order: &mut Order) -> io::Result<()> 
         match ring.submit_and_wait(1) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => panic!("io_uring does not take commands any more: {error}"),
+            Err(error) => panic!("io_uring accepts no further commands: {error}"),
         }
         if let Some(done) = ring.completion().next() {
             let result = done.result();
@@ -325,8 +323,8 @@ mod tests {
         let (orders, queue) = channel();
         let control = Control { orders, stuck: AtomicBool::new(false) };
         let send_to = || {
-            let (what, limit) = ("do it", Duration::from_millis(20));
-            control.command("x", what, order::STOP_DEV, 0, 0, Vec::new(), limit)
+            let (action, limit) = ("do it", Duration::from_millis(20));
+            control.command("x", action, order::STOP_DEV, 0, 0, Vec::new(), limit)
         };
         assert!(matches!(send_to(), Err(UblkError::Stuck { .. })));
         drop(queue.recv().expect("the first was given to the thread"));

@@ -26,25 +26,25 @@ pub enum UblkError {
         why: &'static str,
     },
     /// The kernel refused an operation.
-    #[error("{name}: cannot {what}: {source}")]
+    #[error("{name}: cannot {action}: {source}")]
     System {
         /// Name of the device.
         name: String,
         /// Operation that failed.
-        what: &'static str,
+        action: &'static str,
         /// Error of the kernel.
         source: io::Error,
     },
     /// A control command did not end in time.
     #[error(
-        "{name}: the kernel did not {what} within {} s; see dmesg, a restart of the machine \
+        "{name}: the kernel did not {action} within {} s; see dmesg, a restart of the machine \
          clears it", limit.as_secs()
     )]
     Stuck {
         /// Name of the device.
         name: String,
         /// Operation that was attempted.
-        what: &'static str,
+        action: &'static str,
         /// Timeout of the operation.
         limit: Duration,
     },

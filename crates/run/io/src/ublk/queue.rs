@@ -96,7 +96,7 @@ impl Queue {
             }
             let tag = entry.user_data() as u16;
             let state = &mut self.tags[usize::from(tag)];
-            assert_eq!(*state, Tag::Kernel, "only what the kernel has comes from it");
+            assert_eq!(*state, Tag::Kernel, "only a tag that the kernel owns is returned");
             match entry.result() {
                 0 => {
                     *state = Tag::Server;
@@ -110,7 +110,7 @@ impl Queue {
 
     /// Answers the request of `tag` with the number of bytes transferred, or a negative errno.
     pub fn answer(&mut self, tag: u16, result: i32) {
-        assert_eq!(self.tags[usize::from(tag)], Tag::Server, "one answer for each request");
+        assert_eq!(self.tags[usize::from(tag)], Tag::Server, "one answer per request");
         self.tags[usize::from(tag)] = Tag::Kernel;
         self.give(tag, COMMIT_AND_FETCH_REQ, result);
     }
@@ -133,7 +133,7 @@ impl Queue {
 
     /// Returns the operation of the request of `tag`.
     pub fn op(&self, tag: u16) -> Op {
-        assert_eq!(self.tags[usize::from(tag)], Tag::Server, "a request that is not answered");
+        assert_eq!(self.tags[usize::from(tag)], Tag::Server, "an unanswered request");
         self.descriptions.request(tag).op
     }
 
@@ -158,7 +158,7 @@ impl Queue {
                 Ok(_) if self.ring.submission().is_empty() => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => panic!("io_uring does not take commands any more: {error}"),
+                Err(error) => panic!("io_uring accepts no further commands: {error}"),
             }
         }
     }

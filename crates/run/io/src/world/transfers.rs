@@ -7,7 +7,8 @@ use crate::transfer::{Call, Transfer};
 
 impl World {
     pub(super) fn transfer(&self, slot: u32, command: &mut Command) -> Transfer {
-        let device = &self.devices[usize::from(command.device().expect("it goes to a device"))];
+        let device =
+            &self.devices[usize::from(command.device().expect("the command needs a device"))];
         let fd = device.fd();
         let mut transfer = match command {
             Command::Read { lba, into, .. } => {

@@ -31,7 +31,7 @@ impl World {
             Command::Flush { .. } => {
                 return self.settle(device, PendingFlush { slot, frees: None });
             }
-            other => unreachable!("{other:?} goes to no device"),
+            other => unreachable!("{other:?} is not a device command"),
         };
         match turn {
             Err(error) => self.end(slot, Err(error)),

@@ -142,7 +142,7 @@ impl Raw for Patient {
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let (command, result) =
             self.run(Command::Report { device: 0, about, into: std::mem::take(into) });
-        let Command::Report { into: back, .. } = command else { panic!("it comes back") };
+        let Command::Report { into: back, .. } = command else { panic!("the command returns") };
         *into = back;
         result
     }
@@ -160,7 +160,7 @@ impl Raw for Patient {
         let tally = Tally::of(Cause::Host, pieces.iter().map(|(_, it)| *it as u32).sum());
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         let (command, result) = self.run(command);
-        let Command::Program { gather, .. } = command else { panic!("it comes back") };
+        let Command::Program { gather, .. } = command else { panic!("the command returns") };
         for (piece, buffer) in gather.into_iter().zip(&mut self.buffers) {
             let Piece::Data(view) = piece else { panic!("it was data") };
             buffer.repay(view);
@@ -179,7 +179,7 @@ impl Raw for Patient {
         let (command, result) =
             self.run(Command::Read { device: 0, lba, into, cause: Cause::Host });
         let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
-            panic!("it comes back")
+            panic!("the command returns")
         };
         let bytes = |page: &Page| page.0;
         result.map(|_| Some(buf.pages().iter().flat_map(bytes).collect()))

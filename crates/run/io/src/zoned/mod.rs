@@ -272,7 +272,7 @@ pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<File,
         Table::make(&file, &shape)?;
         Ok(file)
     };
-    make().map_err(|source| IoError::System { name: name.into(), what: "make it", source })
+    make().map_err(|source| IoError::System { name: name.into(), action: "make it", source })
 }
 
 /// Returns the path of a zoned device that is a file or a block device.
@@ -298,7 +298,7 @@ pub(crate) fn full_name(name: &str) -> Result<String, IoError> {
     let part = part.map_or(String::new(), |part| format!("#{part}"));
     let full = std::path::absolute(Path::new(&path));
     let full =
-        full.map_err(|source| IoError::System { name: name.into(), what: "find it", source })?;
+        full.map_err(|source| IoError::System { name: name.into(), action: "find it", source })?;
     let why = "it is not UTF-8; rename it";
     let full = full.to_str().ok_or_else(|| IoError::Name { name: name.into(), why: why.into() })?;
     Ok(format!("{PREFIX}{full}{part}"))

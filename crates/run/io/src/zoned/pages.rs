@@ -202,7 +202,7 @@ impl Pair {
     }
 
     /// Reads the log in a zone. Returns `None` for the zone if its log is incomplete.
-    #[allow(clippy::type_complexity, reason = "two things that are made together")]
+    #[allow(clippy::type_complexity, reason = "two parts that are created together")]
     fn scan(
         &self,
         zone: usize,

@@ -63,7 +63,7 @@ impl PartName {
         };
         let (first, last) = (number(first)?, number(last)?);
         if last < first || last == u32::MAX {
-            return Err(format!("\"#{text}\" is empty: it ends before it begins"));
+            return Err(format!("\"#{text}\" is empty; its last number is less than its first"));
         }
         Ok(PartName { by, first, last })
     }
@@ -135,12 +135,12 @@ impl Part {
 fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
     let PartName { by, first, last } = *name;
     let each = all.count / all.units;
-    let (what, there) = match by {
+    let (kind, there) = match by {
         By::Zones => ("zones", all.count),
         By::Units => ("parallel units", all.units),
     };
     if last >= there {
-        return Err(format!("{name} is beyond the end of the device ({what} 0 to {})", there - 1));
+        return Err(format!("{name} is beyond the end of the device ({kind} 0 to {})", there - 1));
     }
     if by == By::Units {
         return Ok((first * each..(last + 1) * each, last + 1 - first));

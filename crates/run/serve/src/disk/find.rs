@@ -196,8 +196,8 @@ pub(super) fn begin_recovery(control: &Control, id: u32) -> Result<(), UblkError
     }
 }
 
-fn refused(info: &DeviceInfo, what: &'static str, why: String) -> UblkError {
-    UblkError::System { name: info.path(), what, source: std::io::Error::other(why) }
+fn refused(info: &DeviceInfo, action: &'static str, why: String) -> UblkError {
+    UblkError::System { name: info.path(), action, source: std::io::Error::other(why) }
 }
 
 #[cfg(test)]

@@ -366,8 +366,8 @@ fn is_soon(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| SOON.contains(&number))
 }
 
-fn system(path: &str, what: &'static str) -> impl Fn(io::Error) -> UblkError {
-    move |source| UblkError::System { name: path.into(), what, source }
+fn system(path: &str, action: &'static str) -> impl Fn(io::Error) -> UblkError {
+    move |source| UblkError::System { name: path.into(), action, source }
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ fn settle_for(
 pub(crate) fn is_absence(error: &Error) -> bool {
     match error {
         Error::Device { .. } => true,
-        Error::Io(IoError::System { what, source, .. }) => match source.raw_os_error() {
+        Error::Io(IoError::System { action, source, .. }) => match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => true,
             Some(
                 libc::ECONNREFUSED
@@ -178,7 +178,7 @@ pub(crate) fn is_absence(error: &Error) -> bool {
             ) => true,
             Some(_) => false,
             // The server does not speak the protocol, or the host has no address.
-            None => *what == "use the NBD server",
+            None => *action == "use the NBD server",
         },
         _ => false,
     }

@@ -161,7 +161,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     refused(spec(&place, &["d1"]), "is device 1 of this volume already");
     refused(spec(&place, &["n", "n"]), "is named twice");
     File::create(place.path("small")).unwrap().set_len(3 * MIB).unwrap();
-    refused(spec(&place, &["small"]), "less than a 16th as long as the others");
+    refused(spec(&place, &["small"]), "less than 1/16 of the capacity of the others");
     let other = made("log:parity=yes", 2);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
     refused(spec(&place, &["foreign"]), "--force overwrites it");

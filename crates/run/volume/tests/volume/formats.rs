@@ -76,6 +76,6 @@ fn lengths_and_labels_that_can_not_be_are_refused_everywhere() {
         let place = Place::new();
         create(&place.spec(LayerKind::Log)).unwrap();
         change(&place.path("d0"), make);
-        all_refuse(&place, &["d0"], &[&place.name("d0"), "makes no sense"]);
+        all_refuse(&place, &["d0"], &[&place.name("d0"), "an invalid superblock"]);
     }
 }

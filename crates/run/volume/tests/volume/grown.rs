@@ -213,7 +213,7 @@ fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
     refused(&["d1"], "is device 1 of this volume already");
     refused(&["n", "n"], "is named twice");
     fs::File::create(place.path("small")).unwrap().set_len(3 << 20).unwrap();
-    refused(&["small"], "less than a 16th as long as the others");
+    refused(&["small"], "less than 1/16 of the capacity of the others");
     assert!(!place.path("n").exists(), "nothing is left of what did not come");
     let names: Vec<_> = (0..14).map(|at| format!("n{at}")).collect();
     refused(&names.iter().map(String::as_str).collect::<Vec<_>>(), "up to 16 devices");

@@ -71,7 +71,7 @@ fn one_device_alone_is_refused() {
     let two = spec(&place);
     let one = CreateSpec { devices: vec![place.name("slow")], ..two.clone() };
     let why = create(&one).unwrap_err().to_string();
-    assert!(why.contains("two devices: the fast one first"), "{why}");
+    assert!(why.contains("two devices; name the fast one first"), "{why}");
     let text = "tier:page=32k:policy=after-3:free=20";
     assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
 }

@@ -129,10 +129,14 @@ fn one_with_other_zones_or_none_or_fewer_is_refused_and_nothing_changes() {
     fs::remove_file(place.path("d1")).unwrap();
     let why = |new: &str| put(&place, "1", new).unwrap_err().to_string();
     let other = format!("{}?zone=512k", zoned(&place, "other"));
-    assert!(why(&other).contains("zones of one size and kind"), "{}", why(&other));
+    assert!(why(&other).contains("zones of the same size and kind"), "{}", why(&other));
     File::create(place.path("plain")).unwrap().set_len(64 * MIB).unwrap();
     let plain = place.name("plain");
-    assert!(why(&plain).contains("not both in one volume"), "{}", why(&plain));
+    assert!(
+        why(&plain).contains("either block devices or zoned devices in one volume"),
+        "{}",
+        why(&plain)
+    );
     let small = Place::new();
     let spec = zoned_log(&small, "log:parity=yes");
     create(&CreateSpec { size: Some(32 * MIB), ..spec }).unwrap();

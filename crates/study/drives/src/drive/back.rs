@@ -222,7 +222,7 @@ impl Back {
     }
 
     /// Reads rows of a unit. Returns the operation, or `NONE` under the clock that only counts.
-    #[allow(clippy::too_many_arguments, reason = "an operation has so many sides")]
+    #[allow(clippy::too_many_arguments, reason = "the side is part of the operation")]
     pub(super) fn read(
         &mut self,
         pool: u32,

@@ -152,7 +152,7 @@ impl Drive {
             }
             Command::Flush { .. } => self.flush(now, slot),
             Command::Mark { .. } => return Some(Err(DeviceError::Unsupported)),
-            other => unreachable!("{other:?} goes to no device"),
+            other => unreachable!("{other:?} is not a device command"),
         };
         over.then_some(Ok(()))
     }
@@ -209,7 +209,7 @@ impl Drive {
     /// # Panics
     /// When a command or an operation is under way.
     pub fn set_clock(&mut self, clock: Clock) {
-        assert!(self.idle(), "the clock changes when nothing is under way");
+        assert!(self.idle(), "the clock changes only when the drive is idle");
         self.back.set_timed(clock == Clock::Timed);
     }
 
@@ -256,15 +256,15 @@ impl Drive {
             return Err("the drive is not idle");
         }
         if self.back.flash.in_use() != self.back.prepared() {
-            return Err("an operation of the flash was lost");
+            return Err("a flash operation was lost");
         }
         let work = self.work();
         if work.open != self.back.open_sectors() {
-            return Err("the sectors in open rows are not those counted");
+            return Err("the sectors in open rows differ from their count");
         }
         let row = u64::from(self.spec.shape.row_sectors);
         if work.flash.programs * row != work.programmed() - work.open {
-            return Err("programmed rows are not the sectors of all causes");
+            return Err("the programmed rows differ from the sectors of all causes");
         }
         self.raw.iter().try_for_each(Zoned::check)?;
         self.pools.iter().try_for_each(Pool::check)
@@ -462,7 +462,7 @@ fn take(tally: &mut Tally, sectors: u32) -> Tally {
         rest.add(cause, has - take);
         left -= take;
     }
-    assert_eq!(left, 0, "a write's tally is shorter than the write");
+    assert_eq!(left, 0, "the tally of a write is shorter than the write");
     *tally = rest;
     taken
 }

@@ -45,7 +45,7 @@ pub(crate) const ZONED: Registration = Registration {
     read,
 };
 
-const ABOUT: &str = "which device it is; zoned: the layer translates";
+const ABOUT: &str = "device type; zoned: a raw drive, translated by the layer";
 
 fn read(text: &Text) -> Result<Arc<dyn Description>, DriveError> {
     Ok(Arc::new(file::spec(text)?))

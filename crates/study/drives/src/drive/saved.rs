@@ -24,7 +24,7 @@ impl Drive {
     /// # Panics
     /// When a command or an operation is under way.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
-        assert!(self.idle(), "a drive is saved when nothing is under way");
+        assert!(self.idle(), "a drive is saved only when idle");
         if let Some(raw) = &self.raw {
             return raw.save(out);
         }
@@ -65,7 +65,7 @@ impl Drive {
                 || units >= spec.units_per_row()
                 || held > units * spec.map_unit
             {
-                return Err(LoadError::Damaged("a row that can't be"));
+                return Err(LoadError::Damaged("an invalid row"));
             }
             drive.back.reopen(pool, row, units, held);
         }
@@ -77,9 +77,9 @@ impl Drive {
             let tally = Tally::of(Cause::Host, mask.count_ones());
             let data = Data { unit, mask, tally, placement };
             let window = drive.window.as_mut();
-            let window = window.ok_or(LoadError::Damaged("a buffer that the drive has not"))?;
+            let window = window.ok_or(LoadError::Damaged("a buffer beyond those of the drive"))?;
             if window.add(data, u128::MAX).is_some() {
-                return Err(LoadError::Damaged("more waits than there is room for"));
+                return Err(LoadError::Damaged("too much buffered data"));
             }
         }
         drive.set_clock(Clock::Timed);

@@ -82,7 +82,7 @@ impl Agenda {
     #[inline]
     pub(super) fn first(&self) -> (Nanos, u32) {
         let Least { at, index } = self.node(1);
-        assert!(at != NEVER, "nothing is under way");
+        assert!(at != NEVER, "the die is idle");
         (at, index as u32)
     }
 }

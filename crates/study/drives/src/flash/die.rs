@@ -334,7 +334,7 @@ impl Flash {
     /// Resumes the suspended set.
     fn resume(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
-        let (mut set, since, left) = it.parked.take().expect("it was looked at just now");
+        let (mut set, since, left) = it.parked.take().expect("the entry exists");
         set.parked += now - since;
         it.set = set;
         it.phase = Phase::Busy;

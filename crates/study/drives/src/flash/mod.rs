@@ -127,7 +127,7 @@ impl Flash {
     #[inline]
     pub(crate) fn after(&mut self, first: u32, then: u32) {
         let first = self.ops.get_mut(first);
-        assert!(first.then == NONE, "one operation waits for it already");
+        assert!(first.then == NONE, "an operation already waits");
         first.then = then;
         self.ops.get_mut(then).waits += 1;
     }

@@ -261,7 +261,7 @@ impl Model for Olive {
 
     fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
         loop {
-            let Reverse(due) = self.due.pop().expect("there is something to wait for");
+            let Reverse(due) = self.due.pop().expect("an event is pending");
             let Due { at: now, slot, since, .. } = due;
             match due.next {
                 Next::Chips { lba, sectors } => {
@@ -288,7 +288,7 @@ impl Model for Olive {
     }
 
     fn set_clock(&mut self, clock: Clock) {
-        assert!(self.idle(), "the clock changes when nothing is under way");
+        assert!(self.idle(), "the clock changes only when the drive is idle");
         self.timed = clock == Clock::Timed;
     }
 

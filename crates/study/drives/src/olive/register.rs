@@ -15,7 +15,7 @@ use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional};
 /// eMMC chips with their own translation, behind an FPGA. Nothing is known of their flash.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: "emmc",
-    about: "chips that translate by themselves, behind an FPGA",
+    about: "eMMC chips with their own translation, behind an FPGA",
     is_flash: false,
     keys: &[&KEYS],
     built_in: &[("olive", include_str!("../../../../../stacks/drives/olive.toml"))],
@@ -24,14 +24,25 @@ pub(crate) const REGISTRATION: Registration = Registration {
 
 /// The keys of its file besides `kind`.
 const KEYS: [Key; 8] = [
-    key("capacity", "SIZE", "", "what the host sees, below 128t; raw: whole 2m on each chip"),
+    key(
+        "capacity",
+        "SIZE",
+        "",
+        "capacity that the host sees, below 128t; raw: a multiple of 2m \
+         per chip",
+    ),
     key("chips", "1..=256", "4", "eMMC chips"),
     key("buses", "1..=256", "4", "buses to the chips"),
     key("controllers", "1..=256", "4", "controllers of the FPGA"),
-    key("port", "acp|hp", "acp", "the port of the processor that data goes through"),
-    key("interleave_kib", "4..=1048576", "2048", "what lies together on a chip"),
-    key("access", "block|raw", "block", "raw: each chip is a parallel unit for rrpc and pblk"),
-    key("service", "exponential|fixed", "exponential", "whether times are drawn"),
+    key("port", "acp|hp", "acp", "processor port for data"),
+    key("interleave_kib", "4..=1048576", "2048", "contiguous data on a chip"),
+    key(
+        "access",
+        "block|raw",
+        "block",
+        "raw: expose each chip as a parallel unit for rrpc and pblk",
+    ),
+    key("service", "exponential|fixed", "exponential", "exponential: random service times"),
 ];
 
 /// Sectors of a KiB.
@@ -108,7 +119,7 @@ fn word<T: Copy>(
     let Some(value) = value else { return Ok(words[0].1) };
     let found = words.iter().find(|(known, _)| known == value.get_ref());
     let [(one, _), (other, _)] = words;
-    let wrong = || format!("no {key} '{}': use {one} or {other}", value.get_ref());
+    let wrong = || format!("no {key} '{}'; use {one} or {other}", value.get_ref());
     found.map(|(_, it)| *it).ok_or_else(|| (value.span().start, wrong()))
 }
 

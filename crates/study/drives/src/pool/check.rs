@@ -13,14 +13,14 @@ impl Pool {
         let programmed: u64 = self.all().map(|index| u64::from(self.programmed(index))).sum();
         let erased: u64 = self.erased().map(u64::from).sum();
         if erased != self.work.erases {
-            return Err("the erases of the segments are not all erases");
+            return Err("the erases of the segments differ from the total");
         }
         if programmed + erased * u64::from(self.spec.pages) != self.work.programs() {
-            return Err("programmed pages are not host writes and copies");
+            return Err("programmed pages differ from host writes and copies");
         }
         let moved: u32 = self.victims_now.iter().map(|victim| victim.moved).sum();
         if u64::from(self.room) + programmed != self.spec.physical() + u64::from(moved) {
-            return Err("the room is not what is erased and what will be");
+            return Err("the free space differs from erased and reclaimable pages");
         }
         Ok(())
     }
@@ -32,10 +32,10 @@ impl Pool {
         }
         for (logical, &page) in self.map.iter().enumerate().filter(|&(_, &page)| page != NONE) {
             if self.back[page as usize] as usize != logical {
-                return Err("a mapped page does not name who maps it");
+                return Err("a mapped page does not name its logical page");
             }
             if self.is_stale(page) || page >= self.written(page / self.spec.pages) {
-                return Err("a mapped page is not live");
+                return Err("a mapped page is not valid");
             }
         }
         Ok(())
@@ -48,22 +48,22 @@ impl Pool {
             let (from, to) = (index * self.spec.pages, self.written(index));
             let stale = (from..to).filter(|&page| self.is_stale(page)).count() as u32;
             if stale != segment.stale {
-                return Err("the count of stale pages of a segment is wrong");
+                return Err("the count of invalid pages of a segment is wrong");
             }
             live += u64::from(to - from - stale);
             let victim = self.victims_now.iter().filter(|it| it.segment == index).count();
             if victim != usize::from(segment.state == State::Victim) {
-                return Err("a victim that is not under way");
+                return Err("an idle segment is a victim");
             }
             if segment.state == State::Free && !self.free.contains(&index) {
-                return Err("a free segment that is not on the list");
+                return Err("a free segment is missing from the free list");
             }
         }
         if live != self.mapped {
-            return Err("live pages are not the mapped ones");
+            return Err("the valid pages differ from the mapped pages");
         }
         if self.free.iter().any(|&index| self.segments[index as usize].state != State::Free) {
-            return Err("a segment on the list of free ones is not free");
+            return Err("a segment in use is on the free list");
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Pool {
         loop {
             let segments = &self.segments;
             let live = |index: u32| pages - segments[index as usize].stale;
-            let segment = self.policy.pick(self.work.host, live).expect("stale pages are sealed");
+            let segment = self.policy.pick(self.work.host, live).expect("invalid pages are sealed");
             let (live, stale) = (live(segment), pages - live(segment));
             self.begin(GC, Victim::new(segment, live, stale));
             if live == 0 {
@@ -86,7 +86,7 @@ impl Pool {
             }
             self.victims_now[GC].writes = 1;
             let moved = self.advance(GC, sink);
-            assert_eq!(moved, pages, "a full victim is moved at once");
+            assert_eq!(moved, pages, "a fully valid victim is moved at once");
             self.work.copies += u64::from(moved);
         }
     }
@@ -159,7 +159,7 @@ impl Pool {
             // Mismatches are accumulated and asserted once, which keeps the loop free of branches.
             apart |= was ^ (from + bit);
         }
-        assert_eq!(apart, 0, "a live page is where the map has its logical page");
+        assert_eq!(apart, 0, "a valid page is mapped");
         self.frontiers[frontier].next += count;
         sink.copies(from, live, to);
         self.seal_if_full(frontier);

@@ -263,7 +263,7 @@ impl Pool {
     fn open(&mut self, frontier: usize) {
         let is_cold = frontier >= self.spec.first_cold();
         let free = if is_cold { self.take_worn() } else { self.free.pop_front() };
-        let index = free.expect("collection keeps a segment free");
+        let index = free.expect("garbage collection keeps a segment free");
         let placements = usize::from(self.spec.placements);
         let segment = &mut self.segments[index as usize];
         segment.state = State::Open;

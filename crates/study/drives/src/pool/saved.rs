@@ -22,17 +22,22 @@ const MOST_TEXT: u32 = 4096;
 
 /// Reason why a saved pool cannot be loaded.
 #[derive(Debug, Error)]
-#[allow(missing_docs, reason = "the text of each names its fields")]
+#[allow(missing_docs, reason = "error texts describe the fields")]
 pub enum LoadError {
-    #[error("a saved pool can't be read: {0}")]
+    #[error("cannot read the saved pool: {0}")]
     Io(#[from] io::Error),
-    #[error("this is not a saved pool")]
+    #[error("not a saved pool")]
     Foreign,
-    #[error("a saved pool of version {0}; this program reads version {VERSION}: save it anew")]
+    #[error(
+        "cannot read a saved pool of version {0}: this program reads version {VERSION}; save \
+         it again"
+    )]
     Version(u32),
-    #[error("saved from another pool ({saved}), not from this ({wanted}): save it anew")]
+    #[error(
+        "the saved pool has another specification ({saved} instead of {wanted}); save it again"
+    )]
     Other { saved: String, wanted: String },
-    #[error("the saved pool is damaged ({0}): save it anew")]
+    #[error("the saved pool is damaged ({0}); save it again")]
     Damaged(&'static str),
     #[error(transparent)]
     Impossible(#[from] PoolError),
@@ -108,7 +113,7 @@ impl Pool {
         let mut from = Summed::new(from);
         match pool.read(&mut from) {
             Err(LoadError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(LoadError::Damaged("it ends early"));
+                return Err(LoadError::Damaged("it is truncated"));
             }
             other => other?,
         }
@@ -131,14 +136,14 @@ impl Pool {
             segment.erased = from.take_u32()?;
             let [state, placement] = from.take()?;
             let state = STATES.get(usize::from(state)).copied();
-            segment.state = state.ok_or(LoadError::Damaged("a segment in no known state"))?;
+            segment.state = state.ok_or(LoadError::Damaged("a segment in an unknown state"))?;
             segment.placement = placement;
             self.worn = self.worn.max(segment.erased);
         }
         self.free.clear();
         let free = from.take_u32()?;
         if free > self.spec.segments {
-            return Err(LoadError::Damaged("more free segments than there are"));
+            return Err(LoadError::Damaged("more free segments than segments"));
         }
         for _ in 0..free {
             self.free.push_back(from.take_u32()?);
@@ -157,7 +162,7 @@ impl Pool {
         let mut take = || from.take_u64().map_err(|error| result = Err(error)).ok();
         let policy = Victims::load(spec.gc, spec.segments, spec.pages, &mut take);
         result?;
-        self.policy = policy.ok_or(LoadError::Damaged("its policy can't be in that state"))?;
+        self.policy = policy.ok_or(LoadError::Damaged("invalid state of its policy"))?;
         Ok(from.take_table(&mut self.map)?)
     }
 
@@ -172,7 +177,7 @@ impl Pool {
             && self.segments.iter().all(|it| it.placement < self.spec.placements)
             && inside(self.look);
         if !known || self.map.iter().any(|&page| page != NONE && page >= physical) {
-            return Err(LoadError::Damaged("it names what there is not"));
+            return Err(LoadError::Damaged("a reference out of range"));
         }
         for index in 0..self.spec.segments {
             let open = self.segments[index as usize].state == State::Open;
@@ -195,7 +200,9 @@ impl Pool {
             let (index, within) = (page / pages, page % pages);
             let word = self.word(index, within);
             if self.stale[word] & bit(within) == 0 {
-                return Err(LoadError::Damaged("two logical pages share a page, or it is erased"));
+                return Err(LoadError::Damaged(
+                    "two logical pages share a page, or a mapped page is erased",
+                ));
             }
             self.stale[word] &= !bit(within);
             self.segments[index as usize].stale -= 1;

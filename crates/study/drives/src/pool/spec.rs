@@ -32,21 +32,21 @@ pub struct PoolSpec {
 
 /// Reason why a pool is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the text of each names its fields")]
+#[allow(missing_docs, reason = "error texts describe the fields")]
 pub enum PoolError {
-    #[error("a segment of {0} pages: it needs at least 2")]
+    #[error("a segment of {0} pages is too small; use at least 2")]
     FewPages(u32),
-    #[error("{0} pages are more than a map of 32 bits can name (4,294,967,294)")]
+    #[error("{0} pages exceed the 32-bit map (at most 4,294,967,294)")]
     ManyPages(u64),
-    #[error("a pool that exports no page: export at least 1")]
+    #[error("the pool exports no page; export at least 1")]
     NothingExported,
-    #[error("no placement: host writes need at least 1")]
+    #[error("no placement; host writes need at least 1")]
     NoPlacement,
-    #[error("bursts of no copy: at least 1 must be made together")]
+    #[error("a burst of 0 copies; use at least 1")]
     NoBurst,
     #[error(
-        "{segments} segments of {pages} pages can't export {logical}: {aside} segments are set \
-         aside for open ones and collection, so export at most {most} pages"
+        "{segments} segments of {pages} pages can't export {logical} pages: {aside} segments are \
+         reserved for open segments and garbage collection; export at most {most} pages"
     )]
     FewSpare { segments: u32, pages: u32, logical: u32, aside: u64, most: u64 },
 }

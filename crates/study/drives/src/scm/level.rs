@@ -113,7 +113,7 @@ impl Level {
         let (free, rest) = rest.split_at(spec.spare as usize);
         let (thresholds, counts) = rest.split_at(all);
         if map.iter().chain(free).any(|&page| page as usize >= all) {
-            return Err("scm: a saved memory has a page that can't be");
+            return Err("scm: a saved memory has an invalid page");
         }
         level.map.copy_from_slice(map);
         level.free = free.iter().copied().collect();

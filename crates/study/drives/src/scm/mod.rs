@@ -147,7 +147,7 @@ impl Scm {
         if self.wear().total == self.counts.written() {
             self.level.check()
         } else {
-            Err("scm: the writes of all sectors are not those of all causes")
+            Err("scm: the writes of all sectors differ from those of all causes")
         }
     }
 
@@ -218,7 +218,7 @@ impl Model for Scm {
     }
 
     fn set_clock(&mut self, clock: Clock) {
-        assert!(self.idle(), "the clock changes when nothing is under way");
+        assert!(self.idle(), "the clock changes only when the drive is idle");
         self.timed = clock == Clock::Timed;
     }
 

@@ -15,7 +15,7 @@ use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional, within}
 /// Memory that is written in place.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: "scm",
-    about: "memory that is written in place",
+    about: "memory with in-place writes",
     is_flash: false,
     keys: &[&KEYS],
     built_in: &[
@@ -27,19 +27,25 @@ pub(crate) const REGISTRATION: Registration = Registration {
 
 /// The keys of its file besides `kind`.
 const KEYS: [Key; 8] = [
-    key("capacity", "SIZE", "", "what the host sees, below 16t, in whole pages"),
-    key("spare_percent", "0..=90", "0", "of the capacity, free for levelling"),
-    key("page_kib", "1..=1024", "16", "what levelling moves"),
-    key("latency_ns", "1..=1000000000", "", "the time of a sector"),
-    key("bus_ns", "0..=1000000000", "", "the time of a sector on the bus"),
+    key("capacity", "SIZE", "", "capacity that the host sees, below 16t, in whole pages"),
+    key(
+        "spare_percent",
+        "0..=90",
+        "0",
+        "share of the capacity reserved for wear levelling, in \
+         percent",
+    ),
+    key("page_kib", "1..=1024", "16", "unit of wear levelling"),
+    key("latency_ns", "1..=1000000000", "", "time per sector"),
+    key("bus_ns", "0..=1000000000", "", "bus time per sector"),
     key(
         "level",
         "0..=1073741824",
         "0",
-        "writes of a sector between two moves of its page; 0: none",
+        "writes of a sector between two moves of its page; 0: no levelling",
     ),
-    key("overwrites_only", "true|false", "false", "moves of a layer do not count for that"),
-    key("cycles", "1..=4294967295", "", "writes that a sector survives"),
+    key("overwrites_only", "true|false", "false", "ignore moves of the layer for levelling"),
+    key("cycles", "1..=4294967295", "", "endurance of a sector, in writes"),
 ];
 
 /// Sectors of a KiB.
@@ -123,7 +129,7 @@ impl File {
         let share = optional("spare_percent", &self.spare_percent, 0.0, 90.0, 0.0)?;
         let spare = (pages as f64 * share / 100.0).ceil() as u64;
         if pages + spare > u64::from(u32::MAX) {
-            return Err(wrong("more than 2^32 pages: make them larger"));
+            return Err(wrong("more than 2^32 pages; use larger pages"));
         }
         Ok(ScmSpec {
             name: name.to_owned(),

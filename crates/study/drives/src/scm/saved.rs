@@ -18,7 +18,7 @@ impl Scm {
     /// # Panics
     /// When a command is under way.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
-        assert!(self.idle(), "a memory is saved when nothing is under way");
+        assert!(self.idle(), "a memory is saved only when idle");
         self.level.words().try_for_each(|word| out.write_all(&word.to_le_bytes()))
     }
 

@@ -95,13 +95,13 @@ impl File {
         let pools = match pools.as_str() {
             "plane" => Pooling::Plane,
             "drive" => Pooling::Drive,
-            other => return Err((at, format!("no pools '{other}': use plane or drive"))),
+            other => return Err((at, format!("no pools '{other}'; use plane or drive"))),
         };
         let (at, service) = word(&self.service, "fixed");
         let exponential = match service.as_str() {
             "fixed" => false,
             "exponential" => true,
-            other => return Err((at, format!("no service '{other}': use fixed or exponential"))),
+            other => return Err((at, format!("no service '{other}'; use fixed or exponential"))),
         };
         let buffer_kib = optional("write_buffer_kib", &self.write_buffer_kib, 0, 1 << 22, 0)?;
         let merge = self.merge.as_ref().is_some_and(|merge| *merge.get_ref());
@@ -182,8 +182,8 @@ impl File {
         };
         if stripe == 0 || found.shape().is_none() {
             let why = format!(
-                "stripe = {stripe} does not part {total} planes evenly: it divides the planes of a \
-                 die, or is whole dies that divide the channels, or whole channels"
+                "stripe = {stripe} does not divide {total} planes evenly; use a divisor of the \
+                 planes of a die, whole dies that divide a channel, or whole channels"
             );
             return Err((at, why));
         }
@@ -204,8 +204,8 @@ impl File {
             return Ok(sectors);
         }
         let why = format!(
-            "map_unit_kib must divide stripe * page_kib, which is {} KiB, or be a multiple of it \
-             by a divisor of pages",
+            "map_unit_kib must divide stripe * page_kib ({} KiB) or be that times a divisor of \
+             pages",
             row / KIB
         );
         Err((unit.span().start, why))
@@ -217,7 +217,10 @@ impl File {
         let cell = self.cell.defaults();
         let bus = match (&self.bus_us, &self.bus_mts) {
             (Some(both), Some(_)) => {
-                return Err((both.span().start, "give bus_us or bus_mts, not both".into()));
+                return Err((
+                    both.span().start,
+                    "bus_us and bus_mts exclude each other; state one".into(),
+                ));
             }
             (Some(bus), None) => nanos("bus_us", bus, 0.0)?,
             (None, rate) => {
@@ -279,14 +282,14 @@ impl File {
             return Err((merge_at, why));
         }
         if spec.merge && spec.map_unit > MAX_MERGED {
-            let why = "merge works with map units of at most 64 KiB".to_owned();
+            let why = "merge needs map units of at most 64 KiB".to_owned();
             return Err((merge_at, why));
         }
         let lanes = u64::from(spec.shape.lanes()) * u64::from(spec.shape.row_sectors);
         if spec.units_per_row() > 1 && spec.write_buffer < lanes {
             let why = format!(
-                "several map units share a page, so write_buffer_kib must hold a page of every \
-                 plane: at least {}",
+                "write_buffer_kib must be at least {} because several map units share a page (one \
+                 page per plane)",
                 lanes / u64::from(KIB)
             );
             return Err((at, why));
@@ -308,10 +311,13 @@ impl File {
         let unit = u64::from(spec.map_unit);
         let at = match (&self.capacity, &self.blocks) {
             (Some(both), Some(_)) => {
-                return Err((both.span().start, "give capacity or blocks, not both".into()));
+                return Err((
+                    both.span().start,
+                    "capacity and blocks exclude each other; state one".into(),
+                ));
             }
             (None, None) => {
-                let why = "give capacity, as \"32g\", or blocks, which is per plane";
+                let why = "missing capacity; state it, such as \"32g\", or blocks (per plane)";
                 return Err((0, why.into()));
             }
             (None, Some(_)) => {
@@ -343,7 +349,7 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
     if units >= u64::from(u32::MAX) {
         return Err((
             at,
-            "more than 2^32 map units: make them larger, or the drive smaller".into(),
+            "more than 2^32 map units; use larger map units or a smaller drive".into(),
         ));
     }
     let pool = spec.pool(0);
@@ -351,8 +357,8 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
         u64::from(pool.logical).div_ceil(u64::from(pool.pages)) + 2 * u64::from(pool.aside());
     if u64::from(spec.shape.blocks) < least {
         let why = format!(
-            "over_provisioning_percent = {spare} leaves {} blocks of each plane, but the drive \
-             needs {least} to collect: make it larger, or blocks smaller",
+            "over_provisioning_percent = {spare} leaves {} blocks per plane, but garbage \
+             collection needs {least}; raise it or use smaller blocks",
             spec.shape.blocks
         );
         return Err((at, why));

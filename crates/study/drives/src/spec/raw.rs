@@ -20,7 +20,7 @@ impl File {
             None | Some((_, "block")) => false,
             Some((_, "zoned")) => true,
             Some((at, other)) => {
-                return Err((at, format!("no kind '{other}': use block or zoned")));
+                return Err((at, format!("no kind '{other}'; use block or zoned")));
             }
         };
         let of_raw = [

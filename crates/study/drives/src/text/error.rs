@@ -10,7 +10,7 @@ use crate::pool::PoolError;
 #[derive(Debug, Error)]
 pub enum DriveError {
     /// The name is neither a built-in drive nor a file.
-    #[error("no drive '{name}': use {known}, or the path of a TOML file or of MQSim's XML")]
+    #[error("no drive '{name}'; use {known}, or the path of a TOML file or an MQSim XML file")]
     Unknown {
         /// Requested name.
         name: String,
@@ -18,7 +18,7 @@ pub enum DriveError {
         known: String,
     },
     /// The file cannot be read.
-    #[error("{}: can't read the drive: {source}", path.display())]
+    #[error("cannot read the drive {}: {source}", path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -55,8 +55,8 @@ pub enum DriveError {
     },
     /// The model of the drive does not fit into memory.
     #[error(
-        "{name}: the model takes {} MiB of memory, and {} MiB may be used: give it less capacity, \
-         as in {name}:capacity=1g",
+        "{name}: the model needs {} MiB of memory, but the limit is {} MiB; use a smaller \
+         capacity, such as {name}:capacity=1g",
         needed >> 20, limit >> 20
     )]
     Memory {

@@ -29,23 +29,23 @@ pub use spec::{ZonedFaults, ZonedSpec, ZonedSpecError};
 
 /// Reason why a raw drive refuses a command. Positions are in sectors.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the text of each names its fields")]
+#[allow(missing_docs, reason = "error texts describe the fields")]
 pub enum Refusal {
     #[error("{lba}+{sectors} is not within one segment of the device")]
     Range { lba: u64, sectors: u64 },
-    #[error("a write at {at} of a segment whose write pointer is at {pointer}")]
+    #[error("a write at {at}, but the write pointer of the segment is at {pointer}")]
     NotAtPointer { at: u32, pointer: u32 },
-    #[error("a write of {sectors} sectors: the unit is {unit}")]
+    #[error("a write of {sectors} sectors is not a multiple of the write unit {unit}")]
     Uneven { sectors: u64, unit: u32 },
-    #[error("{0} segments are open, which is all that the device allows")]
+    #[error("{0} segments are open, the maximum of the device")]
     TooManyOpen(u32),
-    #[error("only the first {0} sectors of the segment can be read now")]
+    #[error("only the first {0} sectors of the segment are readable")]
     Unreadable(u32),
     #[error("the segment is offline")]
     Offline,
-    #[error("it failed, and its segment is offline now")]
+    #[error("the command failed and took its segment offline")]
     Failed,
-    #[error("a raw device has no such command")]
+    #[error("a raw device does not support the command")]
     Unknown,
 }
 
@@ -301,16 +301,12 @@ impl Zoned {
             return Err("the count of open segments is wrong");
         }
         if self.spec.max_open > 0 && self.open > self.spec.max_open {
-            return Err("more segments are open than may be");
+            return Err("too many segments are open");
         }
         let broken = |it: &Segment| {
             it.pointer > self.spec.pages || !it.pointer.is_multiple_of(self.spec.write)
         };
-        if self.segments.iter().any(broken) {
-            Err("a write pointer where none can be")
-        } else {
-            Ok(())
-        }
+        if self.segments.iter().any(broken) { Err("an invalid write pointer") } else { Ok(()) }
     }
 
     fn describe(&self, index: u32) -> SegmentReport {

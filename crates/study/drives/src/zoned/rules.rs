@@ -75,21 +75,21 @@ pub type Rule = (&'static str, fn(&mut dyn Raw));
 pub const RULES: &[Rule] = &[
     ("segments make up the device", segments_make_up_the_device),
     ("a segment goes from free to open to closed", a_segment_fills),
-    ("writes go on at the pointer", writes_go_on_at_the_pointer),
+    ("writes continue at the write pointer", writes_go_on_at_the_pointer),
     ("writes are whole units", writes_are_whole_units),
     ("nothing crosses the end of a segment", nothing_crosses_the_end),
-    ("what is not written can't be read", unwritten_is_unreadable),
-    ("what was written last can't be read yet", the_last_is_unreadable),
+    ("unwritten sectors are unreadable", unwritten_is_unreadable),
+    ("the last written rows are unreadable", the_last_is_unreadable),
     ("a reset takes a whole segment and frees it", a_reset_frees),
     ("too many open segments are an error", too_many_open),
-    ("a report begins where it is asked to and ends where the pages end", a_report_has_an_end),
+    ("a report begins at the requested segment and ends with the pages", a_report_has_an_end),
     ("wear only grows", wear_only_grows),
-    ("a device without a map says so", no_map),
+    ("a device without a map reports it", no_map),
     ("a write of several pieces is one write", pieces_are_one_write),
     ("a write may be as long as a segment", whole_segments),
     ("several writes to a segment take place in their order", writes_keep_their_order),
-    ("a write that fails takes its segment offline, and nothing else", a_failure_is_local),
-    ("what was flushed is there after a restart", a_restart_keeps),
+    ("a failed write takes only its segment offline", a_failure_is_local),
+    ("flushed data survives a restart", a_restart_keeps),
     ("a host marks segments bad and good", marks_count),
 ];
 
@@ -107,7 +107,7 @@ pub fn obey<D: Raw>(mut make: impl FnMut() -> D) {
 fn geometry(device: &dyn Raw) -> Segments {
     match device.info().kind {
         DeviceKind::Zoned(segments) => segments,
-        DeviceKind::Block => panic!("a raw device says that it is one"),
+        DeviceKind::Block => panic!("a raw device reports its kind"),
     }
 }
 
@@ -159,14 +159,14 @@ fn a_segment_fills(device: &mut dyn Raw) {
     }
     assert_eq!(device.read(first, length), Ok(()), "a closed segment is readable to its end");
     assert!(device.write(first, unit).is_err(), "a closed segment takes no write");
-    assert_eq!(state(device, 0).0, SegmentState::Free, "its neighbour is as it was");
+    assert_eq!(state(device, 0).0, SegmentState::Free, "the neighbour is unchanged");
 }
 
 fn writes_go_on_at_the_pointer(device: &mut dyn Raw) {
     let unit = u64::from(geometry(device).write_unit);
     assert_eq!(device.write(unit, unit), Err(DeviceError::Unsupported), "beyond the pointer");
     device.write(0, unit).expect("at the pointer");
-    assert_eq!(device.write(0, unit), Err(DeviceError::Unsupported), "over what is written");
+    assert_eq!(device.write(0, unit), Err(DeviceError::Unsupported), "over written sectors");
     assert_eq!(device.write(2 * unit, unit), Err(DeviceError::Unsupported), "with a gap");
     assert_eq!(state(device, 0), (SegmentState::Open, unit), "a refused write changes nothing");
     device.write(unit, 2 * unit).expect("at the pointer, two units");
@@ -223,7 +223,7 @@ fn a_reset_frees(device: &mut dyn Raw) {
     assert_eq!(state(device, 0), (SegmentState::Open, unit));
     assert_eq!(device.reset(0, size), Ok(()), "an open segment");
     assert_eq!(state(device, 0), (SegmentState::Free, 0));
-    assert_eq!(device.read(0, unit), Err(DeviceError::Media), "it holds nothing");
+    assert_eq!(device.read(0, unit), Err(DeviceError::Media), "the segment is empty");
     fill(device, 0);
     assert_eq!(device.reset(0, size), Ok(()), "a closed segment");
     device.write(0, unit).expect("it can be written again");
@@ -240,14 +240,14 @@ fn too_many_open(device: &mut dyn Raw) {
         return;
     }
     let next = u64::from(most) * size;
-    assert_eq!(device.write(next, unit), Err(DeviceError::Unsupported), "one too many");
+    assert_eq!(device.write(next, unit), Err(DeviceError::Unsupported), "one above the limit");
     assert_eq!(state(device, most), (SegmentState::Free, 0));
-    device.write(unit, unit).expect("an open one goes on");
+    device.write(unit, unit).expect("an open segment continues");
     let length = describe(device, 0).length;
     device.write(2 * unit, length - 2 * unit).expect("to its end");
-    device.write(next, unit).expect("a closed segment makes way");
-    device.reset(next, size).expect("an open one can be reset");
-    device.write(next, unit).expect("a reset segment makes way");
+    device.write(next, unit).expect("a closed segment frees an open slot");
+    device.reset(next, size).expect("an open segment can be reset");
+    device.write(next, unit).expect("a reset segment frees an open slot");
 }
 
 fn a_report_has_an_end(device: &mut dyn Raw) {
@@ -277,7 +277,7 @@ fn wear_only_grows(device: &mut dyn Raw) {
         before = told.wear;
         if reset.is_err() {
             assert_eq!(told.state, SegmentState::Offline, "a reset fails when it is worn out");
-            assert!(device.write(0, size).is_err(), "nothing can be done offline");
+            assert!(device.write(0, size).is_err(), "an offline segment takes no command");
             return;
         }
     }
@@ -285,7 +285,7 @@ fn wear_only_grows(device: &mut dyn Raw) {
 
 fn no_map(device: &mut dyn Raw) {
     let answer = device.ask(About::Collectible, &mut MetaBuf::new(1));
-    assert_eq!(answer, Err(DeviceError::Unsupported), "it collects nothing by itself");
+    assert_eq!(answer, Err(DeviceError::Unsupported), "the device has no garbage collection");
 }
 
 fn pieces_are_one_write(device: &mut dyn Raw) {
@@ -294,7 +294,7 @@ fn pieces_are_one_write(device: &mut dyn Raw) {
     let rest = length - 2 * unit;
     device.put(first, &[(1, 1), (2, 2 * unit - 1)]).expect("pieces need not be whole units");
     assert_eq!(state(device, 1), (SegmentState::Open, 2 * unit));
-    device.put(first + 2 * unit, &[(3, rest)]).expect("it goes on");
+    device.put(first + 2 * unit, &[(3, rest)]).expect("the write continues");
     if let Some(bytes) = device.get(first, length).expect("it is closed") {
         let expected = |sector: u64| if sector == 0 { 1 } else { 2 + u8::from(sector >= 2 * unit) };
         let wrong = bytes
@@ -320,18 +320,18 @@ fn writes_keep_their_order(device: &mut dyn Raw) {
     assert_eq!(state(device, 1).1, 3 * unit);
     let gap = [(first + 4 * unit, unit), (first + 3 * unit, unit)];
     let ended = device.write_at_once(&gap);
-    assert!(ended[0].is_err(), "it came before the one that it follows: {ended:?}");
+    assert!(ended[0].is_err(), "the write arrived before its predecessor: {ended:?}");
 }
 
 fn a_failure_is_local(device: &mut dyn Raw) {
     let (unit, first) = (u64::from(geometry(device).write_unit), start(device, 1));
-    device.write(first, 2 * unit).expect("it works so far");
+    device.write(first, 2 * unit).expect("the writes succeed");
     if !device.break_next() {
         return;
     }
     assert_eq!(device.write(first + 2 * unit, unit), Err(DeviceError::Media));
-    assert_eq!(state(device, 1), (SegmentState::Offline, 2 * unit), "it can be read so far");
-    assert_eq!(device.read(first, 2 * unit), Ok(()), "what was written before");
+    assert_eq!(state(device, 1), (SegmentState::Offline, 2 * unit), "the written part is readable");
+    assert_eq!(device.read(first, 2 * unit), Ok(()), "the data of earlier writes");
     assert!(device.read(first + 2 * unit, unit).is_err());
     assert!(device.write(first + 2 * unit, unit).is_err(), "no more writes");
     assert!(device.reset(first, geometry(device).size.into()).is_err(), "and no resets");
@@ -352,7 +352,9 @@ fn a_restart_keeps(device: &mut dyn Raw) {
     assert_eq!(state(device, 0).0, SegmentState::Closed);
     assert_eq!(state(device, 1), (SegmentState::Open, unit));
     assert_eq!(state(device, 2).0, SegmentState::Free);
-    device.put(second + unit, &[(8, u64::from(size) - unit)]).expect("it goes on where it was");
+    device
+        .put(second + unit, &[(8, u64::from(size) - unit)])
+        .expect("writes continue at the write pointer");
     if let Some(bytes) = device.get(second, unit + 1).expect("it is closed now") {
         let (old, new) = bytes.split_at(unit as usize * 512);
         assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 8));
@@ -365,16 +367,18 @@ fn marks_count(device: &mut dyn Raw) {
     device.write(first, 2 * unit).expect("it is free");
     let before = state(device, 1);
     match device.mark(first, false) {
-        Err(DeviceError::Unsupported) => return println!("  it has no such command"),
-        done => assert_eq!(done, Ok(()), "it is good already"),
+        Err(DeviceError::Unsupported) => {
+            return println!("  the device does not support the command");
+        }
+        done => assert_eq!(done, Ok(()), "the segment is already good"),
     }
     assert_eq!(device.mark(first + 1, true), Err(DeviceError::Unsupported), "within a segment");
     assert_eq!(device.mark(beyond, true), Err(DeviceError::Unsupported), "beyond the device");
-    assert_eq!(state(device, 1), before, "nothing has changed");
+    assert_eq!(state(device, 1), before, "the state is unchanged");
     for _ in 0..2 {
-        device.mark(first, true).expect("a segment can be bad");
+        device.mark(first, true).expect("a segment can be marked bad");
         assert_eq!(state(device, 1), (SegmentState::Offline, 2 * unit));
-        assert_eq!(device.read(first, 2 * unit), Ok(()), "all that was written");
+        assert_eq!(device.read(first, 2 * unit), Ok(()), "all written data");
         assert_eq!(device.write(first + 2 * unit, unit), Err(DeviceError::Media), "no more writes");
         assert_eq!(device.reset(first, size), Err(DeviceError::Media), "and no resets");
         device.restart();
@@ -382,7 +386,7 @@ fn marks_count(device: &mut dyn Raw) {
     device.mark(first, false).expect("it can be erased");
     device.restart();
     assert_eq!(state(device, 1), (SegmentState::Free, 0));
-    assert_eq!(device.read(first, unit), Err(DeviceError::Media), "it holds nothing");
+    assert_eq!(device.read(first, unit), Err(DeviceError::Media), "the segment is empty");
     fill(device, 1);
-    assert_eq!(state(device, 0).0, SegmentState::Free, "its neighbour is as it was");
+    assert_eq!(state(device, 0).0, SegmentState::Free, "the neighbour is unchanged");
 }

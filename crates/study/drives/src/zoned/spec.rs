@@ -44,15 +44,15 @@ pub struct ZonedFaults {
 
 /// Reason why a raw drive is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the text of each names its fields")]
+#[allow(missing_docs, reason = "error texts describe the fields")]
 pub enum ZonedSpecError {
-    #[error("{0} = 0: it must be at least 1")]
+    #[error("{0} = 0 is invalid; use at least 1")]
     Nothing(&'static str),
-    #[error("{what} = {value} pages: it must divide the {of} pages {whole}")]
-    Uneven { what: &'static str, value: u32, of: u32, whole: &'static str },
-    #[error("{0} pages are more than 32 bits can name (4,294,967,294)")]
+    #[error("{key} = {value} pages must divide the {of} pages {whole}")]
+    Uneven { key: &'static str, value: u32, of: u32, whole: &'static str },
+    #[error("{0} pages exceed 32-bit page numbers (at most 4,294,967,294)")]
     ManyPages(u64),
-    #[error("a segment of {0} sectors: it must have less than 2^32")]
+    #[error("a segment of {0} sectors is too large; use less than 2^32")]
     LongSegment(u64),
 }
 
@@ -89,16 +89,16 @@ impl ZonedSpec {
             ("write", self.write),
             ("write_best", self.write_best),
         ];
-        if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
-            return Err(ZonedSpecError::Nothing(what));
+        if let Some((key, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
+            return Err(ZonedSpecError::Nothing(key));
         }
         let even = [
-            ("write", self.write, self.write_best, "of write_best"),
+            ("write", self.write, self.write_best, "from write_best"),
             ("write_best", self.write_best, self.pages, "of a segment"),
         ];
-        for (what, value, of, whole) in even {
+        for (key, value, of, whole) in even {
             if !of.is_multiple_of(value) {
-                return Err(ZonedSpecError::Uneven { what, value, of, whole });
+                return Err(ZonedSpecError::Uneven { key, value, of, whole });
             }
         }
         let sectors = u64::from(self.pages) * u64::from(self.page_sectors);

@@ -80,7 +80,7 @@ fn what_is_wrong_is_said() {
     newer[8] = 9;
     assert!(matches!(refused(spec, &newer), LoadError::Version(9)));
     let short = refused(spec, &file[..file.len() - 9]).to_string();
-    assert!(short.contains("ends early"), "{short}");
+    assert!(short.contains("truncated"), "{short}");
     let sum = refused(spec, &file[..file.len() - 1]).to_string();
     assert!(sum.contains("checksum"), "{sum}");
     assert!(matches!(refused(PoolSpec { logical: 0, ..spec }, &file), LoadError::Impossible(_)));

@@ -93,7 +93,7 @@ fn a_wrong_option_is_named() {
     let unknown = DriveSpec::find("tcl").unwrap_err();
     assert!(matches!(unknown, DriveError::Unknown { .. }), "{unknown}");
     assert!(unknown.to_string().contains("use hatl-1g, hatl-2g, hatl-32g, mlc-32g, open-channel"));
-    assert!(why("nowhere/drive.toml").starts_with("nowhere/drive.toml: can't read the drive"));
+    assert!(why("nowhere/drive.toml").starts_with("cannot read the drive nowhere/drive.toml: "));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn impossible_geometry_names_the_key_and_the_line() {
     );
     at(refused(MLC, "bus_mts = 333", "bus_mts = 0"), "12: bus_mts must be from 1");
     at(refused(MLC, "bus_mts = 333", "bus_mts = 333\nbus_us = 1"), "13: give bus_us or bus_mts");
-    at(refused(MLC, "\"plane\"", "\"die\""), "13: no pools 'die': use plane or drive");
+    at(refused(MLC, "\"plane\"", "\"die\""), "13: no pools 'die'; use plane or drive");
     at(refused(MLC, "cell = \"mlc\"", "cell = \"xlc\""), "3: unknown variant `xlc`");
     at(refused(HATL, "\"all\"", "3"), "7: stripe = 3 does not part 16 planes evenly");
     at(refused(HATL, "\"all\"", "\"some\""), "7: stripe must be \"all\" or a number");
@@ -140,5 +140,5 @@ fn too_much_memory_is_refused_with_both_figures() {
     assert!(spec.fits(Some(spec.memory())).is_ok());
     let error = spec.fits(Some(16 << 20)).unwrap_err().to_string();
     let needed = spec.memory() >> 20;
-    assert!(error.contains(&format!("takes {needed} MiB")) && error.contains("16 MiB"), "{error}");
+    assert!(error.contains(&format!("needs {needed} MiB")) && error.contains("16 MiB"), "{error}");
 }

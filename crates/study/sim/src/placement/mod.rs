@@ -138,13 +138,15 @@ impl LogSpec {
     /// The reason.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=1 << 20).contains(&self.segment) || self.blocks == 0 {
-            return Err("a segment has from 1 to 1048576 blocks, and a log at least one".into());
+            return Err(
+                "a segment has 1 to 1048576 blocks, and a log has at least one segment".into()
+            );
         }
         let pages = u64::from(self.segments(MOST_CLASSES)) * u64::from(self.segment);
         if pages < u64::from(NOWHERE) {
             Ok(())
         } else {
-            Err("the log has more than 2^32 pages: make it smaller".into())
+            Err("the log has more than 2^32 pages; make it smaller".into())
         }
     }
 }
@@ -152,7 +154,7 @@ impl LogSpec {
 impl SegmentLog {
     /// Creates an empty log with `classes` classes.
     pub fn new(spec: LogSpec, classes: u8, collector: Collector) -> Self {
-        assert!((1..=MOST_CLASSES).contains(&classes), "from 1 to 32 classes");
+        assert!((1..=MOST_CLASSES).contains(&classes), "there are 1 to 32 classes");
         let segments = spec.segments(classes);
         let pages = segments as usize * spec.segment as usize;
         SegmentLog {
@@ -234,13 +236,13 @@ impl SegmentLog {
         let classes = self.open.len();
         assert!(usize::from(class) < classes, "class {class} of {classes}");
         if self.open[usize::from(class)].is_none() {
-            let segment = self.free.pop().expect("a free segment is kept for each class");
+            let segment = self.free.pop().expect("each class has a free segment");
             self.class[segment as usize] = class;
             self.times[segment as usize].0 = self.now;
             self.means[segment as usize] = (0.0, 0);
             self.open[usize::from(class)] = Some((segment, 0));
         }
-        let (segment, used) = self.open[usize::from(class)].expect("it was opened");
+        let (segment, used) = self.open[usize::from(class)].expect("the segment was opened");
         self.kill(lba);
         let page = segment * self.spec.segment + used;
         self.map[lba as usize] = page;
@@ -287,7 +289,7 @@ impl SegmentLog {
         let least = self.open.len() + 2;
         let most = self.counts.collected + 4 * u64::from(self.segments);
         while self.free.len() < least {
-            assert!(self.counts.collected < most, "the rule of collection frees nothing");
+            assert!(self.counts.collected < most, "the victim policy frees no segment");
             for segment in self.victims() {
                 // The first victim is always collected, the others only if needed.
                 self.empty(segment, placement);
@@ -318,7 +320,7 @@ impl SegmentLog {
                 let mut chosen = choose.choose(&sealed);
                 let mut seen = std::collections::HashSet::new();
                 chosen.retain(|at| seen.insert(*at));
-                assert!(!chosen.is_empty(), "a rule of collection chose no segment");
+                assert!(!chosen.is_empty(), "the victim policy chose no segment");
                 chosen.into_iter().map(|at| sealed.segments[at]).collect()
             }
         }
@@ -340,7 +342,11 @@ impl SegmentLog {
                 copies.push((lba, time));
             }
         }
-        assert_eq!(copies.len(), self.valid[segment as usize] as usize, "each page counts once");
+        assert_eq!(
+            copies.len(),
+            self.valid[segment as usize] as usize,
+            "each page is counted once"
+        );
         self.lbas.clear();
         self.lbas.extend(copies.iter().map(|(lba, _)| *lba));
         let (mean, by_segment) = (self.means[segment as usize].0, self.by_segment);
@@ -354,7 +360,7 @@ impl SegmentLog {
         for ((lba, time), class) in copies.iter().zip(&classes) {
             self.append((*lba, *time), known(time), *class);
         }
-        assert_eq!(self.valid[segment as usize], 0, "what was valid was copied");
+        assert_eq!(self.valid[segment as usize], 0, "valid pages were copied");
         self.free.push(segment);
         self.copies = copies;
     }
@@ -371,7 +377,11 @@ impl SegmentLog {
             }
             valid[(*page / self.spec.segment) as usize] += 1;
         }
-        if valid == self.valid { Ok(()) } else { Err("valid pages are counted wrongly".to_owned()) }
+        if valid == self.valid {
+            Ok(())
+        } else {
+            Err("the count of valid pages is wrong".to_owned())
+        }
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Frequency {
 impl Frequency {
     /// Creates the rule for a volume of `blocks` blocks with `classes` classes, at least 4.
     pub(super) fn new(blocks: u64, classes: u8) -> Self {
-        assert!(classes >= 4, "two classes tell no rates apart");
+        assert!(classes >= 4, "two classes can't distinguish rates");
         Frequency { blocks: blocks as f64, classes, moves: false, placed: 0.0, died: 0.0 }
     }
 

@@ -61,14 +61,14 @@ pub fn greedy(alpha: f64, pages: u32) -> f64 {
 
 /// Returns the write amplification of random victims under uniform writes.
 pub fn random(alpha: f64) -> f64 {
-    assert!(alpha > 1.0, "without spare pages there is no end to collection");
+    assert!(alpha > 1.0, "garbage collection needs spare pages");
     alpha / (alpha - 1.0)
 }
 
 /// Returns the write amplification of FIFO victims if all classes share one open segment: `A = Σ
 /// r_i / (1 − exp(−(r_i/f_i)·α/A))`.
 pub fn mixed_fifo(alpha: f64, classes: &[Class]) -> f64 {
-    assert!(alpha > 1.0, "without spare pages there is no end to collection");
+    assert!(alpha > 1.0, "garbage collection needs spare pages");
     let waf = |x: f64| -> f64 {
         classes.iter().map(|class| class.rate * waf_at(class.rate / class.fraction * x)).sum()
     };
@@ -89,7 +89,7 @@ pub fn mixed_greedy(alpha: f64, pages: u32, classes: &[Class]) -> f64 {
 /// With `x = α_i/A_i`, `α_i = x/(1 − e^−x)` and `dA/dα = −1/(e^x − 1 − x)`. At the minimum,
 /// `(r_i/f_i)·dA/dα` is equal for all classes.
 pub fn separated(alpha: f64, classes: &[Class]) -> (f64, Vec<f64>) {
-    assert!(alpha > 1.0, "without spare pages there is no end to collection");
+    assert!(alpha > 1.0, "garbage collection needs spare pages");
     let place = |class: &Class, slope: f64| {
         let wanted = class.rate / class.fraction / slope.exp();
         root(0.0, MAX_X, |x| wanted - (x.exp_m1() - x))

@@ -85,7 +85,7 @@ fn layer(kind: LayerKind, spec: &DriveSpec) -> AnyLayer {
     let (config, devices) = (LayerConfig::new(kind), [spec.device_info()]);
     let plan = AnyLayer::plan(&config, &devices).expect("it works on this drive");
     let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
-    AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("it was planned")
+    AnyLayer::new(&config, &devices, buffers, Mode::Format).expect("the target was planned")
 }
 
 fn stream(text: &str) -> Stream {
@@ -122,7 +122,7 @@ fn a_forgotten_request_is_a_stall() {
 #[test]
 fn a_miscount_is_found() {
     let error = run(Fault::Miscounts).unwrap_err().to_string();
-    assert!(error.starts_with("sectors that the layer says were written: "), "{error}");
+    assert!(error.starts_with("sectors written, as counted by the layer: "), "{error}");
 }
 
 #[test]

@@ -224,5 +224,5 @@ fn an_aged_stack_is_kept_and_used_again() {
         std::fs::write(&path, &bytes).unwrap();
     }
     let error = rows(&study).unwrap_err().to_string();
-    assert!(error.contains("the snapshot is damaged: remove it"), "{error}");
+    assert!(error.contains("the snapshot is damaged; remove the file"), "{error}");
 }

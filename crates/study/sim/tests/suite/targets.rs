@@ -59,8 +59,8 @@ fn targets_that_can_t_be_are_refused_in_words() {
         why(&format!("drive = \"{CHANNELS}\"\n{}{}", target(one), target(other)))
     };
     assert!(two("0-3", "3-7").contains("share a parallel unit"));
-    assert!(two("0-3", "4-8").contains("units that the device has"));
-    assert!(two("0-3", "all").contains("as \"0-3\""));
+    assert!(two("0-3", "4-8").contains("existing parallel units"));
+    assert!(two("0-3", "all").contains("as in \"0-3\""));
     assert!(
         why("drive = \"mlc-32g:capacity=1g\"\n[[target]]\npus = \"0\"\nlayer = \"pblk\"")
             .contains("zoned device")

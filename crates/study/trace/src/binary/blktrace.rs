@@ -157,7 +157,11 @@ impl Blktrace {
         if event.kind != self.kind || event.bits & DRIVER_DATA != 0 {
             self.issued += u64::from(event.kind == ISSUE);
             self.seen[usize::from(event.kind).min(31)] += 1;
-            left.event(if self.kind == ISSUE { "actions but D" } else { "actions but Q" });
+            left.event(if self.kind == ISSUE {
+                "actions other than D"
+            } else {
+                "actions other than Q"
+            });
             return Ok(None);
         }
         if event.bits & PASS_THROUGH != 0 {
@@ -181,7 +185,7 @@ impl Blktrace {
             return Ok(Some(Found::flush(event.t_ns, event.dev)));
         }
         if data.is_none() {
-            left.dropped("requests of no length");
+            left.dropped("requests of length 0");
         }
         Ok(data)
     }
@@ -211,8 +215,8 @@ impl Blktrace {
             return Vec::new();
         }
         vec![format!(
-            "{} issued requests (D) are left out: the beginning has queued ones (Q) only, so those \
-             count",
+            "{} issued requests (D) are omitted: the beginning of the trace has only queued \
+             requests (Q), which are used instead",
             self.issued
         )]
     }
@@ -223,8 +227,8 @@ impl Blktrace {
         (others > 0).then(|| {
             let devices: Vec<_> = self.last.keys().map(|(dev, _)| device_name(*dev)).collect();
             format!(
-                "it has {others} events of {}, but neither issued (D) nor queued (Q) ones; record \
-                 them with blktrace, without -a or with -a issue",
+                "it has {others} events of {}, but no issued (D) or queued (Q) requests; record \
+                 the trace with blktrace without -a, or with -a issue",
                 devices.first().map_or("no device", |name| name)
             )
         })

@@ -148,7 +148,7 @@ fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad
 #[inline]
 fn counted(found: Option<Found>, left: &mut LeftOut) -> Result<Option<Found>, Bad> {
     if found.is_none() {
-        left.dropped("requests of no length");
+        left.dropped("requests of length 0");
     }
     Ok(found)
 }

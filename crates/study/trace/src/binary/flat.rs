@@ -149,7 +149,7 @@ impl Flat {
         cursor.line += 1;
         cursor.left.line = cursor.line;
         let Some(record) = unpack(bytes).filter(|record| record.fault().is_none()) else {
-            return Err(bad("a record", "bytes that are none"));
+            return Err(bad("a record", "invalid bytes"));
         };
         self.step(cursor);
         Ok(Some(Found { record, widened: false }))
@@ -159,7 +159,7 @@ impl Flat {
     fn sum(&mut self, cursor: &mut Cursor) -> Result<(), Trouble> {
         if !cursor.window.has(SIZE)? {
             self.over = true;
-            return Err(bad("the last record", "the end of the file: it was cut off"));
+            return Err(bad("the last record", "the end of the file (truncated)"));
         }
         let (records, _) = cursor.window.bytes().as_chunks::<SIZE>();
         let others = records.split_last().filter(|(it, _)| end(it).is_some());
@@ -182,11 +182,11 @@ impl Flat {
     ) -> Result<Option<Found>, Trouble> {
         cursor.window.consume(SIZE);
         match records == cursor.line {
-            false => Err(bad("as many records as the last one counts", "another number")),
+            false => Err(bad("the number of records in the last record", "another number")),
             true if self.digest.finalize() as u32 != crc => {
-                Err(bad("records with the checksum of the last one", "another checksum"))
+                Err(bad("the checksum of the last record", "another checksum"))
             }
-            true if cursor.window.has(1)? => Err(bad("the end of the file", "bytes behind it")),
+            true if cursor.window.has(1)? => Err(bad("the end of the file", "further bytes")),
             true => Ok(None),
         }
     }

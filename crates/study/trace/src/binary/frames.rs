@@ -44,23 +44,23 @@ impl Frames {
                 self.bytes -= length;
                 cursor.window.consume(length);
                 if self.records == 0 && self.bytes > 0 {
-                    return Err(bad("the end of a frame", "bytes after its last record"));
+                    return Err(bad("the end of a frame", "bytes after the last record"));
                 }
                 Ok(Some(Found { record, widened: false }))
             }
-            None => Err(bad("a record", "bytes that are none")),
+            None => Err(bad("a record", "invalid bytes")),
         }
     }
 
     /// Opens the frame at the cursor.
     fn frame(&mut self, cursor: &mut Cursor) -> Result<(), Trouble> {
         if !cursor.window.has(HEAD)? {
-            return Err(bad("the final frame", "the end of the file: it was cut off"));
+            return Err(bad("the final frame", "the end of the file (truncated)"));
         }
         let frame = Frame::parse(&cursor.window.bytes()[..HEAD])
-            .ok_or_else(|| bad("the head of a frame", "bytes that are none"))?;
+            .ok_or_else(|| bad("the head of a frame", "invalid bytes"))?;
         if !cursor.window.has(HEAD + frame.payload)? {
-            return Err(bad("a whole frame", "the end of the file: it was cut off"));
+            return Err(bad("a whole frame", "the end of the file (truncated)"));
         }
         let payload = &cursor.window.bytes()[HEAD..HEAD + frame.payload];
         if !frame.is_intact(payload) {
@@ -70,7 +70,7 @@ impl Frames {
             let total = payload.try_into().map(u64::from_le_bytes).ok();
             if total != Some(cursor.line) {
                 self.over = true;
-                return Err(bad("as many records as the final frame counts", "another number"));
+                return Err(bad("the number of records in the final frame", "another number"));
             }
             self.over = true;
             return Ok(());

@@ -46,7 +46,7 @@ impl Charset {
     /// Returns a warning about the results.
     pub(super) fn remark(self) -> Option<&'static str> {
         match self {
-            Charset::Utf16Le | Charset::Utf16Be => Some("the text is UTF-16, and is read as such"),
+            Charset::Utf16Le | Charset::Utf16Be => Some("the text is read as UTF-16"),
             Charset::Returns => None,
         }
     }

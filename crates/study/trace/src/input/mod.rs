@@ -47,10 +47,7 @@ impl About {
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.texts.clone();
         if let bytes @ 1.. = self.trailing.load(Ordering::Relaxed) {
-            texts.push(format!(
-                "{bytes} bytes behind the end of the compressed data are left out: padding, or \
-                 something else"
-            ));
+            texts.push(format!("{bytes} bytes after the end of the compressed data are ignored"));
         }
         texts
     }
@@ -107,7 +104,8 @@ pub(crate) fn open(file: &TraceFile) -> io::Result<Raw> {
     }
     if let Some((base, others)) = merge::siblings(path) {
         about.texts.push(format!(
-            "this is the part of one CPU, and there are {others} more: name {} to read them all",
+            "this file holds the requests of one CPU, and {others} more files exist; use {} to \
+             read all of them",
             base.display()
         ));
     }

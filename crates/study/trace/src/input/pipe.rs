@@ -78,7 +78,7 @@ fn reader(
         let kept = Arc::clone(kept);
         let state = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if state.copy.is_none() {
-            return Err(io::Error::other("a pipe was read already, and its bytes were not kept"));
+            return Err(io::Error::other("cannot read the pipe again: its bytes were not kept"));
         }
         drop(state);
         return Ok(Box::new(Reader { kept, at: 0 }));
@@ -94,7 +94,7 @@ fn reader(
 fn no_room(error: io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     let text = format!(
-        "the bytes of a pipe can't be kept in {}: {error}; set TMPDIR to a folder with room",
+        "cannot keep the bytes of a pipe in {}: {error}; set TMPDIR to a folder with free space",
         folder.display()
     );
     io::Error::new(error.kind(), text)

@@ -37,7 +37,7 @@ pub(crate) fn parse(options: &str) -> Result<Like, String> {
         match key {
             "volume" => {
                 like.volume = Volume::find(value)
-                    .ok_or_else(|| format!("no volume is called '{value}': use w01 to w106"))?;
+                    .ok_or_else(|| format!("no volume '{value}'; use w01 to w106"))?;
                 named = true;
             }
             "scale" => {
@@ -54,9 +54,13 @@ pub(crate) fn parse(options: &str) -> Result<Like, String> {
             "compress" => like.compress = Some(value.parse()?),
             _ => {
                 let all = "volume, scale, flush or compress";
-                return Err(format!("'{key}' is not an option: use {all}"));
+                return Err(format!("'{key}' is not an option; use {all}"));
             }
         }
     }
-    if named { Ok(like) } else { Err("name a volume, w01 to w106, as in volume=w66".into()) }
+    if named {
+        Ok(like)
+    } else {
+        Err("volume is missing; use w01 to w106, as in volume=w66".into())
+    }
 }

@@ -63,7 +63,7 @@ impl LikeStream {
     }
 
     fn write(&mut self, t_ns: u64) -> Record {
-        let mut next = self.due.peek_mut().expect("there are writes left");
+        let mut next = self.due.peek_mut().expect("writes remain");
         let Reverse((_, index)) = *next;
         let extent = self.plan.extents[index as usize];
         let done = &mut self.done[index as usize];

@@ -16,7 +16,7 @@ impl Device {
     pub(super) fn find(path: &Path) -> Result<Self, String> {
         let metadata = fs::metadata(path).map_err(|error| format!("no such device: {error}"))?;
         if !metadata.file_type().is_block_device() {
-            return Err("this is no block device; name one such as /dev/nvme0n1".to_owned());
+            return Err("not a block device; name one such as /dev/nvme0n1".to_owned());
         }
         let (major, minor) = split(metadata.rdev());
         let folder = sysfs(major, minor);
@@ -27,7 +27,7 @@ impl Device {
             let disk =
                 disk.map_or("the whole disk".into(), |name| format!("/dev/{}", name.display()));
             return Err(format!(
-                "this is a partition, and the kernel's events name disks: use {disk}"
+                "this is a partition, but events of the kernel name whole disks; use {disk}"
             ));
         }
         Ok(Device { number: major << 20 | minor })

@@ -25,7 +25,8 @@ impl Instance {
             Err(io::ErrorKind::PermissionDenied) => {
                 refused(&io::ErrorKind::PermissionDenied.into())
             }
-            _ => "tracefs is not mounted; as root: mount -t tracefs tracefs /sys/kernel/tracing"
+            _ => "tracefs is not mounted; as root, run: mount -t tracefs tracefs \
+                  /sys/kernel/tracing"
                 .to_owned(),
         })?;
         let folder = root.join("instances").join(format!("hostftl-{}", std::process::id()));
@@ -82,9 +83,9 @@ fn lost(stats: &str) -> u64 {
 fn refused(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "the kernel's block events are for root only: run it as root".to_owned()
+            "only root can read the block events of the kernel; run the command as root".to_owned()
         }
-        _ => format!("can't use the kernel's block events (tracefs): {error}"),
+        _ => format!("cannot use the block events of the kernel (tracefs): {error}"),
     }
 }
 

@@ -65,7 +65,7 @@ impl Recorder {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let why = format!("can't read the kernel's events: {error}");
+                    let why = format!("cannot read the events of the kernel: {error}");
                     return Err(TraceError::Live { path: self.path.clone(), why });
                 }
             }
@@ -159,17 +159,17 @@ mod tests {
     /// Output of Linux 6.12, and an invalid line.
     const TEXT: &[u8] = b"\
               dd-5120    [001] .....  3921.512345: block_rq_issue: 7,0 WS 4096 () 2048 + 8 \
-none,0,0 [dd]\n\
-CPU:0 [LOST 12 EVENTS]\n\
+                          none,0,0 [dd]\n\
+                          CPU:0 [LOST 12 EVENTS]\n\
     kworker/0:1H-61      [000] .....  3921.512400: block_rq_issue: 7,0 FF 0 () 0 + 0 \
-none,0,0 [kworker/0:1H]\n\
+                          none,0,0 [kworker/0:1H]\n\
          fstrim-5130    [001] .....  3921.600000: block_rq_issue: 7,0 DS 1048576 () 4096 + 2048 \
-be,0,4 [fstrim]\n\
+                          be,0,4 [fstrim]\n\
        jbd2/a b-5131    [001] .....  3922.512345: block_rq_issue: 7,0 FWFS 4096 () 16 + 8 \
-rt,0,4 [jbd2/a b]\n\
+                          rt,0,4 [jbd2/a b]\n\
               dd-5120    [001] .....  3922.600000: block_rq_issue: 7,0 WS 4096 () 2048 - 8 [dd]\n\
-              dd-5132    [001] .....  3922.700000: block_rq_issue: 7,0 R 512 () 7 + 1 \
-none,0,0 [dd]\n";
+                          dd-5132    [001] .....  3922.700000: block_rq_issue: 7,0 R 512 () 7 + 1 \
+                          none,0,0 [dd]\n";
 
     #[test]
     fn recorded_text_is_understood_however_it_is_cut() {

@@ -88,7 +88,11 @@ impl Events {
         self.count(dev, action);
         if action != [self.action] {
             line.skip_line()?;
-            left.event(if self.action == b'D' { "actions but D" } else { "actions but Q" });
+            left.event(if self.action == b'D' {
+                "actions other than D"
+            } else {
+                "actions other than Q"
+            });
             self.see(action);
             return Ok(None);
         }
@@ -155,12 +159,12 @@ impl Events {
         let rest = line.rest();
         let Some((before, name, behind)) = event(rest) else {
             left.lost(lost::events(rest).unwrap_or(0));
-            left.foreign("lines that are no block events");
+            left.foreign("lines without block events");
             line.skip_line()?;
             return Ok(None);
         };
         if name != ISSUE {
-            left.event("events but block_rq_issue");
+            left.event("events other than block_rq_issue");
             self.see(name);
             line.skip_line()?;
             return Ok(None);
@@ -208,7 +212,7 @@ impl Events {
                 Some(Found { record, widened: false })
             }
             Some(_) if !flushes => {
-                left.dropped("requests of no length");
+                left.dropped("requests of length 0");
                 None
             }
             Some(_) => None,
@@ -230,8 +234,8 @@ impl Events {
         let mut texts = Vec::new();
         if let (joined @ 1.., first) = self.joined {
             texts.push(format!(
-                "{} outputs of blkparse are joined, the second begins in line {first}: their \
-                 times may overlap",
+                "the file joins {} outputs of blkparse, the second from line {first}; their times \
+                 may overlap",
                 joined + 1
             ));
         }
@@ -239,12 +243,12 @@ impl Events {
             let name = device_name(*dev);
             match self.action {
                 b'D' if *issued == 0 && *queued > 0 => texts.push(format!(
-                    "device {name} has {queued} queued requests (Q) and none issued (D): they are \
-                     left out; FILE:dev={name} reads them"
+                    "device {name} has {queued} queued requests (Q) but no issued ones (D), and \
+                     is omitted; use FILE:dev={name} to read it"
                 )),
                 b'Q' if *issued > 0 => texts.push(format!(
                     "device {name} has {issued} issued requests (D), the first after a long \
-                     beginning that has queued ones (Q) only: only queued ones count"
+                     beginning with queued requests (Q) only; only queued requests are used"
                 )),
                 _ => {}
             }
@@ -262,13 +266,13 @@ impl Events {
         let seen = seen.join(", ");
         Some(if is_blkparse {
             format!(
-                "it has no D (issued) and no Q (queued) events, only {seen}; record them with \
-                 blktrace, without -a or with -a issue"
+                "it has no D (issued) or Q (queued) events, only {seen}; record the trace with \
+                 blktrace without -a, or with -a issue"
             )
         } else {
             format!(
-                "it has no block_rq_issue events, only {seen}; record them, as with trace-cmd \
-                 record -e block:block_rq_issue or perf record -e block:block_rq_issue"
+                "it has no block_rq_issue events, only {seen}; record them, for example with \
+                 trace-cmd record -e block:block_rq_issue or perf record -e block:block_rq_issue"
             )
         })
     }

@@ -50,7 +50,7 @@ impl Fio {
             self.now = line.time(unit)?;
             line.gap()?;
         }
-        let file = line.word("the name of a file")?;
+        let file = line.word("a file name")?;
         line.gap()?;
         let at = line.at;
         let op = match line.word("an action such as read")? {
@@ -80,7 +80,7 @@ impl Fio {
         line.line_end()?;
         let dev = self.device(file);
         if bytes == 0 {
-            left.dropped("requests of no length");
+            left.dropped("requests of length 0");
             return Ok(None);
         }
         Ok(Some(Found::bytes(self.now, op, dev, offset, bytes)))

@@ -17,7 +17,7 @@ pub(crate) const HEADER_DEV: &str = "t_us,dev,op,byte_off,byte_len";
 /// Header with devices and compressibility.
 pub(crate) const HEADER_SAVED: &str = "t_us,dev,op,byte_off,byte_len,saved";
 /// Expected content in the error for an invalid number.
-const SAVED: &str = "per cent that compression saves, 0 to 100";
+const SAVED: &str = "the percentage that compression saves, 0 to 100";
 
 /// Columns as determined by the first line.
 pub(crate) struct Own {
@@ -71,7 +71,7 @@ impl Own {
             return Ok(Some(Found::flush(t_ns, dev)));
         }
         if bytes == 0 {
-            left.dropped("requests of no length");
+            left.dropped("requests of length 0");
             return Ok(None);
         }
         let mut found = Found::bytes(t_ns, op, dev, offset, bytes);
@@ -86,7 +86,7 @@ impl Own {
     fn header(&mut self, line: &mut Fields<'_>) -> Parsed<Option<Found>> {
         let here = Own::new(line.rest());
         if here.has_saved && !self.has_saved {
-            return line.fault("no column for compression, for the file begins without one");
+            return line.fault("no column for compression, because the first line has none");
         }
         *self = Own { has_saved: self.has_saved, ..here };
         line.skip_line()?;
@@ -110,7 +110,8 @@ fn saved(line: &mut Fields<'_>, op: Op) -> Parsed<Option<u8>> {
     let at = line.at;
     let percent = line.number(SAVED)?;
     let is_sound = percent <= 100 && op == Op::Write;
-    let expected = if op == Op::Write { SAVED } else { "nothing, for only writes are compressed" };
+    let expected =
+        if op == Op::Write { SAVED } else { "nothing, because only writes are compressed" };
     if is_sound { Ok(Some(percent as u8)) } else { Err(Fault { at, expected }) }
 }
 

@@ -37,13 +37,13 @@ impl Msr {
         }
         let t_ns = line.time(unit)?;
         line.comma()?;
-        let host = line.word("the name of a host")?;
+        let host = line.word("a host name")?;
         line.comma()?;
         let at = line.at;
-        let disk = line.small("the number of a disk")?;
+        let disk = line.small("a disk number")?;
         if disk >= DISKS_PER_HOST {
             line.at = at;
-            return line.fault("the number of a disk, below 256");
+            return line.fault("a disk number below 256");
         }
         line.comma()?;
         let at = line.at;
@@ -80,7 +80,7 @@ impl Msr {
 #[inline]
 fn some(left: &mut LeftOut, length: u64, found: impl FnOnce() -> Found) -> Option<Found> {
     if length == 0 {
-        left.dropped("requests of no length");
+        left.dropped("requests of length 0");
         return None;
     }
     Some(found())
@@ -94,7 +94,7 @@ pub(super) fn spc(
     left: &mut LeftOut,
 ) -> Parsed<Option<Found>> {
     line.spaces();
-    let dev = line.small("the number of a unit (ASU)")?;
+    let dev = line.small("a unit number (ASU)")?;
     next(line)?;
     let lba = line.number("a block address")?;
     next(line)?;
@@ -154,7 +154,7 @@ pub(super) fn disksim(
     let from = line.at;
     let t_ns = line.time(unit)?;
     if is_whole && line.rest_from(from).contains(&b'.') {
-        let expected = "whole nanoseconds as before, unless :time=ms or another unit is given";
+        let expected = "whole nanoseconds, as before; otherwise state :time=ms or another unit";
         return Err(Fault { at: from, expected });
     }
     line.gap()?;
@@ -233,7 +233,7 @@ pub(super) fn tencent(
     };
     line.at += 1;
     line.comma()?;
-    let dev = line.small("a volume's number")?;
+    let dev = line.small("a volume number")?;
     line.line_end()?;
     Ok(some(left, sectors, || placed(addresses, t_ns, op, dev, lba, sectors)))
 }

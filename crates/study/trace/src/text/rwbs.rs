@@ -43,7 +43,7 @@ impl Rwbs {
             [b'Z', b'R', ..] => Action::Other("zone resets"),
             [b'Z', b'F' | b'O' | b'C', ..] => Action::Other("zone open, close and finish commands"),
             [] | [b'F' | b'N' | b'S' | b'M' | b'A', ..] if flushes => Action::Nothing,
-            [b'N', ..] => Action::Other("commands that are neither read, write, flush nor discard"),
+            [b'N', ..] => Action::Other("commands other than read, write, flush and discard"),
             // Linux before 4.10 wrote a secure discard as E.
             [b'E', ..] => Action::Op(Op::Discard),
             _ => return None,

@@ -151,7 +151,7 @@ impl Table {
             return Ok(None);
         }
         if self.prose.iter().any(|begin| text.starts_with(begin.as_bytes())) {
-            left.foreign("lines around the table");
+            left.foreign("lines outside the table");
             line.skip_line()?;
             return Ok(None);
         }
@@ -166,7 +166,7 @@ impl Table {
             Some(Op::Flush) => return Ok(Some(Found::flush(t_ns, dev))),
             Some(_) if length == 0 => {
                 if !flushes {
-                    left.dropped("requests of no length");
+                    left.dropped("requests of length 0");
                 }
                 None
             }
@@ -262,7 +262,7 @@ impl Table {
         match Rwbs::parse(word) {
             Some(Rwbs { flushes: false, action: Action::Op(op) }) => Ok(op),
             Some(Rwbs { action: Action::Nothing, .. }) => Ok(Op::Flush),
-            _ => Err(Fault { at, expected: "R, W, F, D or a word named by read=, write=, …" }),
+            _ => Err(Fault { at, expected: "R, W, F, D or a word of read=, write=, …" }),
         }
     }
 
@@ -302,13 +302,12 @@ impl Table {
         let mut texts = Vec::new();
         if self.has_digits {
             texts.push(
-                "0 is taken for a read and 1 for a write; if it is the other way round, say \
-                 read=1,write=0"
+                "0 is read as a read and 1 as a write; state read=1,write=0 for the opposite"
                     .to_owned(),
             );
         }
         if !self.columns.iter().any(|column| matches!(column, Column::Time(_))) {
-            texts.push("there are no times: all requests come at once".to_owned());
+            texts.push("the trace has no times; all requests arrive at once".to_owned());
         }
         if self.names.len() > 1 {
             texts.push(device_names(self.names.iter().map(|(name, number)| (*number, &name[..]))));

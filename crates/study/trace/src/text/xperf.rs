@@ -67,7 +67,7 @@ impl Xperf {
             if !name.first().is_some_and(u8::is_ascii_alphabetic) {
                 return line.fault("an event such as DiskWrite");
             }
-            left.foreign("events but DiskRead, DiskWrite and DiskFlush");
+            left.foreign("events other than DiskRead, DiskWrite and DiskFlush");
         }
         line.skip_line()?;
         Ok(None)
@@ -82,7 +82,7 @@ impl Xperf {
     ) -> Parsed<Option<Found>> {
         let (places, op) = (self.places[event], EVENTS[event].1);
         let t_ns = field(text, places.time, |field| field.time(unit))?;
-        let disk = field(text, places.disk, |field| field.small("the number of a disk"))?;
+        let disk = field(text, places.disk, |field| field.small("a disk number"))?;
         if op == Op::Flush {
             return Ok(Some(Found::flush(t_ns, disk)));
         }
@@ -91,7 +91,7 @@ impl Xperf {
         let length =
             field(text, places.length, |field| hex(field, "a length in bytes such as 0x1000"))?;
         if length == 0 {
-            left.dropped("requests of no length");
+            left.dropped("requests of length 0");
             return Ok(None);
         }
         Ok(Some(Found::bytes(t_ns, op, disk, offset, length)))

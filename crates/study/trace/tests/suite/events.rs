@@ -34,7 +34,7 @@ fn outputs_of_blkparse_are_read_behind_their_summaries() {
     let joined = seen("bp-joined", one.repeat(2), "").unwrap();
     assert_eq!(joined.mix(), [0, 80, 0, 0]);
     let warnings = joined.warnings();
-    assert!(warnings.contains("2 outputs of blkparse are joined, the second begins in line 13"));
+    assert!(warnings.contains("the file joins 2 outputs of blkparse, the second from line 13"));
     let bad = one.repeat(2) + "garbage behind it all\n";
     assert!(error("bp-garbage", bad.replace("Skips", "8,0 x"), "").contains("expected"));
 }

@@ -98,18 +98,18 @@ fn tencent() {
 }
 
 const BLKPARSE: &[u8] = b"\
-  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
-  8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
-  8,0    3        0     0.000002000     0  m   N cfq697 insert_request
-  8,0    3        3     0.000008000   697  D   W 223490 + 8 [(kjournald)]
-  8,0    1        1     0.000009000     0  C   W 223490 + 8 [0]
-  8,16   1        2     0.000010000   700  D  FN [kworker/1:1H]
-  8,16   1        3     0.000011000   700  D FWFSM 16 + 8 [jbd2]
-  8,16   1        4     1.000000000   700  D   D 1024 + 2048 [fstrim]
-CPU0 (sda):
+                          8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+                          8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
+                          8,0    3        0     0.000002000     0  m   N cfq697 insert_request
+                          8,0    3        3     0.000008000   697  D   W 223490 + 8 [(kjournald)]
+                          8,0    1        1     0.000009000     0  C   W 223490 + 8 [0]
+                          8,16   1        2     0.000010000   700  D  FN [kworker/1:1H]
+                          8,16   1        3     0.000011000   700  D FWFSM 16 + 8 [jbd2]
+                          8,16   1        4     1.000000000   700  D   D 1024 + 2048 [fstrim]
+                          CPU0 (sda):
  Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
-Total (sda):
-";
+                          Total (sda):
+                          ";
 
 #[test]
 fn blkparse_issues() {
@@ -149,8 +149,8 @@ fn the_kernels_events() {
 #[test]
 fn fio_with_waits_and_with_times() {
     let waits = b"fio version 2 iolog\n/dev/a add\n/dev/b add\n/dev/a open\n/dev/b open\n\
-        /dev/a write 4096 8192\n/dev/a wait 250 0\n/dev/b read 0 512\n/dev/b wait 250 0\n\
-        /dev/a datasync 0 0\n/dev/a trim 0 1024\n/dev/a close\n";
+                  /dev/a write 4096 8192\n/dev/a wait 250 0\n/dev/b read 0 512\n/dev/b wait 250 0\n\
+                  /dev/a datasync 0 0\n/dev/a trim 0 1024\n/dev/a close\n";
     let (format, records) = read("fio2", waits);
     assert_eq!(format, Format::Fio);
     let expected = [
@@ -229,7 +229,7 @@ fn content_tells_how_it_is_compressed() {
     for packed in [gzip.finish().unwrap(), xz.finish().unwrap(), zstd] {
         assert_eq!(read("packed", &packed), (Format::Msr, expected.clone()));
         let half = complaint("half", &packed[..packed.len() / 2], ":format=msr");
-        assert!(half.starts_with("FILE") || half.contains("can't read the trace"), "{half}");
+        assert!(half.starts_with("FILE") || half.contains("cannot read the trace"), "{half}");
     }
 }
 
@@ -254,7 +254,7 @@ fn a_bad_line_is_named_or_counted() {
     assert_eq!(records.len(), 2);
     let warnings = reader.notes().warnings();
     let wanted =
-        format!("bad lines left out: 1, the first is line 3:10, which should have {expected}");
+        format!("invalid lines omitted: 1; the first is line 3:10, where {expected} was expected");
     assert_eq!(warnings, [wanted]);
 }
 
@@ -319,10 +319,7 @@ fn addresses_shift_and_traces_repeat() {
     let rounds: Vec<_> = times.chunks(3).map(|round| round[2] - round[0]).collect();
     assert_eq!(rounds, [20_000; 3]);
     assert!(times[3] > times[2] && times[3] - times[2] <= 10_000, "{times:?}");
-    let expected = [
-        "every address is shifted by 3584 bytes",
-        "the trace is read 3 times, one after the other",
-    ];
+    let expected = ["all addresses are shifted by 3584 bytes", "the trace is repeated 3 times"];
     assert_eq!(reader.notes().warnings(), expected);
 }
 
@@ -332,13 +329,13 @@ fn wrong_options_say_what_is_right() {
         let parsed: Result<TraceFile, TraceError> = format!("x.csv:{options}").parse();
         parsed.unwrap_err().to_string()
     };
-    assert!(why("format=mrs").contains("'mrs' is no trace format: use csv, hft, flat, msr"));
+    assert!(why("format=mrs").contains("'mrs' is not a trace format; use csv, hft, flat, msr"));
     assert!(why("dev=sda").contains("expected a number, or major:minor"));
     assert!(why("time=min").contains("use s, ms, us, 100ns or ns"));
     assert!(why("shift=100").contains("a multiple of 512"));
     assert!(why("loop=0").contains("expected a number above 0"));
     assert!(
-        why("skip-bad,colour=red").contains("'colour' is not an option: use format, columns, dev")
+        why("skip-bad,colour=red").contains("'colour' is not an option; use format, columns, dev")
     );
     let plain: TraceFile = "C:odd:name.csv".parse().unwrap();
     assert_eq!(plain, TraceFile::new("C:odd:name.csv"));
@@ -358,23 +355,20 @@ fn doubtful_times_are_evidenced() {
     let unsorted = warnings("unsorted", "", &|i| if i == 100 { 50 } else { i * 1000 });
     assert_eq!(
         unsorted,
-        ["the times are not sorted: 1 of 200 requests are earlier than the one before, the first \
-          in line 101, the worst by 0.09895 s"]
+        ["the times are not sorted: 1 of 200 requests are earlier than their predecessor, the \
+          first in line 101, the worst by 0.09895 s"]
     );
     let slow = warnings("slow", "", &|i| i * 100_000_000);
-    assert_eq!(
-        slow,
-        ["200 requests in 19900 s: are the times really in us? If not, say so with :time=ns"]
-    );
+    assert_eq!(slow, ["200 requests in 19900 s: if the times are not in us, state :time=ns"]);
     assert!(warnings("slow", ":time=ns", &|i| i * 100_000_000).is_empty());
 }
 
 #[test]
 fn an_unknown_format_is_said() {
     let error = complaint("unknown", b"hello world\n", "");
-    assert!(
-        error.contains("no known trace format, it begins with 'hello world'; name it as in FILE:")
-    );
+    assert!(error.contains(
+        "unknown trace format, the file begins with 'hello world'; state the format, as in FILE:"
+    ));
     assert!(error.ends_with("as in FILE:columns=time:us,op,offset:bytes,length:bytes"), "{error}");
     let binary = complaint("binary", b"\xff\x00\x01", "");
     assert!(binary.contains(r"it begins with '\xff\x00\x01'"), "{binary}");

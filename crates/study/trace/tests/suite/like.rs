@@ -51,7 +51,7 @@ fn the_table_is_whole() {
     let last = Volume::find("w54").expect("the volume is in the table");
     assert_eq!((last.requests, last.median_write), (8_802_776, 524_288.0));
     let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
-    assert!(why("synth:like:w107").contains("no volume is called 'w107': use w01 to w106"));
-    assert!(why("synth:like:scale=0.5").contains("name a volume"));
+    assert!(why("synth:like:w107").contains("no volume 'w107'; use w01 to w106"));
+    assert!(why("synth:like:scale=0.5").contains("volume is missing"));
     assert!(why("synth:like:w66,scale=2").contains("expected a number up to 1"));
 }

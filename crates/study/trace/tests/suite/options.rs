@@ -11,10 +11,10 @@ fn msr() -> String {
 #[test]
 fn options_that_a_format_does_not_use_are_refused() {
     let refused = [
-        (":id=bytes", "id= has no meaning for the format msr, which takes format, dev, time, skip"),
-        (":op=W", "op= has no meaning for the format msr"),
-        (":addr=bytes", "addr= has no meaning for the format msr"),
-        (":read=R", "read, write, flush and discard= has no meaning for the format msr"),
+        (":id=bytes", "id= has no effect with the format msr; use format, dev, time, skip"),
+        (":op=W", "op= has no effect with the format msr"),
+        (":addr=bytes", "addr= has no effect with the format msr"),
+        (":read=R", "read, write, flush and discard= has no effect with the format msr"),
     ];
     for (options, why) in refused {
         let error = error("msr", msr(), options);
@@ -27,7 +27,7 @@ fn options_that_a_format_does_not_use_are_refused() {
     assert!(seen("oracle", &oracle, ":op=W,id=bytes").is_ok());
     let path = file("flat.hft", b"HFTLTR\0\x01");
     let why = open(&format!("{}:time=us", path.display())).err().unwrap();
-    assert!(why.contains("time= has no meaning for the format hft"), "{why}");
+    assert!(why.contains("time= has no effect with the format hft"), "{why}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn requests_of_no_length_are_left_out_and_counted() {
         let read = seen(name, text, if name == "columns" { table } else { "" }).unwrap();
         assert_eq!(read.mix(), [0, 1, 0, 0], "{name}");
         let line = text.lines().count();
-        let left = format!("left out: requests of no length (1, first in line {line})");
+        let left = format!("left out: requests of length 0 (1, first in line {line})");
         assert_eq!(read.warnings(), left, "{name}");
     }
 }
@@ -106,7 +106,7 @@ fn commands_of_vscsi_without_a_counterpart_are_counted() {
         (2, "WRITE SAME commands"),
         (1, "WRITE AND VERIFY commands"),
         (1, "COMPARE AND WRITE commands"),
-        (1, "requests of no length"),
+        (1, "requests of length 0"),
     ];
     assert_eq!(counts, expected);
 }

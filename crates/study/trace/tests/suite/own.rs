@@ -108,7 +108,7 @@ fn damage_is_found(whole: &str, damaged: &str, last: &str) {
         reader.find_map(Result::err).expect("the file is damaged").to_string()
     };
     let cut = complaint(&whole[..whole.len() - 20]);
-    let expected = format!("expected {last}, found the end of the file: it was cut off");
+    let expected = format!("expected {last}, found the end of the file (truncated)");
     assert!(cut.ends_with(&expected), "{cut}");
     for at in (0..whole.len()).step_by(9_973).filter(|at| *at >= 8) {
         let mut bytes = whole.clone();
@@ -159,10 +159,12 @@ fn a_wrong_percentage_is_named() {
     };
     let most = complaint("1,0,W,0,512,67\n2,0,W,0,512,101\n");
     assert!(
-        most.ends_with(":3:13: expected per cent that compression saves, 0 to 100, found '101'")
+        most.ends_with(
+            ":3:13: expected the percentage that compression saves, 0 to 100, found '101'"
+        )
     );
     let read = complaint("1,0,R,0,512,\n2,0,R,0,512,5\n");
-    assert!(read.contains(":3:13: expected nothing, for only writes are compressed"), "{read}");
+    assert!(read.contains(":3:13: expected nothing, because only writes are compressed"), "{read}");
     let short = complaint("1,0,W,0,512\n");
     assert!(short.ends_with(":2:12: expected a comma, found the end of the line"), "{short}");
 }

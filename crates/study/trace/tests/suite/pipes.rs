@@ -51,7 +51,7 @@ fn a_pipe_whose_bytes_are_not_kept_is_read_once() {
     assert_eq!(source.scan(0, false).unwrap().records, 30_000);
     writer.join().unwrap();
     let why = source.scan(0, false).unwrap_err().to_string();
-    assert!(why.contains("a pipe was read already, and its bytes were not kept"), "{why}");
+    assert!(why.contains("cannot read the pipe again: its bytes were not kept"), "{why}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn biosnoop_and_iosnoop() {
     let read = seen("iosnoop", text, "").unwrap();
     assert_eq!((read.format, read.mix()), (Format::Iosnoop, [20, 20, 0, 0]));
     assert_eq!(read.records[1], Record::new(0, Op::Write, 202 << 20 | 1, 8, 8));
-    assert!(read.warnings().contains("there are no times"));
+    assert!(read.warnings().contains("the trace has no times"));
     let head = format!("STARTs         ENDs           {head}");
     let text = format!("{begin}{head}{}", lines(40, |n| format!("5.{n:03} 6.5 {}", row(n))));
     assert_eq!(seen("iosnoop-s", text, "").unwrap().span_us(), 39_000);
@@ -154,7 +154,7 @@ fn operations_of_tables_are_never_guessed_in_silence() {
     let columns = ":columns=time:s,op,offset:sectors,length:sectors";
     let read = seen("digits", "1,0,8,8\n2,1,16,8\n", columns).unwrap();
     assert_eq!((read.mix(), read.records[0].op), ([1, 1, 0, 0], Op::Read));
-    assert!(read.warnings().contains("0 is taken for a read and 1 for a write"));
+    assert!(read.warnings().contains("0 is read as a read and 1 as a write"));
     let read = seen("digits", "1,0,8,8\n2,1,16,8\n", &format!("{columns},read=1,write=0")).unwrap();
     assert_eq!((read.records[0].op, read.warnings()), (Op::Write, String::new()));
     let words = "1,LOAD,8,8\n2,STORE,16,8\n3,SYNC,0,0\n";
@@ -202,13 +202,13 @@ fn descriptions_that_make_no_sense_are_refused() {
     assert!(why(":columns=time:us,op,offset,length:bytes").contains("offset:bytes"));
     assert!(why(":columns=time:us,op,offset:bytes").contains("length is missing"));
     assert!(why(":columns=time:us,op,offset:bytes,offset:bytes,length:bytes").contains("twice"));
-    assert!(why(":columns=time:us,offset:bytes,length:bytes").contains("say op=R or op=W"));
+    assert!(why(":columns=time:us,offset:bytes,length:bytes").contains("state op=R or op=W"));
     assert!(why(":columns=colour,op,offset:bytes,length:bytes").contains("'colour' is no column"));
     let both = why(":format=msr,columns=time:us,op,offset:bytes,length:bytes");
-    assert!(both.contains("leave format= out"), "{both}");
+    assert!(both.contains("omit format="), "{both}");
     assert!(why(":format=columns").contains("needs columns="));
     let twice = why(":columns=time:us,op,offset:bytes,length:bytes,time=ms");
-    assert!(twice.contains("time= has no meaning for the format columns"), "{twice}");
+    assert!(twice.contains("time= has no effect with the format columns"), "{twice}");
 }
 
 #[test]

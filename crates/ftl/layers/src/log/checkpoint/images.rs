@@ -136,7 +136,7 @@ impl Checkpoint {
             images.entries.clear();
         }
         let images = &self.images;
-        let at = images.at.expect("a row is open");
+        let at = images.at.expect("a stripe is open");
         let (room, head) = self.images_room(at);
         if images.count == room {
             return None;
@@ -150,16 +150,16 @@ impl Checkpoint {
 
     /// Returns the buffer of the next image, and the page in it.
     pub(crate) fn image_buffer(&mut self) -> (MetaBuf, usize) {
-        let at = self.images.at.expect("a row is open");
+        let at = self.images.at.expect("a stripe is open");
         let page = self.images.count + self.images_room(at).1;
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let buf = self.images.bufs[(page / per) as usize].take();
-        (buf.expect("no image is on its way"), (page % per) as usize)
+        (buf.expect("no image is in progress"), (page % per) as usize)
     }
 
     pub(crate) fn put_back(&mut self, buf: MetaBuf) {
         let empty = self.images.bufs.iter_mut().find(|it| it.is_none());
-        *empty.expect("it was taken from there") = Some(buf);
+        *empty.expect("the buffer came from this place") = Some(buf);
     }
 
     pub(crate) fn note_image(
@@ -172,7 +172,7 @@ impl Checkpoint {
         media: &mut Media,
     ) {
         let images = &mut self.images;
-        assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
+        assert!(images.at.is_some() && images.pending == 0, "images go into the open stripe");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
         media.segments.add(self.layout.segment_of(place.byte()), place);
@@ -191,11 +191,11 @@ impl Checkpoint {
         if !output.durability.may_seal() {
             return false;
         }
-        let segment = self.images.at.expect("a row of images").segment;
+        let segment = self.images.at.expect("a stripe of images").segment;
         if self.layout.zoned && !media.devices.may_enter(segment, &media.segments, cx) {
             return false;
         }
-        let at = self.images.at.take().expect("a row of images");
+        let at = self.images.at.take().expect("a stripe of images");
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let total = self.images.count + self.images_room(at).1;
         let chunks = total.div_ceil(per);
@@ -247,7 +247,7 @@ impl Checkpoint {
 
     fn emit_head(&mut self, at: At, head: &Head) {
         let images = &mut self.images;
-        let buf = images.bufs[0].as_mut().expect("no image is on its way");
+        let buf = images.bufs[0].as_mut().expect("no image is in progress");
         for (index, entry) in images.entries.iter().enumerate() {
             log::put_entry(buf, index as u32, entry);
         }
@@ -260,7 +260,7 @@ impl Checkpoint {
         let bufs = &mut self.images.bufs;
         for which in self.layout.parities() {
             let at = self.layout.number_of(which) as usize;
-            let mut parity = bufs[at].take().expect("no image is on its way");
+            let mut parity = bufs[at].take().expect("no image is in progress");
             for (index, page) in parity.pages_mut().iter_mut().enumerate() {
                 page.0.fill(0);
                 // Horner's rule: the second parity is the sum of the chunks times powers of two.
@@ -269,7 +269,7 @@ impl Checkpoint {
                         page.0.iter_mut().for_each(|byte| *byte = double(*byte));
                     }
                     if chunk * per + (index as u32) < total {
-                        let buf = bufs[chunk as usize].as_ref().expect("no image is on its way");
+                        let buf = bufs[chunk as usize].as_ref().expect("no image is in progress");
                         let other = &buf.pages()[index];
                         page.0.iter_mut().zip(&other.0).for_each(|(sum, byte)| *sum ^= byte);
                     }
@@ -289,7 +289,7 @@ impl Checkpoint {
     ) {
         let device = which.device(self.images.stripe, (at.segment, at.slot));
         let buf = self.layout.number_of(which) as u8;
-        let meta = self.images.bufs[usize::from(buf)].take().expect("no image is on its way");
+        let meta = self.images.bufs[usize::from(buf)].take().expect("no image is in progress");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf: meta, pages });
@@ -325,14 +325,14 @@ impl Checkpoint {
         output: &mut Output,
         cx: &mut Cx,
     ) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         let images = &mut self.images;
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
                 images.bufs[chunk as usize] = Some(buf);
             }
         }
-        assert!(images.pending > 0, "a chunk that is written was sent");
+        assert!(images.pending > 0, "a written chunk was sent");
         images.pending -= 1;
         if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
@@ -354,7 +354,7 @@ mod tests {
         assert!(images.begins(&devices).is_none(), "no row is open");
         images.at = Some(At { segment: 7, slot: 3, sector: 16 });
         images.ahead = 9;
-        let begin = images.begins(&devices).expect("a row is open");
+        let begin = images.begins(&devices).expect("a stripe is open");
         let Begin { segment, slot, sector, ahead, .. } = begin;
         assert_eq!((segment, slot, sector, ahead), (7, 3, 16, Some((9, 1))));
     }

@@ -153,7 +153,7 @@ impl Checkpoint {
             (Flush(0, 1), Root(1, _)) | (Flush(1, 1), Idle) => true,
             _ => false,
         };
-        assert!(fits, "a checkpoint in {:?} can't be in {next:?} next", self.phase);
+        assert!(fits, "a checkpoint can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 

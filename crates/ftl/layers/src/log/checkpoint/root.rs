@@ -54,7 +54,7 @@ impl Checkpoint {
         let next = match self.phase {
             Phase::Turn(1) if works(cx) => return self.send_root_in_turn(devices, cx),
             Phase::Turn(left) => Phase::Turn(left - 1),
-            other => unreachable!("no zone is turned to in {other:?}"),
+            other => unreachable!("{other:?} does not change the root zone"),
         };
         self.go(next);
     }
@@ -128,7 +128,7 @@ impl Checkpoint {
                 return Written::Durable;
             }
             Phase::Flush(copy, left) => Phase::Flush(copy, left - 1),
-            other => unreachable!("no root is on its way in {other:?}"),
+            other => unreachable!("no root is in progress in {other:?}"),
         };
         self.go(next);
         Written::On

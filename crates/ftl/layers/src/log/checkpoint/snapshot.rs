@@ -241,8 +241,7 @@ impl Checkpoint {
         self.go(Phase::Pages(page + 1));
         pages.map_mut().has_image(page);
         let Some(load) = load else { return };
-        let (place, mut buf, index) =
-            self.next_image(media, output).expect("there was room for it");
+        let (place, mut buf, index) = self.next_image(media, output).expect("space was reserved");
         buf.pages_mut()[index].0.copy_from_slice(&pages.loads().image(load).0);
         self.put_back(buf);
         let (_, crc) = pages.directory().get(page);

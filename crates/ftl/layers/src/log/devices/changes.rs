@@ -67,7 +67,7 @@ impl Devices {
     /// # Panics
     /// If no durable root records the loss of the old device: the new one could be mistaken for it.
     pub(crate) fn replaced(&mut self, device: u8, discard: bool) {
-        assert!(self.may_come(device), "a device comes in the place of one known to be lost");
+        assert!(self.may_come(device), "a device replaces one that is marked lost");
         self.set_leaving(device, false);
         self.health.clear(device);
         self.reclaim.set_gains(device, discard);
@@ -88,7 +88,7 @@ impl Devices {
     /// # Panics
     /// If no durable root records its loss.
     pub(crate) fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
-        assert!(self.may_come(device), "a device comes back that is known to be lost");
+        assert!(self.may_come(device), "a returning device is marked lost");
         self.come(device, MemberState::Returning, has);
         self.join(may_get);
     }
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "known to be lost")]
+    #[should_panic(expected = "marked lost")]
     fn no_device_comes_in_the_place_of_one_that_works() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));

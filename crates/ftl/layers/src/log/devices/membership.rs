@@ -88,14 +88,14 @@ impl Membership {
 
     /// Adds members to the volume.
     pub(crate) fn enter(&mut self, devices: DeviceSet) {
-        assert!(!self.all.overlaps(devices), "a device that comes was not there");
+        assert!(!self.all.overlaps(devices), "a joining device was absent");
         self.all |= devices;
     }
 
     /// Removes members from the volume: they are not present yet, or are gone.
     pub(crate) fn leave(&mut self, devices: DeviceSet) {
         self.all -= devices;
-        assert!(self.all.len() > u32::from(self.parity), "some are left");
+        assert!(self.all.len() > u32::from(self.parity), "some members remain");
         let sets = self.sets.map(|set| set & self.all);
         self.restore(sets);
     }
@@ -162,7 +162,7 @@ impl Membership {
     /// Assigns members to a segment that is opened, and returns its placement. The chunks on
     /// devices in `lost` are missing, even after a replacement.
     pub(crate) fn assign(&mut self, segment: u32, lost: DeviceSet) -> Stripe {
-        assert!(self.members[segment as usize].is_empty(), "a segment that is opened was free");
+        assert!(self.members[segment as usize].is_empty(), "an opened segment was free");
         let members = self.new_members(segment);
         self.set(segment, members, members & lost);
         Stripe::new(members, self.parity)
@@ -199,7 +199,7 @@ impl Membership {
     /// Adds members that miss their chunks, according to a stripe of the segment.
     pub(crate) fn claim_lack(&mut self, segment: u32, lacking: DeviceSet) {
         let (members, known) = self.told(segment);
-        assert!(lacking.is_within(members), "only members lack their chunks");
+        assert!(lacking.is_within(members), "only members miss chunks");
         self.set(segment, members, known | lacking);
     }
 
@@ -251,7 +251,7 @@ impl Membership {
     /// Records that a device has received its chunks of a segment.
     pub(crate) fn filled(&mut self, segment: u32, device: u8) {
         let (members, lacking) = self.told(segment);
-        assert!(lacking.contains(device), "a device gets what it lacks");
+        assert!(lacking.contains(device), "the device is being resilvered");
         self.set(segment, members, lacking.without(device));
     }
 
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "what it lacks")]
+    #[should_panic(expected = "being resilvered")]
     fn a_device_that_has_its_chunks_gets_none() {
         let mut it = Membership::new(&Layout::example(4));
         it.assign(2, set(0));

@@ -138,7 +138,7 @@ impl Devices {
         let segment = segments.open(stream);
         let members = self.membership.assign(segment, self.inactive()).members();
         let told = !members.overlaps(self.told.out);
-        assert!(told || planted(Bug::ProtectedEarly), "a root says that nothing lies there");
+        assert!(told || planted(Bug::ProtectedEarly), "a root records the device as empty");
         segment
     }
 
@@ -203,7 +203,7 @@ impl Devices {
 
     /// Marks devices as lost.
     pub(super) fn lose(&mut self, set: DeviceSet) {
-        assert!(self.can_do_without(set), "no more are lost than parity makes up for");
+        assert!(self.can_do_without(set), "parity covers the lost devices");
         for device in set {
             match self.members.get(device).state {
                 MemberState::Active => self.members.change(device, MemberState::Lost),
@@ -389,7 +389,7 @@ impl Devices {
     /// # Panics
     /// If the device is not joining.
     pub(super) fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
-        assert!(self.untrusted().contains(device), "it belongs, or is not there");
+        assert!(self.untrusted().contains(device), "a member or an absent device");
         cx.submit(op, command);
     }
 
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no more are lost")]
+    #[should_panic(expected = "parity covers the lost devices")]
     fn one_too_many_is_not_lost() {
         let missing = crate::Members { missing: set(0b01), ..crate::Members::default() };
         let mut devices = Devices::new(Layout::example(2), missing.states(set(0)), 1, &[]);

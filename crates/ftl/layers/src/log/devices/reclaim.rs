@@ -111,7 +111,7 @@ impl Devices {
             let flush = Command::Flush { device: *device };
             return self.submit(Op::Discard { segment }, flush, cx);
         }
-        assert!(!self.reclaim.has_forgotten(segment), "a device that answers was asked");
+        assert!(!self.reclaim.has_forgotten(segment), "an answer follows a request");
         self.reclaim.left[segment as usize] -= 1;
         if self.reclaim.has_forgotten(segment) && works(cx) {
             self.end_reclaim(segment, segments, cx);

@@ -38,7 +38,7 @@ impl Devices {
     pub(crate) fn told(&mut self, root: &Root, journal: DeviceSet) {
         // The root's list may contain the place of the journal, which has no stripes.
         let set = (DeviceSet::from_bits(root.lost) - journal) | self.gone() & journal;
-        assert!(set.is_within(self.inactive()), "a root says of lost devices that they are");
+        assert!(set.is_within(self.inactive()), "a root records lost devices");
         let joined = self.newcomers.joined(set);
         joined.iter().for_each(|device| self.members.change(device, MemberState::Active));
         self.members.record(set);

@@ -95,8 +95,8 @@ impl Collection {
         let Some((target, well)) = self.passes.now() else { return };
         let stops = cx.life() == Life::Stopping || !works(cx);
         let wanted = self.wants_collection(&media.segments);
-        let victim = self.victim.as_mut().expect("it is the victim");
-        assert_eq!(victim.segment(), target.place().0, "it is the victim");
+        let victim = self.victim.as_mut().expect("the segment is the victim");
+        assert_eq!(victim.segment(), target.place().0, "the segment is the victim");
         let waits = wanted && self.passes.has_moved(victim.last());
         if victim.is_read() || well && !stops && !waits {
             return;

@@ -79,7 +79,7 @@ impl Collection {
 
     /// Returns the head in `buf` if it is a plausible head of the stripe of a lane.
     pub(super) fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
-        let victim = self.victim.as_ref().expect("a head is one of a victim");
+        let victim = self.victim.as_ref().expect("a head belongs to a victim");
         let at = self.at(lane);
         let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
         let sane = self.layout.admits_head(&head, at, devices.stripe(at.segment));
@@ -180,7 +180,7 @@ impl Collection {
         let victim = victim.or_else(|| self.protect(media, output, mapping, cx));
         let victim = victim.or_else(|| self.mend_flawed(media, output, mapping, cx));
         let Some(victim) = victim else { return false };
-        assert!(self.lanes.are_idle(), "nothing of another victim is under way");
+        assert!(self.lanes.are_idle(), "no other victim is in progress");
         self.pace_victim(victim, &media.segments);
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
@@ -197,13 +197,13 @@ impl Collection {
 
     /// Reads into a lane the head of the next stripe, or of one after it.
     fn read_head(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
-        let victim = self.victim.as_ref().expect("a row is one of a victim");
+        let victim = self.victim.as_ref().expect("a stripe belongs to a victim");
         let Some((lane, more)) = self.lanes.idle() else { return false };
         let Some(at) = victim.to_ask(more) else { return false };
         if cx.command_room() == 0 || self.waits_for_host(media, cx) {
             return false;
         }
-        self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
+        self.victim.as_mut().expect("a stripe belongs to a victim").ask(at, lane);
         self.row_begun(media, cx);
         // A resilvered stripe starts with the rebuild of its chunk, which usually yields the head
         // too.
@@ -247,9 +247,9 @@ impl Collection {
                 let lacks = made && self.head_of(lane, &into, &media.devices).is_none();
                 (into, self.head_place(self.at(lane), &media.devices), lacks)
             }
-            other => unreachable!("{other:?} gives no head"),
+            other => unreachable!("{other:?} returns no head"),
         };
-        let victim = self.victim.as_ref().expect("a head is one of a victim");
+        let victim = self.victim.as_ref().expect("a head belongs to a victim");
         if victim.is_asked(lane) && lacks && self.layout.parity > 0 {
             return media.salvage.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
         }
@@ -266,7 +266,7 @@ impl Collection {
     /// Drops heads that were read ahead and are not used, once all their reads are complete. There
     /// are none until the last stripe of a victim has been found.
     fn drop_heads(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
-        let victim = self.victim.as_ref().expect("a head is one of a victim");
+        let victim = self.victim.as_ref().expect("a head belongs to a victim");
         if !victim.is_read() && self.passes.ending().is_none() {
             return;
         }
@@ -281,7 +281,7 @@ impl Collection {
     /// is none. An invalid head, or one of an earlier use of the segment, is first rebuilt from the
     /// other chunks.
     fn next_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
-        let victim = self.victim.as_mut().expect("a row is one of a victim");
+        let victim = self.victim.as_mut().expect("a stripe belongs to a victim");
         let Some(lane) = victim.next_lane() else { return false };
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
@@ -293,7 +293,7 @@ impl Collection {
             return true;
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
-        let victim = self.victim.as_mut().expect("a row is one of a victim");
+        let victim = self.victim.as_mut().expect("a stripe belongs to a victim");
         victim.found(head.map(|head| head.seq), next);
         match head {
             Some(head) if self.fill_row(lane, &head, media) => {}
@@ -340,7 +340,7 @@ impl Collection {
     /// Ends a victim that has been processed completely.
     #[inline(never)]
     fn leave_victim(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) {
-        let victim = self.victim.take().expect("a victim that is left had been chosen");
+        let victim = self.victim.take().expect("an abandoned victim was chosen");
         self.lent = false;
         if !self.leave_fill(victim.last(), media, mapping) {
             media.segments.collected(victim.segment());

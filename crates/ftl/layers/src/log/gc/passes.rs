@@ -94,7 +94,8 @@ impl Passes {
         let now = self.now.as_mut().map(|(target, all)| (target.segment, all));
         let before = self.ending.as_mut().map(|pass| (pass.target.segment, &mut pass.well));
         let mut both = before.into_iter().chain(now);
-        let (_, all) = both.find(|(it, _)| *it == segment).expect("a row of one of these");
+        let (_, all) =
+            both.find(|(it, _)| *it == segment).expect("a stripe of one of the segments");
         *all &= well;
     }
 
@@ -131,7 +132,7 @@ impl Passes {
     /// `last` is the number of the last stripe found.
     pub(super) fn take(&mut self, last: u64) -> Option<(Pass, Option<(At, u64)>)> {
         let (target, well) = self.now.take()?;
-        assert!(self.ending.is_none(), "the one before ends first");
+        assert!(self.ending.is_none(), "the previous pass ends first");
         Some((Pass { target, well, last }, self.rest.take()))
     }
 

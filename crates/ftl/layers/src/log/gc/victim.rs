@@ -89,7 +89,7 @@ impl Victim {
     /// # Panics
     /// If it is not the head that must be read next.
     pub(super) fn ask(&mut self, at: At, lane: u8) {
-        assert_eq!(self.to_ask(true), Some(at), "heads are asked for in order, each once");
+        assert_eq!(self.to_ask(true), Some(at), "heads are requested in order, each once");
         self.asked[self.count] = (at, lane);
         self.count += 1;
         if self.next == Some(at) {
@@ -120,11 +120,11 @@ impl Victim {
     /// # Panics
     /// If the head of the next stripe was not requested, or `seq` does not ascend.
     pub(super) fn found(&mut self, seq: Option<u64>, next: Option<At>) {
-        assert!(self.next_lane().is_some(), "a head that counts was asked for");
+        assert!(self.next_lane().is_some(), "a valid head was requested");
         self.asked[..self.count].rotate_left(1);
         self.count -= 1;
         if let Some(seq) = seq {
-            assert!(self.may_follow(seq), "the numbers of rows ascend");
+            assert!(self.may_follow(seq), "stripe numbers ascend");
             self.seq = seq;
         }
         self.next = next.filter(|_| seq.is_some());

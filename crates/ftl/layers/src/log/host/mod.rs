@@ -193,7 +193,7 @@ impl Blocks {
     /// Stores an operation under a number.
     fn put(&mut self, index: u8, op: BlockOp) {
         let slot = &mut self.list[usize::from(index)];
-        assert!(slot.is_none(), "an operation has a number of its own");
+        assert!(slot.is_none(), "an operation has a unique number");
         *slot = Some(op);
     }
 
@@ -204,7 +204,7 @@ impl Blocks {
 
     fn written(&mut self, block: u64) {
         let at = self.writing.iter().position(|it| *it == block);
-        self.writing.swap_remove(at.expect("it was being written"));
+        self.writing.swap_remove(at.expect("a write is in progress"));
     }
 
     /// Returns whether no operation is in progress.
@@ -214,7 +214,7 @@ impl Blocks {
 
     #[inline]
     fn op(&mut self, index: u8) -> &mut BlockOp {
-        self.list[index as usize].as_mut().expect("an operation under way")
+        self.list[index as usize].as_mut().expect("an operation in progress")
     }
 
     /// Starts a read of `sectors` sectors at `from` in one block. Returns false if it has to wait.
@@ -286,7 +286,7 @@ impl Blocks {
         array: &mut Array,
         cx: &mut Cx,
     ) -> u8 {
-        let index = self.free.pop().expect("a free operation was seen");
+        let index = self.free.pop().expect("a free operation exists");
         let active = cx.requests().at(req);
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
@@ -356,7 +356,7 @@ impl Blocks {
         waiters.refused = false;
         let count = waiters.waiting.len();
         for _ in 0..count {
-            let index = self.page_waiters.waiting.pop_front().expect("it was counted");
+            let index = self.page_waiters.waiting.pop_front().expect("the operation was counted");
             let block = self.op(index).block;
             let page = array.mapping.pages.map().page_of(block);
             if cx.room() <= 12 {
@@ -419,7 +419,7 @@ impl Blocks {
     pub(super) fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         let reused = planted(Bug::HungScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
-        let it = self.list[index as usize].take().expect("an operation under way");
+        let it = self.list[index as usize].take().expect("an operation in progress");
         self.put(to, it);
         if !self.goes_on_otherwise(to, array, cx) {
             self.give_up_record(to, array, cx);

@@ -220,7 +220,7 @@ impl Blocks {
                 self.end_block(index, None, array, cx);
             }
             Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
-                unreachable!("it has no command")
+                unreachable!("the operation has no command")
             }
         }
     }
@@ -266,7 +266,7 @@ impl Blocks {
             }
             Command::Digest { from, .. } => array.media.buffers.scratch(index).0.repay(from),
             Command::Place { from, into } => self.repay_place(index, from, into, array, cx),
-            other => unreachable!("{other:?} is no step of a block"),
+            other => unreachable!("{other:?} is not a step of a block"),
         }
     }
 
@@ -340,7 +340,7 @@ impl Blocks {
         array: &mut Array,
         cx: &mut Cx,
     ) {
-        let it = self.list[index as usize].take().expect("an operation under way");
+        let it = self.list[index as usize].take().expect("an operation in progress");
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
         {
@@ -427,7 +427,7 @@ impl Blocks {
                 self.waiting.pop_front();
                 self.put_in(index, (row, item, len), array, cx);
             }
-            other => unreachable!("an operation that is {other:?} does not wait"),
+            other => unreachable!("an operation does not wait in {other:?}"),
         }
         true
     }

@@ -41,7 +41,7 @@ fn a_block_is_written_by_one_operation() {
 }
 
 #[test]
-#[should_panic(expected = "a number of its own")]
+#[should_panic(expected = "a unique number")]
 fn two_operations_do_not_share_scratch() {
     let mut blocks = Blocks::new(Codec::Raw);
     blocks.put(3, write(5));

@@ -143,7 +143,7 @@ impl Journal {
             (State::Starting | State::Ready, State::Dead) => true,
             _ => false,
         };
-        assert!(fits, "a journal that is {:?} can't be {next:?} next", self.state);
+        assert!(fits, "a journal can't go from {:?} to {next:?}", self.state);
         self.state = next;
     }
 

@@ -49,7 +49,7 @@ impl Notes {
 
     /// Adds a note.
     pub(super) fn push(&mut self, note: Note) {
-        assert!(!self.is_full(), "room for notes was made");
+        assert!(!self.is_full(), "space for notes was reserved");
         self.list.push_back(note);
     }
 

@@ -113,7 +113,7 @@ impl Journal {
         }
         self.head = Some(head);
         cx.touch(count);
-        assert!(self.making.is_none(), "one record is under way at a time");
+        assert!(self.making.is_none(), "one record at a time");
         self.making = Some(Making {
             upto: self.clock,
             count: count as u32,
@@ -209,7 +209,7 @@ impl Journal {
             (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
                 media.buffers.repay_row(row, from);
                 media.buffers.at(buffer).repay_mut(into);
-                self.making.as_mut().expect("a record is being made").copies -= 1;
+                self.making.as_mut().expect("a record is in progress").copies -= 1;
             }
             (Part::Write, Command::Program { gather, device, .. }) => {
                 for piece in gather {
@@ -228,7 +228,7 @@ impl Journal {
                 return self.end_record(result.is_ok(), cx);
             }
             (Part::Flush, _) => return self.end_record(result.is_ok(), cx),
-            (part, command) => unreachable!("{command:?} is no {part:?}"),
+            (part, command) => unreachable!("{command:?} is not a {part:?}"),
         }
         false
     }
@@ -236,7 +236,7 @@ impl Journal {
     /// Ends the record in progress, which is durable or lost with the journal. Returns whether it
     /// counts.
     fn end_record(&mut self, is_durable: bool, cx: &mut Cx) -> bool {
-        let making = self.making.take().expect("a record is being made");
+        let making = self.making.take().expect("a record is in progress");
         let used = matches!(self.state, State::Starting | State::Ready);
         if !is_durable || !used || !works(cx) {
             return false;

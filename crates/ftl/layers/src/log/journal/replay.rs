@@ -251,19 +251,19 @@ impl Journal {
 
     /// Returns the next entry of a record, and the place of its block in the journal.
     fn next_entry(&mut self, record: Record) -> Turn {
-        let Step::Apply(index, at) = self.played.step else { unreachable!("entries are applied") };
+        let Step::Apply(index, at) = self.played.step else { unreachable!("an entry to apply") };
         if index == record.entries {
             self.played.next += 1;
             self.played.step = Step::Begin;
             return Turn::Moved;
         }
-        let entry = self.entry_of(index).expect("it was checked");
+        let entry = self.entry_of(index).expect("the entry was checked");
         Turn::Apply(entry, self.place_of(&entry, at))
     }
 
     /// Notes that the entry of [`Turn::Apply`] was applied.
     pub(crate) fn applied(&mut self, entry: &Entry) {
-        let Step::Apply(index, at) = self.played.step else { unreachable!("entries are applied") };
+        let Step::Apply(index, at) = self.played.step else { unreachable!("an entry to apply") };
         self.played.step = Step::Apply(index + 1, at + bytes_of(entry));
     }
 
@@ -291,7 +291,7 @@ impl Journal {
             Step::Reading if self.played.bad => give_up(DAMAGED, cx),
             Step::Reading => self.played.step = Step::Apply(0, 0),
             Step::Apply(..) => return self.next_entry(record),
-            other => unreachable!("nothing is restored in {other:?}"),
+            other => unreachable!("{other:?} restores no entry"),
         }
         Turn::Moved
     }
@@ -305,14 +305,14 @@ impl Journal {
         rows: &Rows,
         cx: &mut Cx,
     ) {
-        let Step::Apply(_, at) = self.played.step else { unreachable!("entries are restored") };
+        let Step::Apply(_, at) = self.played.step else { unreachable!("an entry to restore") };
         let noted = rows[row].items[item as usize];
         let from = Piece::Data(media.buffers.at(Buffer::Journal).view(at, len));
         let into = Buffer::row(row, noted.chunk.into());
         let into = media.buffers.at(into).view_mut(noted.byte, len);
         self.played.pending += 1;
         let command = Command::Place { from, into };
-        let item = u16::try_from(item).expect("a head has no more entries");
+        let item = u16::try_from(item).expect("the head has no further entry");
         media.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
     }
 
@@ -416,8 +416,8 @@ impl Journal {
                 let Step::Check(next, _) = self.played.step else {
                     unreachable!("an entry is being checked")
                 };
-                let listed = self.entry_of(next - 1).expect("it was read before").crc;
-                let found = ended.expect("a checksum in memory can't fail").crc;
+                let listed = self.entry_of(next - 1).expect("the chunk was read").crc;
+                let found = ended.expect("a checksum in memory succeeds").crc;
                 self.played.bad |= found != listed;
             }
             (Part::Restore(row, item), Command::Place { from: Piece::Data(view), into }) => {
@@ -425,7 +425,7 @@ impl Journal {
                 media.buffers.repay_row_mut(row, into);
                 return Done::Restored(row, item.into());
             }
-            (part, command) => unreachable!("{command:?} is no {part:?}"),
+            (part, command) => unreachable!("{command:?} is not a {part:?}"),
         }
         Done::Nothing
     }

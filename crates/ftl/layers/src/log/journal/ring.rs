@@ -33,14 +33,16 @@ impl Ring {
     /// Returns the ring on a device, for a volume with this chunk.
     fn new(number: usize, device: &DeviceInfo, chunk: u32) -> Result<Self, PlanError> {
         if device.kind != DeviceKind::Block {
-            return Err(PlanError("the journal can't lie on a zoned device"));
+            return Err(PlanError(
+                "log can't use a zoned device as its journal; use a block device",
+            ));
         }
         let align = device.map_unit.next_multiple_of(SECTORS_PER_BLOCK);
         let data = chunk.min(MOST_DATA);
         let slot = (MOST_PAGES * SECTORS_PER_BLOCK + data).next_multiple_of(align);
         let slots = device.sectors / u64::from(slot);
         if slots < LEAST_SLOTS {
-            return Err(PlanError("the journal's device is too small: it must hold four records"));
+            return Err(PlanError("the journal device is too small; it must hold four records"));
         }
         let (device, slots) = (number as u8, slots.min(MOST_SLOTS) as u32);
         Ok(Ring { device, slots, slot, data, align })
@@ -93,7 +95,7 @@ pub(crate) fn split<'a>(
         born => usize::from(born).min(devices.len()),
     };
     if !(2..=16).contains(&made) || devices.len() > 16 {
-        return Err(PlanError("log takes 1 to 15 devices and the journal's behind them"));
+        return Err(PlanError("log takes 1 to 15 devices, followed by the journal device"));
     }
     let number = made - 1;
     let ring = Ring::new(number, &devices[number], config.superpage)?;

@@ -37,7 +37,7 @@ impl Layout {
             return Ok(*made);
         }
         if u64::from(self.width()) * u64::from(made.column) > MOST_SEGMENT {
-            return Err(PlanError("log has segments that are too long for more devices"));
+            return Err(PlanError("log can't take more devices: its segments are too long"));
         }
         // Root zones contain many roots, which would be longer for a larger map. So additional
         // zoned devices only add spare.

@@ -142,7 +142,10 @@ impl Layout {
         let others = host + lead + 2 * u32::from(classes) + 2 + of_map;
         let full = self.segments.saturating_sub(others);
         let lacks = kept + 1 >= others + full / 64;
-        assert!(lacks || self.tree.few_pairs, "collection has a victim: {full} of {self:?}");
+        assert!(
+            lacks || self.tree.few_pairs,
+            "garbage collection has a victim: {full} of {self:?}"
+        );
     }
 
     /// Returns the maximum number of full segments with map images that a checkpoint leaves

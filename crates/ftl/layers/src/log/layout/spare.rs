@@ -31,11 +31,11 @@ impl fmt::Display for ChosenSpare {
         let ChosenSpare { permille, segment, usual_segment } = *self;
         write!(f, "spare=auto is {}.{} %: ", permille / 10, permille % 10)?;
         if segment == usual_segment {
-            write!(f, "with more, segments are no longer than {}", Size(segment))
+            write!(f, "more spare would not lengthen segments beyond {}", Size(segment))
         } else {
             write!(
                 f,
-                "a segment has {} on each device instead of {}, so that the devices copy less",
+                "segments of {} per device instead of {} reduce the copies that the devices make",
                 Size(segment),
                 Size(usual_segment)
             )
@@ -132,7 +132,7 @@ mod tests {
         let why = Layout::new(&config, core::slice::from_ref(&device)).unwrap_err();
         assert!(why.0.contains("spare=auto"), "{why}");
         let chosen = config.choose_spare(core::slice::from_ref(&device), None).unwrap();
-        let text = "spare=auto is 7.0 %: with more, segments are no longer than 4 MiB";
+        let text = "spare=auto is 7.0 %: more spare would not lengthen segments beyond 4 MiB";
         assert_eq!(alloc::format!("{chosen}"), text);
         assert!(Layout::new(&config, &[device]).is_ok());
     }

@@ -26,7 +26,10 @@ pub(super) fn grains(
     let zone_unit = zones.map_or(1, |zones| zones.unit);
     let unit = devices.iter().map(|device| device.map_unit).max().unwrap_or(1).max(zone_unit);
     if unit > superpage || !superpage.is_multiple_of(unit) {
-        return Err(PlanError("log needs chunks that are whole map units of its devices"));
+        return Err(PlanError(
+            "log needs a superpage that is a multiple of the indirection unit of \
+             its devices",
+        ));
     }
     let padded = devices.iter().filter(|device| !device.merges);
     let align = padded.map(|device| device.map_unit).max().unwrap_or(1);
@@ -53,7 +56,7 @@ pub(super) fn zones(
             DeviceKind::Block => None,
             DeviceKind::Zoned(it) if it.unreadable > 0 => {
                 return Err(PlanError(
-                    "log needs zones that can be read up to their write pointers: use pblk",
+                    "log needs zones that are readable up to their write pointers; use pblk",
                 ));
             }
             DeviceKind::Zoned(it) => {
@@ -62,8 +65,8 @@ pub(super) fn zones(
         };
         if found.is_some_and(|found| found != zones) {
             return Err(PlanError(
-                "log takes zoned devices or others, not both in one volume, and zoned ones with \
-                 zones of one size and kind",
+                "log takes either block devices or zoned devices in one volume; zoned devices \
+                 need zones of the same size and kind",
             ));
         }
         found = Some(zones);

@@ -62,7 +62,7 @@ enum State {
     Old,
 }
 
-const _: () = assert!(size_of::<Frame>() == FRAME, "the plan reckons with another size");
+const _: () = assert!(size_of::<Frame>() == FRAME, "the plan assumes a different size");
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
@@ -248,7 +248,7 @@ impl Map {
     /// Returns the place of a block whose page is in memory.
     #[inline]
     pub(super) fn place(&self, block: u64) -> Place {
-        self.look(block).expect("the page is here")
+        self.look(block).expect("the page is resident")
     }
 
     /// Sets the pair of a block; returns the old place. The page must be pinned, unless no
@@ -259,9 +259,9 @@ impl Map {
             self.leave_old(page);
         }
         self.dirty.set(page);
-        let at = self.frame(page).expect("the page is here");
+        let at = self.frame(page).expect("the page is resident");
         let frame = &mut self.frames[at];
-        assert!(frame.state == State::Here, "a page that changes is here");
+        assert!(frame.state == State::Here, "a changing page is resident");
         frame.used = true;
         let pair = &mut self.pairs[at * PAIRS + index];
         let (old, _) = read(core::mem::replace(pair, pair_of(place, crc)));
@@ -273,7 +273,7 @@ impl Map {
 
     /// Leaves a page unchanged to the checkpoint. It continues in a copy, unless it already does.
     fn leave_old(&mut self, page: u32) {
-        let from = self.frame(page).expect("the page is here");
+        let from = self.frame(page).expect("the page is resident");
         if self.frames[from].old != NONE {
             return;
         }
@@ -285,7 +285,7 @@ impl Map {
     }
 
     fn let_go(&mut self, at: usize) {
-        assert!(self.frames[at].state != State::Free, "a frame is let go once");
+        assert!(self.frames[at].state != State::Free, "a frame is released once");
         self.frames[at].state = State::Free;
         self.free.push(at as u32);
     }
@@ -308,7 +308,7 @@ impl Map {
 
     /// Fills the frame of a page from its image; without one, all of its blocks are unmapped.
     pub(super) fn came(&mut self, page: u32, image: Option<&Page>) {
-        let at = self.frame(page).expect("the page was invited");
+        let at = self.frame(page).expect("the page was requested");
         assert_eq!(self.frames[at].state, State::Coming);
         self.frames[at].state = State::Here;
         let pairs = &mut self.pairs[at * PAIRS..(at + 1) * PAIRS];
@@ -325,8 +325,8 @@ impl Map {
 
     /// Marks the image of a page as unreadable.
     pub(super) fn failed(&mut self, page: u32) {
-        let at = self.frame(page).expect("the page was invited");
-        assert_eq!(self.frames[at].state, State::Coming, "an image that fails was being read");
+        let at = self.frame(page).expect("the page was requested");
+        assert_eq!(self.frames[at].state, State::Coming, "a failed image was being read");
         self.frames[at].state = State::Bad;
     }
 
@@ -368,7 +368,7 @@ impl Map {
     /// Pins a page that has a frame, so that it can be changed; `spare` more can be pinned
     /// afterwards. Returns false if that is not possible now.
     pub(super) fn pin(&mut self, page: u32, spare: u32) -> bool {
-        let at = self.frame(page).expect("the page was invited");
+        let at = self.frame(page).expect("the page was requested");
         let first = self.frames[at].pins == 0;
         let others = self.pinned + spare - u32::from(!first);
         // Each pinned page may become dirty, and replay must fit all dirty pages.
@@ -378,7 +378,7 @@ impl Map {
         self.frames[at].pins += 1; // Eviction must leave it alone.
         while first && self.free.len() as u32 <= others {
             if !self.evict() {
-                assert!(self.frames[at].pins > 0, "a page is let go as often as it was kept");
+                assert!(self.frames[at].pins > 0, "a page is released once per hold");
                 self.frames[at].pins -= 1;
                 return false;
             }
@@ -396,7 +396,7 @@ impl Map {
 
     /// Pins a pinned page again.
     pub(super) fn pin_again(&mut self, page: u32) {
-        let at = self.frame(page).expect("a pinned page stays");
+        let at = self.frame(page).expect("a pinned page is not evicted");
         assert!(self.frames[at].pins > 0, "the page is pinned");
         self.frames[at].pins += 1;
     }
@@ -404,7 +404,7 @@ impl Map {
     /// Reverts one [`Map::pin`].
     #[inline]
     pub(super) fn unpin(&mut self, page: u32) {
-        let at = self.frame(page).expect("a pinned page stays");
+        let at = self.frame(page).expect("a pinned page is not evicted");
         self.frames[at].pins -= 1;
         self.pinned -= u32::from(self.frames[at].pins == 0);
     }
@@ -437,10 +437,10 @@ impl Map {
         let free = self.frames.iter().filter(|it| it.state == State::Free).count();
         let pinned = self.frames.iter().filter(used).filter(|it| it.pins > 0).count();
         if free != self.free.len() || !self.frames.iter().enumerate().all(is_found) {
-            return Err("a frame is neither free nor its page's");
+            return Err("a frame is neither free nor owned by its page");
         }
         if pinned != self.pinned as usize || free + old < pinned {
-            return Err("a page is pinned and no frame is kept for its copy");
+            return Err("a page is pinned and no frame is reserved for its copy");
         }
         Ok(())
     }
@@ -459,7 +459,7 @@ impl Map {
 
     /// Notes that the root of the checkpoint is durable.
     pub(super) fn root_durable(&mut self) {
-        assert_eq!(self.due.count(), 0, "the root shows the whole snapshot");
+        assert_eq!(self.due.count(), 0, "the root covers the whole snapshot");
         self.snapshot = 0;
     }
 

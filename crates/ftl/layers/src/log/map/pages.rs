@@ -94,7 +94,7 @@ impl Loads {
 
     /// Returns the last image read by load `index`.
     pub(crate) fn image(&self, index: u8) -> &Page {
-        let buf = self.bufs[usize::from(index)].as_ref().expect("a load that is over");
+        let buf = self.bufs[usize::from(index)].as_ref().expect("a finished load");
         &buf.pages()[0]
     }
 
@@ -192,7 +192,7 @@ impl Pages {
         media: &mut Media,
         cx: &mut Cx,
     ) {
-        let index = self.loads.free.pop().expect("a load may begin");
+        let index = self.loads.free.pop().expect("a load can start");
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
         self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
         // The segment must not be reused while the image is being read.
@@ -247,7 +247,7 @@ impl Pages {
         for page in self.directory.load(number, image) {
             let place = self.directory.place(page);
             if !place.is_nowhere() && !self.claim_image(place, segments) {
-                return Image::Damaged("the directory points beyond the devices");
+                return Image::Damaged("the directory refers to an address beyond the devices");
             }
         }
         Image::Here
@@ -278,10 +278,10 @@ impl Pages {
             devices.membership_mut().has_row(segment, newest);
             let (members, lacking) = (DeviceSet::from_bits(members), DeviceSet::from_bits(lacking));
             if !members.is_empty() && !devices.membership_mut().claim(segment, members, lacking) {
-                return Image::Damaged("a segment lies on devices that are not there");
+                return Image::Damaged("a segment uses devices that do not exist");
             }
             if grains > 0 && !segments.set_count(segment, grains) {
-                return Image::Damaged("the count of a segment is more than there is room for");
+                return Image::Damaged("the valid count of a segment exceeds its size");
             }
         }
         Image::Here

@@ -37,7 +37,7 @@ pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mu
 /// Applies an entry of a stripe.
 pub(super) fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     if entry.kind == Kind::Data && !array.layout().admits_place(entry.place) {
-        return Applied::Never("a row lists what can't be");
+        return Applied::Never("a stripe lists an invalid entry");
     }
     apply_sound(entry, array, cx)
 }
@@ -58,16 +58,16 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
         && end <= array.mapping.pages.map().len()
         && array.mapping.pages.map().page_of(end - 1) == page;
     if !sound {
-        return Applied::Never("a row lists what can't be");
+        return Applied::Never("a stripe lists an invalid entry");
     }
     match array.mapping.fetch(page, &mut array.media, cx) {
         Where::Here => {}
-        Where::Bad => return Applied::Never("an image of the map can't be read"),
+        Where::Bad => return Applied::Never("an image of the map is unreadable"),
         // All frames contain dirty pages, and these cannot be evicted before a checkpoint.
         Where::Away
             if array.mapping.pages.loads().is_idle() && array.mapping.pages.may_load(cx) =>
         {
-            return Applied::Never("replay needs more map memory than there is");
+            return Applied::Never("replay needs more map memory; raise map-memory");
         }
         Where::Away | Where::Coming => return Applied::Later,
     }

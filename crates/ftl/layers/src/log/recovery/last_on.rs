@@ -22,7 +22,7 @@ pub(crate) fn roots_at(
 ) -> Result<RootPlaces, PlanError> {
     let layout = Layout::new(config, infos)?;
     if layout.zoned {
-        return Err(PlanError("the roots of zoned devices have no fixed places"));
+        return Err(PlanError("roots of zoned devices have no fixed addresses"));
     }
     let at = [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(slot, copy)| layout.root_at(slot, copy));
     let (devices, pages, counts) = (layout.devices, layout.root_pages(), layout.tree.counts);

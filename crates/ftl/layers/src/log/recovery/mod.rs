@@ -308,7 +308,7 @@ impl Recovery {
             }
         }
         let why = if array.layout().parity > 0 {
-            "more devices are missing or stale than parity makes up for"
+            "more devices are missing or stale than parity covers; reconnect them"
         } else {
             "a device lacks a root that was on all devices, and all are needed"
         };
@@ -345,7 +345,7 @@ impl Recovery {
             return false;
         }
         if !array.mapping.pages.claim_image(place, &mut array.media.segments) {
-            give_up("the root points beyond the devices", cx);
+            give_up("the root refers to an address beyond the devices", cx);
             return false;
         }
         let page = match at.checked_sub(array.layout().tree.directories) {
@@ -396,7 +396,7 @@ impl Recovery {
             (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, device, lba, .. }) => {
                 self.root_read(index, (device, lba), buf, result.is_ok(), array);
             }
-            (step, command) => unreachable!("{command:?} is over in {step:?}"),
+            (step, command) => unreachable!("{command:?} completed in {step:?}"),
         }
     }
 
@@ -432,7 +432,7 @@ impl Recovery {
         }
         let new = self.mode == Mode::Format;
         if new && array.media.devices.zones().spoiled() > array.layout().spoiled() {
-            give_up("too many zones are out of use, or shorter than they seem", cx);
+            give_up("too many zones are offline or shorter than reported", cx);
             return false;
         }
         if !array.layout().lengths.are_equal() {

@@ -178,7 +178,7 @@ impl Replay {
 
     /// Applies the first stripe in the queue, or verifies it.
     fn take_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        let first = self.queue.front().expect("a row to apply");
+        let first = self.queue.front().expect("a stripe to apply");
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
         // Entries of map stripes are not applied, so these stripes need no verification.
         let trusted = of_map || seq <= self.durable || planted(Bug::RowsUnverified);
@@ -186,7 +186,7 @@ impl Replay {
             self.apply_first(array, cx)
         } else {
             let Replay { verify, queue, sent, .. } = self;
-            let found = queue.front().expect("a row to verify");
+            let found = queue.front().expect("a stripe to verify");
             let moved = verify.pump(found, sent, &mut array.media, cx);
             moved.unwrap_or_else(|| self.end_here())
         }
@@ -206,7 +206,7 @@ impl Replay {
             return self.head_came(index, command, ended.is_err(), array, cx);
         }
         let Replay { verify, queue, sent, .. } = self;
-        let found = queue.front().expect("a row to verify");
+        let found = queue.front().expect("a stripe to verify");
         let is_made = matches!(command, Command::Fold { .. });
         if !verify.done(index, command, ended, found, &mut array.media) {
             self.end_here();
@@ -246,7 +246,7 @@ impl Replay {
 
     /// Handles a head that was read from its device, or `was_made` from the other chunks.
     fn head_read(&mut self, stream: u16, buf: MetaBuf, was_made: bool, array: &mut Array) {
-        let (at, _) = self.chains[stream as usize].at.expect("the chain goes on");
+        let (at, _) = self.chains[stream as usize].at.expect("the chain continues");
         let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
         array.output.journal.row_knows(head.map_or(0, |head| head.journal));
@@ -276,7 +276,7 @@ impl Replay {
         cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("a head comes back")
+            unreachable!("a completed head")
         };
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && array.layout().parity > 0 {
@@ -318,7 +318,7 @@ impl Replay {
             }
             return true;
         };
-        let found = self.chains[stream].next.take().expect("it was there just now");
+        let found = self.chains[stream].next.take().expect("the entry exists");
         self.expected += 1;
         // A head records the stripes that were durable when it was sealed.
         self.durable = self.durable.max(found.head.durable);
@@ -350,14 +350,14 @@ impl Replay {
     /// Applies the entries of the first queued stripe, up to the first whose map page is not in
     /// memory.
     fn apply_first(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        let (seq, from) = (self.queue.front().expect("a row to apply").head.seq, self.entry);
+        let (seq, from) = (self.queue.front().expect("a stripe to apply").head.seq, self.entry);
         // Journal records that are due before this stripe are replayed first.
         if from == 0
             && let Some(moved) = play_journal(seq, array, cx)
         {
             return moved;
         }
-        let found = self.queue.pop_front().expect("a row to apply");
+        let found = self.queue.pop_front().expect("a stripe to apply");
         let mut next = from;
         while next < found.head.entries && works(cx) {
             let entry = log::entry(&found.buf, next);
@@ -381,7 +381,7 @@ impl Replay {
 
     /// Ends the log before the first queued stripe, which is incomplete.
     fn end_here(&mut self) -> bool {
-        let first = self.queue.front().expect("a row that is not whole").head.seq;
+        let first = self.queue.front().expect("an incomplete stripe").head.seq;
         self.dropped += self.queue.len() as u64;
         self.expected = first;
         // Later stripes were not acknowledged either, since stripes are acknowledged in the order

@@ -47,7 +47,7 @@ impl Recovery {
         cx: &mut Cx,
     ) {
         let Step::Report(_, from) = self.step else {
-            unreachable!("a device was asked for its zones")
+            unreachable!("a report follows a request for zones")
         };
         let all = ROOT_ZONES + array.layout().segments;
         let told = result.map_or(0, |verdict| verdict.bytes / SEGMENT_BYTES as u32);
@@ -55,7 +55,7 @@ impl Recovery {
         let least = array.layout().slots * array.layout().chunk;
         for index in 0..told {
             let Some(it) = report::segment(buf.pages(), index as usize) else {
-                return give_up("a device's report makes no sense", cx);
+                return give_up("the zone report of a device is invalid", cx);
             };
             match (from + index).checked_sub(ROOT_ZONES) {
                 Some(segment) => array.media.devices.zones_mut().found(segment, device, &it, least),
@@ -68,7 +68,7 @@ impl Recovery {
         } else if array.media.devices.is_inactive(device) {
             self.go(Step::Report(device + 1, 0));
         } else if works(cx) {
-            give_up("a device's report ends too early", cx);
+            give_up("the zone report of a device is too short", cx);
         }
         cx.wake();
     }

@@ -51,7 +51,7 @@ impl UnderWay {
 
     /// Notes the completion of a command.
     pub(super) fn end(&mut self) {
-        assert!(self.0 > 0, "a command that comes back was sent");
+        assert!(self.0 > 0, "a completed command was sent");
         self.0 -= 1;
     }
 }

@@ -74,7 +74,7 @@ impl Verify {
             Step::Folding(rebuild) => self.fold_others(rebuild, found, sent, media, cx)?,
             Step::Entry(index) => self.check_entry(index, found, sent, media, cx)?,
             Step::Writing => self.write_next(found, sent, media, cx),
-            Step::Over => unreachable!("it is applied next"),
+            Step::Over => unreachable!("the stripe is applied next"),
         }
         Some(true)
     }
@@ -191,7 +191,7 @@ impl Verify {
             (None, Chunk::Data(_)) => {
                 let same = |it: &&mut Option<Rebuild>| it.is_none_or(|it| it.wanted() == wanted);
                 let place = self.made.iter_mut().find(same);
-                *place.expect("no more is made than there is parity") = Some(rebuild);
+                *place.expect("parity covers the missing chunks") = Some(rebuild);
                 self.make_next(found, media)?;
             }
         }
@@ -272,7 +272,8 @@ impl Verify {
         match media.layout().chunk_of(number) {
             Chunk::Data(_) => self.write_back(number, found, sent, media, cx),
             parity => {
-                self.step = Step::Folding(found.rebuild(parity, media).expect("all data is here"));
+                self.step =
+                    Step::Folding(found.rebuild(parity, media).expect("all data is present"));
             }
         }
     }
@@ -330,10 +331,10 @@ impl Verify {
             }
             Command::Digest { from, .. } => {
                 media.buffers.at(buffer).repay(from);
-                let crc = ended.expect("a checksum in memory can't fail").crc;
+                let crc = ended.expect("a checksum in memory succeeds").crc;
                 return self.entry_checked(chunk, crc, found, media).is_some();
             }
-            other => unreachable!("{other:?} verifies nothing"),
+            other => unreachable!("{other:?} does not verify"),
         }
         true
     }
@@ -362,7 +363,7 @@ impl Verify {
         media: &mut Media,
     ) -> Option<()> {
         let Step::Entry(index) = self.step else { unreachable!("an entry is being checked") };
-        let listed = log::entry(&found.buf, index).expect("it was read before").crc;
+        let listed = log::entry(&found.buf, index).expect("the chunk was read").crc;
         if crc == listed {
             self.step = Step::Entry(index + 1);
             return Some(());

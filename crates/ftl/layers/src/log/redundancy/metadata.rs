@@ -171,7 +171,7 @@ impl Salvage {
 
     /// Reads the range of the first request from a device.
     fn read(&mut self, part: u8, device: u8, devices: &mut Devices, cx: &mut Cx) {
-        let job = self.jobs.front().expect("a rebuild is under way");
+        let job = self.jobs.front().expect("a rebuild is in progress");
         let buf = self.bufs.pop().expect("a buffer for each device");
         let into = Target::Meta { buf, pages: job.pages };
         self.outstanding += 1;
@@ -182,7 +182,7 @@ impl Salvage {
     /// Reads the chunk from its own device, if that has received it since the request; otherwise
     /// fails the request.
     fn read_again(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
-        let job = self.jobs.front().expect("something is wanted");
+        let job = self.jobs.front().expect("a chunk is requested");
         let (device, lba) = (job.device, job.lba);
         if !job.lacked || self.again == Again::Was || !devices.has_chunk(device, lba) {
             return self.end(false);
@@ -204,9 +204,9 @@ impl Salvage {
         is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool,
     ) -> Step {
         let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
-            unreachable!("metadata comes back")
+            unreachable!("a completed metadata read")
         };
-        assert!(self.outstanding > 0, "a chunk that comes was asked for");
+        assert!(self.outstanding > 0, "an arriving chunk was requested");
         self.outstanding -= 1;
         if ended.is_ok() {
             self.parts[usize::from(part)] = Some(buf)
@@ -232,7 +232,7 @@ impl Salvage {
     fn was_read(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
         self.again = Again::Was;
         let Some(part) = &self.parts[0] else { return false };
-        let job = self.jobs.front().expect("a read is under way");
+        let job = self.jobs.front().expect("a read is in progress");
         copy(part, &mut self.sum, job.pages);
         is_wanted(job.wanted, &self.sum, job.lba, None)
     }
@@ -247,7 +247,7 @@ impl Salvage {
             };
             next = match &self.parts[usize::from(chunk.place())] {
                 Some(part) => {
-                    let job = self.jobs.front().expect("a rebuild is under way");
+                    let job = self.jobs.front().expect("a rebuild is in progress");
                     add(part, &mut self.sum, job.pages, &rebuild);
                     let rebuild = rebuild.fold();
                     if rebuild.may_be_over()
@@ -270,7 +270,7 @@ impl Salvage {
 
     /// Ends the first rebuild.
     fn end(&mut self, well: bool) -> Step {
-        let mut job = self.jobs.pop_front().expect("a rebuild is under way");
+        let mut job = self.jobs.pop_front().expect("a rebuild is in progress");
         (self.guess, self.rebuild, self.again) = (0, None, Again::Not);
         if well {
             copy(&self.sum, &mut job.buf, job.pages);
@@ -330,7 +330,7 @@ mod tests {
 
     /// Completes the reads of both other chunks, the later one first.
     fn read(salvage: &mut Salvage, bytes: [u8; 2], ended: Ended) -> Step {
-        let sources = salvage.rebuild.expect("it was asked for").sources();
+        let sources = salvage.rebuild.expect("the command was sent").sources();
         let mut sources = sources.map(|(chunk, _)| chunk.place()).zip(bytes).collect::<Vec<_>>();
         sources.reverse();
         salvage.outstanding = 2;

@@ -135,9 +135,9 @@ impl Rebuild {
         chunks: u32,
         missing: DeviceSet,
     ) -> Option<Self> {
-        assert!(chunks <= stripe.width(), "a row has a chunk on each device at most");
+        assert!(chunks <= stripe.width(), "a stripe has at most one chunk per device");
         let has = |chunk: u8| u32::from(chunk) < chunks;
-        assert!(!matches!(wanted, Chunk::Data(it) if !has(it)), "the row has {wanted:?}");
+        assert!(!matches!(wanted, Chunk::Data(it) if !has(it)), "the stripe has {wanted:?}");
         let chunks = if planted(Bug::RebuiltShort) { chunks - 1 } else { chunks };
         Self::of(stripe, slot, wanted, (chunks, chunks), missing)
     }
@@ -257,7 +257,7 @@ impl Rebuild {
     /// # Panics
     /// If there is no next chunk.
     pub(crate) fn factors(&self) -> (u8, u8) {
-        let next = self.next().expect("what has a factor is to come");
+        let next = self.next().expect("a chunk with a factor is expected");
         let first = Rebuild { place: 0, ..*self }.past_unneeded().next();
         let old = match (self.count, first) {
             (0, _) => 0,
@@ -278,7 +278,7 @@ impl Rebuild {
     /// # Panics
     /// If there is no next chunk.
     pub(crate) fn fold(self) -> Self {
-        assert!(self.next().is_some(), "what is folded was to come");
+        assert!(self.next().is_some(), "a folded chunk was expected");
         Rebuild { place: self.place + 1, count: self.count + 1, ..self }.past_unneeded()
     }
 
@@ -289,7 +289,7 @@ impl Rebuild {
 
     /// Returns the number of data chunks of the stripe, given that the sum is complete.
     pub(crate) fn chunks(&self) -> u32 {
-        assert!(self.may_be_over(), "the sum lacks a chunk that the row has");
+        assert!(self.may_be_over(), "the sum lacks a chunk of the stripe");
         u32::from(self.place - FIRST_DATA)
     }
 

@@ -81,7 +81,7 @@ impl Hung {
 
     /// Removes the first of these commands; returns its operation and device.
     pub(crate) fn pop(&mut self) -> (Token, Op, u8) {
-        self.waiting.pop_front().expect("they were counted")
+        self.waiting.pop_front().expect("the chunks were counted")
     }
 
     /// Puts a command back whose operation continues later.
@@ -170,7 +170,7 @@ impl Hung {
             }
             // These hold no needed buffer: a lost device gets no root.
             Op::Flush | Op::Root { .. } | Op::Discard { .. } => Command::Flush { device },
-            other => unreachable!("{other:?} is no command of a device that parity makes up for"),
+            other => unreachable!("{other:?} is not a command that parity can replace"),
         })
     }
 
@@ -273,7 +273,8 @@ impl Hung {
         }
         for buffer in buffers.of_row(row) {
             if !buffers.is_idle(buffer) {
-                let spare = self.spare_buffers(own, buffers).next().expect("they were counted");
+                let spare =
+                    self.spare_buffers(own, buffers).next().expect("the chunks were counted");
                 buffers.exchange(buffer, spare);
             }
         }
@@ -282,7 +283,7 @@ impl Hung {
                 let donors = rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
                 donors.into_iter().find_map(|(donor, _)| donor.heads.give())
             });
-            rows[row].heads.put(head.expect("they were counted"));
+            rows[row].heads.put(head.expect("the chunks were counted"));
         }
         true
     }

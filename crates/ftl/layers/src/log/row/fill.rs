@@ -76,6 +76,6 @@ impl Fill {
     pub(crate) fn mark_copy(&mut self, chunk: u8, len: u32) {
         let copied = &mut self.copied[usize::from(chunk)];
         *copied += len.next_multiple_of(GRAIN);
-        assert!(*copied <= self.used[usize::from(chunk)], "what is a copy took room");
+        assert!(*copied <= self.used[usize::from(chunk)], "a copy took space");
     }
 }

@@ -32,7 +32,7 @@ impl Heads {
     /// # Panics
     /// If none is available.
     pub(crate) fn take(&mut self) -> MetaBuf {
-        self.here.pop().expect("a row has a head for each copy")
+        self.here.pop().expect("a stripe has a head per copy")
     }
 
     /// Takes a buffer for another stripe, if one is available.
@@ -42,7 +42,7 @@ impl Heads {
 
     /// Puts back a buffer, or a replacement for it.
     pub(crate) fn put(&mut self, head: MetaBuf) {
-        assert!(self.lacks() > 0, "no row has more heads than it began with");
+        assert!(self.lacks() > 0, "a stripe keeps its number of heads");
         self.here.push(head);
     }
 

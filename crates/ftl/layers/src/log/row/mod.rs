@@ -168,7 +168,7 @@ impl Row {
             (Phase::Draining, Phase::Idle) => self.heads.lacks() == 0,
             _ => false,
         };
-        assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
+        assert!(fits, "a stripe can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -234,8 +234,8 @@ impl Row {
     // Inlined so that the item is built in place and not copied.
     #[inline(always)]
     pub(super) fn push(&mut self, item: Item) -> u32 {
-        assert!(self.phase == Phase::Filling, "items go into a row that is filled");
-        assert!(!self.is_listed_full(), "the head has room for the item");
+        assert!(self.phase == Phase::Filling, "items go into a filling stripe");
+        assert!(!self.is_listed_full(), "the head has space for the item");
         self.items.push(item);
         self.items.len() as u32 - 1
     }

@@ -46,7 +46,7 @@ fn behind_a_short_row_there_is_room_for_one_chunk() {
 }
 
 #[test]
-#[should_panic(expected = "can't be Sealing next")]
+#[should_panic(expected = " to Sealing")]
 fn a_row_is_sealed_when_all_records_are_in_it() {
     let (_, mut row) = open(0);
     row.placing = 1;
@@ -55,7 +55,7 @@ fn a_row_is_sealed_when_all_records_are_in_it() {
 }
 
 #[test]
-#[should_panic(expected = "a row that is filled")]
+#[should_panic(expected = "items go into a filling stripe")]
 fn nothing_goes_into_a_closed_row() {
     let (_, mut row) = open(0);
     row.go(Phase::Closed);

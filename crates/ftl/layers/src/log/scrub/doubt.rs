@@ -19,7 +19,7 @@ impl Scrub {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
-        let head = self.head.take().expect("the head's buffer is here");
+        let head = self.head.take().expect("the buffer of the head is present");
         let (mut next, mut valid) = (from, Some(false));
         while next < self.entries && valid == Some(false) && cx.life() == Life::Running {
             let entry = log::entry(&head, next);

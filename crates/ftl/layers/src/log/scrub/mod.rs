@@ -132,12 +132,10 @@ impl Scrub {
                 Ok(Answer::Begun)
             }
             Wish::Start(_) if self.is_stopped => {
-                Err(Refusal::Because("the last scrub is just being ended"))
+                Err(Refusal::Because("the previous scrub is ending; retry"))
             }
             Wish::Stop if is_off => Ok(Answer::WasSo),
-            Wish::Pause | Wish::Resume if is_off => {
-                Err(Refusal::Because("no scrub goes on, so none can rest or go on"))
-            }
+            Wish::Pause | Wish::Resume if is_off => Err(Refusal::Because("no scrub is running")),
             Wish::Start(_) | Wish::Resume => {
                 self.is_paused = false;
                 Ok(new(was_paused))
@@ -193,7 +191,7 @@ impl Scrub {
             (Doubting(from), Doubting(to)) => from <= to,
             _ => false,
         };
-        assert!(fits, "a scrub in {:?} can't be in {next:?} next", self.phase);
+        assert!(fits, "a scrub can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -267,7 +265,7 @@ impl Scrub {
         }
         let at = self.at;
         let pages = self.layout.head_pages(at.sector == 0);
-        let buf = self.head.take().expect("the head's buffer is here");
+        let buf = self.head.take().expect("the buffer of the head is present");
         let command = Command::Read {
             device: media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
@@ -317,7 +315,7 @@ impl Scrub {
             }
             (Checking::Record(record), Command::Digest { from, .. }) => {
                 media.buffers.named(from.id()).repay(from);
-                self.check.has_crc(record, ended.expect("memory does not fail").crc);
+                self.check.has_crc(record, ended.expect("an operation in memory succeeds").crc);
             }
             (Checking::Fold, Command::Fold { from, into, .. }) => {
                 from.into_iter().for_each(|view| media.buffers.named(view.id()).repay(view));
@@ -326,9 +324,9 @@ impl Scrub {
             }
             (Checking::Sum(which), Command::Digest { from, .. }) => {
                 media.buffers.named(from.id()).repay(from);
-                self.check.has_sum(which, ended.expect("memory does not fail").crc);
+                self.check.has_sum(which, ended.expect("an operation in memory succeeds").crc);
             }
-            (what, command) => unreachable!("{command:?} is not how {what:?} is checked"),
+            (what, command) => unreachable!("unexpected {command:?} in check {what:?}"),
         }
     }
 
@@ -341,7 +339,7 @@ impl Scrub {
         cx: &mut Cx,
     ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("a head comes back")
+            unreachable!("a completed head")
         };
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
         if head.is_none() && self.layout.parity > 0 {

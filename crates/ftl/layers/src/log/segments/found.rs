@@ -41,7 +41,7 @@ impl Segments {
                 self.at(index).found_unused(State::Free);
                 self.set_free(index);
             } else {
-                assert_ne!(it.state, State::Free, "what is live was claimed");
+                assert_ne!(it.state, State::Free, "a valid block was claimed");
                 self.settle(index);
             }
         }

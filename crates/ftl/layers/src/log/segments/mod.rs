@@ -114,14 +114,14 @@ impl Segment {
             (State::Empty, State::Free | State::Retired) => self.live == 0 && self.reads == 0,
             _ => false,
         };
-        assert!(fits, "a segment that is {:?} can't be {next:?} next: {self:?}", self.state);
+        assert!(fits, "a segment can't go from {:?} to {next:?}: {self:?}", self.state);
         self.state = next;
     }
 
     /// Marks a segment as not needed by recovery, which may have claimed it.
     fn found_unused(&mut self, state: State) {
         let claimed = matches!(self.state, State::Free | State::Open);
-        assert!(claimed && self.live == 0 && self.rows == 0, "nothing needs it: {self:?}");
+        assert!(claimed && self.live == 0 && self.rows == 0, "the segment is unused: {self:?}");
         self.state = state;
     }
 
@@ -316,7 +316,7 @@ impl Segments {
         let list = &self.list;
         let segment = self.free.take(|at| list[at as usize].widths).expect("a free segment");
         let it = self.at(segment);
-        assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
+        assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment is empty");
         it.go(State::Open);
         it.of_map = stream == MAP;
         (it.stream, it.widths.rows) = (stream, it.widths.opens);
@@ -328,7 +328,7 @@ impl Segments {
 
     /// Notes the stamp of the youngest stripe.
     pub(super) fn set_youngest(&mut self, stamp: u64) {
-        assert!(stamp > self.stamp, "stamps go up from row to row");
+        assert!(stamp > self.stamp, "stamps ascend from stripe to stripe");
         self.stamp = stamp;
     }
 
@@ -340,7 +340,7 @@ impl Segments {
     /// Counts stripe `seq` of a segment as written.
     pub(super) fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
-        assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
+        assert!(it.state == State::Open && it.rows > 0, "a written stripe was opened");
         it.rows -= 1;
         it.last = it.last.max(seq);
         self.settle(segment);
@@ -429,7 +429,7 @@ impl Segments {
 
     /// Unpins a segment after a read.
     pub(super) fn unpin(&mut self, segment: u32) {
-        assert!(self.at(segment).reads > 0, "a read that ends had begun");
+        assert!(self.at(segment).reads > 0, "a finished read was started");
         self.at(segment).reads -= 1;
         self.rests(segment);
     }

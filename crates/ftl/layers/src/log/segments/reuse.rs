@@ -22,7 +22,7 @@ impl Reuse {
 
     /// Notes the start of a root. Segments that are empty now become free when it is durable.
     pub(crate) fn root_begun(&mut self) {
-        assert!(!self.is_rooting, "one root is under way at a time");
+        assert!(!self.is_rooting, "one root at a time");
         self.roots += 1;
         self.is_rooting = true;
     }

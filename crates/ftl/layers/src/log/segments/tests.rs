@@ -75,7 +75,7 @@ fn rows_that_are_durable_free_a_segment_without_a_root() {
 }
 
 #[test]
-#[should_panic(expected = "can't be Free next")]
+#[should_panic(expected = " to Free")]
 fn a_segment_that_is_read_is_not_free() {
     let (layout, mut segments) = segments();
     let empty = full(&layout, &mut segments, 0);

@@ -195,7 +195,7 @@ impl Pointers {
     /// Notes that zeros were written or could not be. Returns whether the segment is being filled
     /// up.
     pub(crate) fn fill_over(&mut self, segment: u32) -> bool {
-        assert!(self.is_filled(segment), "zeros that are over were sent");
+        assert!(self.is_filled(segment), "finished zeros were sent");
         self.fills[segment as usize] -= 1;
         self.open_one(segment).is_some_and(|open| open.filling)
     }

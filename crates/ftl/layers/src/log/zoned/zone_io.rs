@@ -31,7 +31,7 @@ impl Devices {
             return false;
         }
         let sent = self.zones().sent(segment, device);
-        assert!(sent <= at, "a program before the pointer of its zone");
+        assert!(sent <= at, "a program behind the write pointer of its zone");
         if sent < at {
             self.send_zeros((segment, device), at - sent, cx);
         }

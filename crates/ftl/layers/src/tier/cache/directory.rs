@@ -46,7 +46,7 @@ impl Directory {
 
     /// Records the generation of a page on the medium.
     pub(crate) fn adopt(&mut self, page: u32, generation: u32) {
-        assert_eq!(self.generations[page as usize], 0, "a page of the directory is found once");
+        assert_eq!(self.generations[page as usize], 0, "a directory page is listed once");
         self.generations[page as usize] = generation;
     }
 
@@ -96,7 +96,10 @@ impl Directory {
     /// page must be written again later.
     pub(crate) fn seal(&mut self, page: u32, content: &mut Page, left: bool) -> u64 {
         let (word, bit) = (page as usize / 64, 1 << (page % 64));
-        assert!(self.must[word] & !self.differs[word] == 0, "what must change differs");
+        assert!(
+            self.must[word] & !self.differs[word] == 0,
+            "a change differs from the current state"
+        );
         if !left {
             self.must[word] &= !bit;
             self.differs[word] &= !bit;

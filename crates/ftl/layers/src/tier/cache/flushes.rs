@@ -62,7 +62,7 @@ impl Flushes {
     /// Notes the completion of a commit's first flush of a device.
     pub(crate) fn cover(&mut self, device: u8) {
         let index = usize::from(device);
-        assert!(self.covered[index] < self.begun[index], "a flush is over after it began");
+        assert!(self.covered[index] < self.begun[index], "a finished flush was started");
         self.covered[index] = self.begun[index] - 1;
     }
 }

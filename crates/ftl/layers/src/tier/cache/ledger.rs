@@ -72,7 +72,7 @@ impl Ledger {
         if dirty {
             self.counts[region] += 1
         } else {
-            assert!(self.counts[region] > 0, "a slot is taken off the list once");
+            assert!(self.counts[region] > 0, "a slot leaves the list once");
             self.counts[region] -= 1;
         }
         self.lacks |= dirty && !self.named[region];
@@ -103,7 +103,7 @@ impl Ledger {
     /// Adopts the newest valid ledger of the two places. Returns its lives, or `None` if neither
     /// place is valid.
     pub(crate) fn adopt(&mut self, pages: &[Page]) -> Option<Lives> {
-        assert_eq!(self.generation, 0, "a ledger is found once");
+        assert_eq!(self.generation, 0, "a ledger page is listed once");
         let places = [0, 1].map(|place| ledger_at(self.layout.slow, place));
         let read = pages.iter().zip(places);
         let read = read.filter_map(|(it, at)| parse_ledger(it, self.uuid, at).ok());
@@ -142,6 +142,6 @@ impl Ledger {
             return Err("tier: the ledger miscounts the dirty slots of a region");
         }
         let unnamed = counts.iter().zip(&self.named).any(|(count, named)| *count > 0 && !named);
-        if unnamed && !self.lacks { Err("tier: the ledger forgets a dirty region") } else { Ok(()) }
+        if unnamed && !self.lacks { Err("tier: the ledger misses a dirty region") } else { Ok(()) }
     }
 }

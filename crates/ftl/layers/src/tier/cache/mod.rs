@@ -161,7 +161,7 @@ impl Cache {
     /// Notes the end of a read of a slot.
     pub(super) fn end_read(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
-        assert!(it.readers > 0, "a read is over once");
+        assert!(it.readers > 0, "a read completes once");
         it.readers -= 1;
     }
 
@@ -174,7 +174,7 @@ impl Cache {
     /// Notes the end of a write of a slot.
     pub(super) fn end_write(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
-        assert!(it.writers > 0, "a write is over once");
+        assert!(it.writers > 0, "a write completes once");
         it.writers -= 1;
     }
 
@@ -209,7 +209,7 @@ impl Cache {
             }
             State::Cleaning => return it.touched = true,
             State::Cleaned => {}
-            State::Filling | State::Taking | State::Free => unreachable!("it is not here yet"),
+            State::Filling | State::Taking | State::Free => unreachable!("the page is not cached"),
         }
         if was != State::Dirty {
             self.slots.get_mut(slot).go(State::Dirty);
@@ -229,7 +229,7 @@ impl Cache {
 
     /// Frees a clean, idle slot.
     pub(super) fn drop_clean(&mut self, slot: u32) {
-        assert_eq!(self.state(slot), State::Clean, "what is only here is not dropped");
+        assert_eq!(self.state(slot), State::Clean, "a dirty page is not dropped");
         self.slots.unuse(slot);
         self.release(slot);
     }
@@ -301,7 +301,7 @@ impl Cache {
 
     /// Notes the start of a commit.
     pub(super) fn begin_commit(&mut self) {
-        assert!(!self.is_committing, "one commit is under way at a time");
+        assert!(!self.is_committing, "one commit at a time");
         self.is_committing = true;
         self.directory.rewind();
     }
@@ -382,7 +382,7 @@ impl Cache {
         };
         let may_be = |state| matches!(state, State::Dirty | State::Cleaning | State::Cleaned);
         if listed().any(|slot| !may_be(slot.state())) {
-            return Err("tier: a slot is listed as dirty and is not");
+            return Err("tier: a clean slot is listed as dirty");
         }
         self.ledger.check(listed().map(|slot| slot.page))
     }

@@ -99,7 +99,7 @@ impl Slot {
                 | (State::Cleaning, State::Dirty | State::Cleaned)
                 | (State::Cleaned, State::Dirty | State::Clean | State::Free)
         );
-        assert!(fits, "a slot that is {:?} can't be {next:?} next", self.state);
+        assert!(fits, "a slot can't go from {:?} to {next:?}", self.state);
         self.state = next;
     }
 }
@@ -211,7 +211,7 @@ impl Slots {
     /// Frees a slot that is not in the order of use.
     pub(super) fn release(&mut self, slot: u32) {
         let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
-        assert!(readers == 0 && writers == 0 && !listed, "a slot is free when nobody needs it");
+        assert!(readers == 0 && writers == 0 && !listed, "a free slot has no users");
         self.get_mut(slot).go(State::Free);
         let head = self.head_of(page);
         if self.heads[head] == slot {
@@ -311,16 +311,16 @@ impl Slots {
         let mut seen = 0;
         for slot in self.oldest() {
             if !self.is_ordered(slot) || self.get(slot).next != last || seen > ordered {
-                return Err("tier: the order of use is broken");
+                return Err("tier: the LRU list is broken");
             }
             (last, seen) = (slot, seen + 1);
         }
         if seen != ordered || self.newest != last {
-            return Err("tier: the order of use lost a slot");
+            return Err("tier: the LRU list misses a slot");
         }
         let held = |slot: &u32| self.get(*slot).state != State::Free;
         if (0..self.count()).filter(held).any(|slot| self.find(self.get(slot).page) != Some(slot)) {
-            return Err("tier: a slot is not found by its page");
+            return Err("tier: a lookup by page misses a slot");
         }
         if (0..self.count()).filter(held).count() + self.free.len() == self.slots.len() {
             Ok(())
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a slot that is Dirty can't be Free next")]
+    #[should_panic(expected = "a slot can't go from Dirty to Free")]
     fn what_is_newer_here_is_not_forgotten() {
         let mut slots = Slots::new(1);
         let slot = slots.take(3, State::Taking).expect("a slot is free");

@@ -106,7 +106,7 @@ impl Chunks {
 
     /// Sends a strip to a segment, and returns its number.
     pub(crate) fn send(&mut self, segment: u32) -> u32 {
-        assert!(self.takes(segment), "a strip for a segment that takes none");
+        assert!(self.takes(segment), "a strip for a segment that takes no writes");
         self.note_open(segment);
         let it = self.at_mut(segment);
         it.pointer += 1;
@@ -150,7 +150,7 @@ impl Chunks {
     /// Completes a strip.
     pub(crate) fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
-        it.flight = it.flight.checked_sub(1).expect("a strip that is over was sent");
+        it.flight = it.flight.checked_sub(1).expect("a finished strip was sent");
         if failed {
             it.bad = true;
         } else {
@@ -166,14 +166,14 @@ impl Chunks {
     /// Notes that the reset of a segment was sent.
     pub(crate) fn begin_reset(&mut self, segment: u32) {
         let it = self.at_mut(segment);
-        assert!(it.needs_reset(), "a segment is reset once, and only when it holds something");
+        assert!(it.needs_reset(), "a segment is reset once and only if it holds data");
         it.dirty = false;
     }
 
     /// Completes the reset of a segment.
     pub(crate) fn reset(&mut self, segment: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
-        assert_eq!(it.flight, 0, "a reset while strips are on their way");
+        assert_eq!(it.flight, 0, "a reset while strips are in progress");
         self.open -= u32::from(it.open);
         (it.pointer, it.done, it.open, it.dirty) = (0, 0, false, false);
         it.bad |= failed;

@@ -47,7 +47,7 @@ impl Fronts {
 impl Lines {
     /// Returns the number of strips that can be sent to the open lines of the host.
     pub(crate) fn open_strips(&self) -> u32 {
-        let (_, fronts) = self.fronts.list.split_last().expect("there is a front of the map");
+        let (_, fronts) = self.fronts.list.split_last().expect("the map has a front");
         let lines = fronts.iter().flat_map(|it| it.line.iter().chain(&it.partly));
         lines.map(|line| self.left(*line)).sum()
     }

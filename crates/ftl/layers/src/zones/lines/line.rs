@@ -111,7 +111,7 @@ impl Line {
                 | (Empty, Resetting)
                 | (Resetting, Free | Dead)
         );
-        assert!(fits, "a line that is {:?} can't be {next:?} next", self.state);
+        assert!(fits, "a line can't go from {:?} to {next:?}", self.state);
         let is_ready = match next {
             Full => self.takes_no_more && self.under_way == 0 && self.valid > 0,
             Empty | Free | Dead => self.under_way == 0 && self.valid == 0,
@@ -186,7 +186,7 @@ impl Line {
     /// # Panics
     /// If none was valid.
     pub(super) fn invalidate(&mut self) -> u32 {
-        self.valid = self.valid.checked_sub(1).expect("a block is invalidated in a line with one");
+        self.valid = self.valid.checked_sub(1).expect("an invalidated block was valid");
         self.valid
     }
 
@@ -202,7 +202,7 @@ impl Line {
 
     /// Ends a read.
     pub(crate) fn unpin(&mut self) {
-        self.reads = self.reads.checked_sub(1).expect("a read that is over was begun");
+        self.reads = self.reads.checked_sub(1).expect("a finished read was started");
     }
 
     /// Returns whether reads are in flight.
@@ -212,13 +212,14 @@ impl Line {
 
     /// Registers a row, its list, or the reset of a segment.
     pub(super) fn begin(&mut self) {
-        assert!(matches!(self.state, State::Open | State::Resetting), "{self:?} takes nothing");
+        assert!(matches!(self.state, State::Open | State::Resetting), "{self:?} takes no writes");
         self.under_way += 1;
     }
 
     /// Ends one of those.
     pub(super) fn end(&mut self) {
-        self.under_way = self.under_way.checked_sub(1).expect("what is over was under way");
+        self.under_way =
+            self.under_way.checked_sub(1).expect("a finished operation was in progress");
     }
 
     /// Returns whether rows, its list or resets are in flight.
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a line that is Open can't be Resetting next")]
+    #[should_panic(expected = "a line can't go from Open to Resetting")]
     fn an_open_line_is_not_reset() {
         open().go(State::Resetting);
     }

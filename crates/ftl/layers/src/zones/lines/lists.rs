@@ -124,7 +124,7 @@ impl Lists {
     /// Returns the unit with the most free segments.
     pub(super) fn freest(&self) -> u32 {
         let units = 0..self.units.len() as u32;
-        units.max_by_key(|unit| self.free_of(*unit)).expect("there is a unit")
+        units.max_by_key(|unit| self.free_of(*unit)).expect("a unit exists")
     }
 
     /// Returns whether a unit has fewer free segments than it needs.
@@ -141,7 +141,7 @@ impl Lists {
     /// Withdraws a segment from collection.
     pub(super) fn withdraw(&mut self, unit: u32, segment: u32) {
         let full = &mut self.units[unit as usize].full;
-        let index = full.iter().position(|it| *it == segment).expect("it was offered");
+        let index = full.iter().position(|it| *it == segment).expect("the unit was offered");
         full.remove(index);
     }
 

@@ -281,7 +281,7 @@ impl Lines {
 
     /// Ends the list of the closing line. `counts` is whether the list is written and complete.
     pub(super) fn list_over(&mut self, counts: bool, seq: u64) {
-        let line = self.closing.take().expect("a list is written for a line that takes no more");
+        let line = self.closing.take().expect("a list is written for a full line");
         self.at_mut(line).set_listed(counts);
         self.row_over(line, seq);
     }

@@ -109,7 +109,7 @@ fn what_failed_is_collected_before_what_gains_most() {
 }
 
 #[test]
-#[should_panic(expected = "a block is invalidated in a line with one")]
+#[should_panic(expected = "an invalidated block was valid")]
 fn what_is_invalidated_was_valid() {
     let (_, mut lines) = free_lines();
     lines.invalidate(0, 1);

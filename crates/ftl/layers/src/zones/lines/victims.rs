@@ -137,7 +137,7 @@ impl Lines {
     /// # Panics
     /// If there is no victim.
     pub(crate) fn collected(&mut self, seq: u64) {
-        let victim = self.candidates.victim.take().expect("a victim was gone through");
+        let victim = self.candidates.victim.take().expect("a victim was collected");
         self.fill(victim, seq);
     }
 

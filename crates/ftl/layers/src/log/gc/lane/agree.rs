@@ -48,7 +48,7 @@ impl Agree {
     /// Creates a check of `parity` against a chunk that the lane rebuilt without it. The stripe has
     /// `count` data chunks of `sectors` sectors.
     pub(super) fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
-        assert_ne!(made, Chunk::Parity(parity), "it agrees with itself");
+        assert_ne!(made, Chunk::Parity(parity), "a chunk agrees with itself");
         Agree { lane, made, parity, count, sectors, step: Step::Read, asked: false }
     }
 
@@ -132,7 +132,7 @@ impl Agree {
 
     /// Processes a completed command.
     pub(super) fn done(&mut self, command: Command, result: Ended, buffers: &mut Buffers) {
-        assert!(self.asked, "a command that is over was asked for: {self:?}");
+        assert!(self.asked, "unexpected completion: {self:?}");
         self.asked = false;
         let second = Buffer::GcSecond(self.lane);
         self.step = match (self.step, command) {
@@ -147,10 +147,10 @@ impl Agree {
             }
             (Step::Checksum(made), Command::Digest { from, .. }) => {
                 buffers.repay_gc(self.lane, from);
-                let crc = result.expect("a checksum in memory can't fail").crc;
+                let crc = result.expect("a checksum in memory succeeds").crc;
                 made.map_or(Step::Checksum(Some(crc)), |made| Step::Over(made == crc))
             }
-            (step, command) => unreachable!("{command:?} is not {step:?}"),
+            (step, command) => unreachable!("{command:?} does not belong to {step:?}"),
         };
     }
 }

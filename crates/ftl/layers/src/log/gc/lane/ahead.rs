@@ -47,7 +47,7 @@ impl Lane {
         let read = self.chunks.has(0, (0, sectors)).then_some(Buffer::Gc(self.number, 0));
         self.sum = made.map_or(Sum::Nothing, Sum::Made);
         let sum = self.has_made_head().then_some(Buffer::GcSum(self.number));
-        let into = self.head.take().expect("the head's buffer is here");
+        let into = self.head.take().expect("the buffer of the head is present");
         let command = match read.or(sum) {
             Some(buffer) => {
                 let from = media.buffers.at(buffer).view_sectors(0, sectors);

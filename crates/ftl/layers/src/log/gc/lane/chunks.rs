@@ -90,7 +90,7 @@ impl Chunks {
 
     /// Records that a chunk was rebuilt, and another way to rebuild it in case the result is wrong.
     pub(super) fn was_rebuilt(&mut self, chunk: u8, other: Option<Rebuild>) {
-        assert!(self.is_rebuilt(chunk), "it was begun");
+        assert!(self.is_rebuilt(chunk), "the read was started");
         self.ways[usize::from(chunk)] = other;
     }
 

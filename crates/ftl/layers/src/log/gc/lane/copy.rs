@@ -104,7 +104,7 @@ impl Lane {
 
     /// Adds the next record to the batch as an item of a stripe, at byte `into`.
     pub(crate) fn take(&mut self, (row, item): (u8, u32), into: u32) {
-        assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");
+        assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one stripe");
         let live = &self.live[self.cursor];
         let (len, seed) = (live.place.len(), seed(live.block, live.place.generation()));
         self.batch.row = row;
@@ -153,9 +153,9 @@ impl Lane {
         buffers: &mut Buffers,
     ) -> (u8, usize, Records) {
         let Command::Move { from, into, mut parts } = command else {
-            unreachable!("a move comes back")
+            unreachable!("a completed move")
         };
-        let right = ended.expect("a move in memory can't fail").bytes as usize;
+        let right = ended.expect("a move in memory succeeds").bytes as usize;
         let (row, records) = (self.batch.row, core::mem::take(&mut self.batch.records));
         let chunk = self.live[usize::from(records[0].0)].chunk;
         buffers.at(self.source(chunk)).repay(from);

@@ -36,7 +36,7 @@ impl Lane {
             }
             return true;
         }
-        let chunk = self.chunks.take_flawed().expect("something is to be told");
+        let chunk = self.chunks.take_flawed().expect("a fault is pending");
         let told = |live: &Live| live.chunk == chunk && live.state == Checked::Told;
         // A chunk with lost records was not repaired.
         if let Some((from, sectors)) = self.live_range(chunk)

@@ -85,7 +85,7 @@ impl Fill {
 impl Lane {
     /// Accepts the head of a stripe whose chunk a device receives.
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, media: &Media) {
-        assert!(self.head().is_some(), "a head that counts has come");
+        assert!(self.head().is_some(), "the valid head was read");
         let At { segment, slot, .. } = self.at;
         let stripe = media.devices.stripe(segment);
         let chunks = u32::from(head.chunks).min(stripe.width());
@@ -111,7 +111,7 @@ impl Lane {
             None => over(true),
             Some(None) => over(false),
             Some(Some(_)) if made.is_some() => {
-                Phase::Filling(Fill::made(&made.expect("it was made"), sectors))
+                Phase::Filling(Fill::made(&made.expect("the chunk was rebuilt"), sectors))
             }
             Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
         });
@@ -170,7 +170,7 @@ impl Lane {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
-        let head = self.head.take().expect("the head's buffer is here");
+        let head = self.head.take().expect("the buffer of the head is present");
         let mut next = from;
         while next < self.entries
             && self.outstanding < CHECKS
@@ -203,16 +203,16 @@ impl Lane {
         media: &mut Media,
     ) {
         let (Command::Digest { from, .. }, Phase::Filling(fill)) = (command, self.phase) else {
-            unreachable!("records are checked of a row that is filled")
+            unreachable!("records belong to a filled stripe")
         };
         let Stage::Check { next, well } = fill.stage else {
-            unreachable!("a record that was checked was to be: {fill:?}")
+            unreachable!("unexpected check of a record: {fill:?}")
         };
         media.buffers.repay_gc(self.number, from);
         self.outstanding -= 1;
-        let head = self.head.as_ref().expect("the head's buffer is here");
-        let listed = log::entry(head, entry.into()).expect("it was read before").crc;
-        let right = result.expect("a checksum in memory can't fail").crc == listed;
+        let head = self.head.as_ref().expect("the buffer of the head is present");
+        let listed = log::entry(head, entry.into()).expect("the chunk was read").crc;
+        let right = result.expect("a checksum in memory succeeds").crc == listed;
         self.go(fill.with(Stage::Check { next, well: well && right }));
     }
 
@@ -250,7 +250,7 @@ impl Lane {
         media: &mut Media,
     ) {
         let Stage::Agree(mut agree) = fill.stage else {
-            unreachable!("nothing was asked: {fill:?}")
+            unreachable!("unexpected completion: {fill:?}")
         };
         agree.done(command, result, &mut media.buffers);
         self.outstanding -= 1;
@@ -267,7 +267,7 @@ impl Lane {
         }
         let view = media.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
-        let chunk = fill.chunk.expect("there is something to be written");
+        let chunk = fill.chunk.expect("data is pending");
         let cause = if matches!(chunk, Chunk::Parity(_)) { Cause::Parity } else { Cause::Gc };
         let tally = Tally::of(cause, fill.sectors);
         count_sent(&tally, cx);
@@ -285,7 +285,7 @@ impl Lane {
     /// another.
     pub(super) fn fill_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         let Phase::Filling(fill) = self.phase else { unreachable!("a chunk was written") };
-        assert!(fill.stage == Stage::Write { asked: true }, "it was asked for: {fill:?}");
+        assert!(fill.stage == Stage::Write { asked: true }, "unexpected completion: {fill:?}");
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Data(view) = piece {

@@ -17,9 +17,9 @@ impl Lane {
     /// Looks up entries of the stripe, as far as the pages of the map are in memory.
     pub(super) fn sift(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let Phase::Sifting(from) = self.phase else {
-            unreachable!("nothing is found out in {:?}", self.phase)
+            unreachable!("validity is not checked in {:?}", self.phase)
         };
-        let head = self.head.take().expect("the head's buffer is here");
+        let head = self.head.take().expect("the buffer of the head is present");
         let entries = self.entries;
         if from == 0 {
             // Prefetches the map entries before the first of them is needed.

@@ -71,7 +71,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Creates lanes without stripes.
     pub(crate) fn new(layout: &Layout) -> Self {
-        const { assert!(LANES == u16::BITS as usize, "a set has a bit for each") };
+        const { assert!(LANES == u16::BITS as usize, "the set has a bit per member") };
         let mut kinds = [Set::default(); KINDS];
         kinds[Kind::Idle as usize] = Set::ALL;
         let lanes = (0..LANES as u8).map(|number| Lane::new(number, layout)).collect();
@@ -191,7 +191,7 @@ impl Lanes {
     pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
         let last = self.in_order().last();
         let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
-        assert!(follows, "rows count in their order");
+        assert!(follows, "stripes are counted in order");
         self.order[self.count] = lane;
         self.count += 1;
         self.change(lane, |it| it.sift_from(head, stripe));
@@ -294,7 +294,7 @@ impl Lanes {
         let at = self.in_order().position(|it| it == lane);
         let out = Set(self.are_in(Kind::Head).0 | self.are_in(Kind::Filling).0);
         // Lanes that only read a head or resilver were never in the order.
-        assert!(at.is_none() == out.has(lane), "a row whose records move counts as its head does");
+        assert!(at.is_none() == out.has(lane), "a moved stripe is valid as its head is");
         if let Some(at) = at {
             self.order[at..self.count].rotate_left(1);
             self.count -= 1;
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "in their order")]
+    #[should_panic(expected = "counted in order")]
     fn a_row_before_the_last_does_not_count_any_more() {
         let mut it = with_heads(2);
         sift(&mut it, 0, 8);

@@ -210,7 +210,7 @@ impl Lane {
             }
             _ => false,
         };
-        assert!(fits, "a lane in {:?} can't be in {next:?} next", self.phase);
+        assert!(fits, "a lane can't go from {:?} to {next:?}", self.phase);
         self.phase = next;
     }
 
@@ -251,7 +251,7 @@ impl Lane {
     fn begin(&mut self, at: At) -> MetaBuf {
         self.go(Phase::Head);
         self.renew(at);
-        self.head.take().expect("the head's buffer is here")
+        self.head.take().expect("the buffer of the head is present")
     }
 
     /// Resets the state for the stripe at `at`.
@@ -264,7 +264,7 @@ impl Lane {
     /// Returns the buffer of the head to the lane; `well` is false if reading or rebuilding it
     /// failed.
     pub(super) fn has_head(&mut self, buf: MetaBuf, well: bool) {
-        assert!(matches!(self.phase, Phase::Head), "a head that comes was asked for");
+        assert!(matches!(self.phase, Phase::Head), "an arriving head was requested");
         (self.head, self.head_is_well) = (Some(buf), well);
     }
 
@@ -283,14 +283,14 @@ impl Lane {
 
     /// Takes the buffer of the head so that it can be rebuilt from the other chunks.
     pub(super) fn salvage_head(&mut self) -> MetaBuf {
-        assert!(!self.was_salvaged, "that is done once");
+        assert!(!self.was_salvaged, "the step runs once");
         self.was_salvaged = true;
-        self.head.take().expect("the head's buffer is here")
+        self.head.take().expect("the buffer of the head is present")
     }
 
     /// Accepts the head and starts to look up the entries of the stripe.
     fn sift_from(&mut self, head: &Head, stripe: Stripe) {
-        assert!(self.head().is_some(), "a head that counts has come");
+        assert!(self.head().is_some(), "the valid head was read");
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = Chunks::new(u32::from(head.chunks).min(stripe.width()));
         self.go(Phase::Sifting(0));
@@ -386,7 +386,7 @@ impl Lane {
     /// Processes the completed read of a chunk.
     fn read_done(&mut self, chunk: u8, command: Command, result: Ended, media: &mut Media) {
         let Command::Read { into: Target::Data(view), .. } = command else {
-            unreachable!("a chunk comes back")
+            unreachable!("a completed chunk")
         };
         media.buffers.at(Buffer::Gc(self.number, chunk)).repay_mut(view);
         self.outstanding -= 1;
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "can't be in Moving next")]
+    #[should_panic(expected = " to Moving")]
     fn nothing_is_moved_before_it_was_read() {
         let mut it = Lane::new(0, &Layout::example(3));
         let buf = it.begin(At::default());

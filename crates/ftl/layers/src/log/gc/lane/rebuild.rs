@@ -91,7 +91,7 @@ impl Lane {
             return false;
         }
         let Some((chunk, way)) = self.chunks.begin_rebuild() else { return false };
-        let range = self.live_range(chunk).expect("it has live records");
+        let range = self.live_range(chunk).expect("the stripe has valid records");
         let At { segment, slot, .. } = self.at;
         let (stripe, chunks) = (media.devices.stripe(segment), self.chunks.count());
         let missing = media.devices.missing_of(segment);
@@ -187,7 +187,7 @@ impl Lane {
     /// unreadable.
     pub(super) fn mend_read(&mut self, mend: Mend, failed: Option<Chunk>) {
         let Stage::Reading { failed: before } = mend.stage else {
-            unreachable!("nothing was read: {mend:?}")
+            unreachable!("no read is pending: {mend:?}")
         };
         let failed = before | failed.map_or(0, |chunk| 1 << chunk.place());
         match (self.outstanding == 0, failed) {
@@ -266,7 +266,7 @@ impl Lane {
                 self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
             }
             (command, Phase::Filling(fill)) => self.other_done(fill, command, result, media),
-            (other, phase) => unreachable!("{other:?} is nothing of {phase:?}"),
+            (other, phase) => unreachable!("{other:?} does not belong to {phase:?}"),
         }
     }
 
@@ -293,7 +293,7 @@ impl Lane {
                 self.sum(media).repay_mut(into);
                 self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: false }, ..mend }));
             }
-            (other, phase) => unreachable!("{other:?} makes no chunk in {phase:?}"),
+            (other, phase) => unreachable!("{other:?} rebuilds no chunk in {phase:?}"),
         }
     }
 

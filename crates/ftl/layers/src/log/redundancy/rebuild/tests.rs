@@ -204,7 +204,7 @@ fn nothing_is_read_of_the_device_that_is_made_up_for() {
 }
 
 #[test]
-#[should_panic(expected = "was to come")]
+#[should_panic(expected = "a folded chunk was expected")]
 fn nothing_is_folded_behind_the_end() {
     let stripe = Stripe::new(set(0b11), 1);
     let rebuild = Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, set(0)).expect("there is parity");

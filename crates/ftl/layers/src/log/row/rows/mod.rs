@@ -124,7 +124,7 @@ impl Rows {
 
     /// Returns an idle stripe.
     pub(crate) fn idle(&self) -> Option<u8> {
-        const { assert!(ROWS == u32::BITS as usize, "a set has a bit for each") };
+        const { assert!(ROWS == u32::BITS as usize, "the set has a bit per member") };
         let first = (self.used[0] | self.used[1]).trailing_ones();
         (first < ROWS as u32).then_some(first as u8)
     }
@@ -181,7 +181,7 @@ impl Rows {
     /// sealed.
     pub(crate) fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
         let it = &mut self[row];
-        assert!(it.placing >= records, "what is in a row was on its way");
+        assert!(it.placing >= records, "the item was in progress");
         it.placing -= records;
         if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
             // The stripe may be ready for sealing, which the fast path does not do.
@@ -208,7 +208,7 @@ impl Rows {
         cx: &mut Cx,
     ) -> Option<u8> {
         let filling = self.streams[usize::from(stream)].filling;
-        assert_eq!(filling, None, "a stream fills one row at a time");
+        assert_eq!(filling, None, "a stream fills one stripe at a time");
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held = self.used[usize::from(is_of_host(stream))].count_ones();
         if held + u32::from(others) >= ROWS as u32 {
@@ -256,7 +256,7 @@ impl Rows {
             it.ahead = Some(open());
             it.next = Some(At { segment, slot: 0, sector: 0 });
         }
-        Some(it.next.take().expect("there is a place by then"))
+        Some(it.next.take().expect("a slot is free"))
     }
 
     /// Advances a stream past a stripe that took `sectors` sectors of its slot. The stream goes to

@@ -222,7 +222,7 @@ impl Rows {
                 views = from;
                 into
             }
-            other => unreachable!("{other:?} does not seal"),
+            other => unreachable!("{other:?} does not seal a stripe"),
         };
         for view in views {
             media.buffers.repay_row(row, view);
@@ -320,7 +320,7 @@ impl Rows {
         durability: &mut Durability,
         cx: &mut Cx,
     ) {
-        let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
+        let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         for piece in gather {
             match piece {
                 Piece::Data(view) => media.buffers.repay_row(row, view),
