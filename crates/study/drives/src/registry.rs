@@ -162,7 +162,7 @@ mod tests {
                 let error = find(&asked).expect_err(&asked).to_string();
                 let range = it.values.replace("..=", " to ");
                 let exact = format!("{} must be from {range}", it.key);
-                let or = error.contains("not both") || error.contains("invalid value");
+                let or = error.contains("exclude each other") || error.contains("invalid value");
                 assert!(or || error.contains(&exact), "{asked}: {error}");
                 tried += 1;
             }

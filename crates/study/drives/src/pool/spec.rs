@@ -161,10 +161,10 @@ mod tests {
         let refused = |spec: PoolSpec| spec.check().unwrap_err().to_string();
         for (spec, part) in [
             (PoolSpec { pages: 1, ..spec }, "at least 2"),
-            (PoolSpec { segments: 1 << 26, ..spec }, "4294967296 pages are more"),
+            (PoolSpec { segments: 1 << 26, ..spec }, "4294967296 pages exceed"),
             (PoolSpec { logical: 0, ..spec }, "exports no page"),
             (PoolSpec { placements: 0, ..spec }, "no placement"),
-            (PoolSpec { burst: 0, ..spec }, "bursts of no copy"),
+            (PoolSpec { burst: 0, ..spec }, "a burst of 0 copies"),
             (PoolSpec { logical: 14 * 64 + 1, ..spec }, "export at most 896 pages"),
             (PoolSpec { level: 4, ..spec }, "export at most 640 pages"),
             (PoolSpec { placements: 2, ..spec }, "export at most 768 pages"),

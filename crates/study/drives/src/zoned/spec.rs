@@ -93,7 +93,7 @@ impl ZonedSpec {
             return Err(ZonedSpecError::Nothing(key));
         }
         let even = [
-            ("write", self.write, self.write_best, "from write_best"),
+            ("write", self.write, self.write_best, "of write_best"),
             ("write_best", self.write_best, self.pages, "of a segment"),
         ];
         for (key, value, of, whole) in even {
@@ -152,7 +152,7 @@ mod tests {
             (ZonedSpec { write: 3, ..spec }, "must divide the 1 pages of write_best"),
             (ZonedSpec { write_best: 24, ..spec }, "must divide the 64 pages of a segment"),
             (ZonedSpec { page_sectors: 1 << 26, ..spec }, "4294967296 sectors"),
-            (ZonedSpec { segments: 1 << 29, ..spec }, "are more than 32 bits"),
+            (ZonedSpec { segments: 1 << 29, ..spec }, "exceed 32-bit page numbers"),
         ] {
             let error = spec.check().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

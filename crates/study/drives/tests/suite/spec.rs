@@ -81,7 +81,7 @@ fn options_change_keys() {
 #[test]
 fn a_wrong_option_is_named() {
     let why = |name: &str| DriveSpec::find(name).unwrap_err().to_string();
-    assert_eq!(why("tlc:gc=lru").split(": use").next(), Some("tlc:gc=lru: no gc 'lru'"));
+    assert_eq!(why("tlc:gc=lru").split("; use").next(), Some("tlc:gc=lru: no gc 'lru'"));
     assert!(why("tlc:colour=red").starts_with("tlc:colour=red: unknown field `colour`"));
     assert!(
         why("tlc:capacity=big").contains("capacity must be a size"),
@@ -108,27 +108,33 @@ fn impossible_geometry_names_the_key_and_the_line() {
     at(refused(MLC, "planes = 2", "planes = 17"), "7: planes must be from 1 to 16");
     at(refused(MLC, "pages = 256", "pages = 1"), "9: pages must be from 2");
     at(refused(MLC, "blocks = 256", "blocks = 3"), "8: blocks must be from 4");
-    at(refused(MLC, "blocks = 256", ""), "1: give capacity");
-    at(refused(MLC, "blocks = 256", "blocks = 256\ncapacity = '1g'"), "9: give capacity or blocks");
+    at(refused(MLC, "blocks = 256", ""), "1: missing capacity");
+    at(
+        refused(MLC, "blocks = 256", "blocks = 256\ncapacity = '1g'"),
+        "9: capacity and blocks exclude each other",
+    );
     at(refused(MLC, "percent = 12.7", "percent = 91"), "11: over_provisioning_percent must");
     at(
         refused(MLC, "percent = 12.7", "percent = 0"),
         "11: over_provisioning_percent = 0 leaves 256",
     );
     at(refused(MLC, "bus_mts = 333", "bus_mts = 0"), "12: bus_mts must be from 1");
-    at(refused(MLC, "bus_mts = 333", "bus_mts = 333\nbus_us = 1"), "13: give bus_us or bus_mts");
+    at(
+        refused(MLC, "bus_mts = 333", "bus_mts = 333\nbus_us = 1"),
+        "13: bus_us and bus_mts exclude each other",
+    );
     at(refused(MLC, "\"plane\"", "\"die\""), "13: no pools 'die'; use plane or drive");
     at(refused(MLC, "cell = \"mlc\"", "cell = \"xlc\""), "3: unknown variant `xlc`");
-    at(refused(HATL, "\"all\"", "3"), "7: stripe = 3 does not part 16 planes evenly");
+    at(refused(HATL, "\"all\"", "3"), "7: stripe = 3 does not divide 16 planes evenly");
     at(refused(HATL, "\"all\"", "\"some\""), "7: stripe must be \"all\" or a number");
-    at(refused(HATL, "\"all\"", "0"), "7: stripe = 0 does not part");
+    at(refused(HATL, "\"all\"", "0"), "7: stripe = 0 does not divide");
     at(refused(HATL, "\"2g\"", "\"2000001k\""), "9: capacity must be a whole number of map units");
     at(refused(HATL, "read_us = 60", "read_us = 0"), "11: read_us must be from 0.001");
     at(refused(HATL, "bus_us = 0", "bus_us = -1"), "14: bus_us must be from 0");
     at(refused(QLC, "map_unit_kib = 64", "map_unit_kib = 24"), "10: map_unit_kib must divide");
-    at(refused(QLC, "map_unit_kib = 64", "map_unit_kib = 128"), "15: merge works with map units");
+    at(refused(QLC, "map_unit_kib = 64", "map_unit_kib = 128"), "15: merge needs map units");
     at(refused(QLC, "kib = 8192", "kib = 128"), "15: merge needs a write_buffer_kib");
-    at(refused(TLC, "kib = 8192", "kib = 100"), "13: several map units share a page");
+    at(refused(TLC, "kib = 8192", "kib = 100"), "13: write_buffer_kib must be at least");
     at(refused(TLC, "\"separate\"", "\"three\""), "15: no frontiers 'three'");
     at(refused(TLC, "\"32g\"", "\"32g\"\nservice = \"slow\""), "12: no service 'slow'");
     assert!(refused(MLC, "channels = 8", "").contains("missing field `channels`"));

@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn what_is_no_disk_is_said() {
         let why = |path: &str| Device::find(Path::new(path)).unwrap_err();
-        assert!(why("/dev/null").starts_with("this is no block device"));
+        assert!(why("/dev/null").starts_with("not a block device"));
         assert!(why("/dev/no-such-device").starts_with("no such device"));
         assert!(!lies_on(Path::new("/proc"), Path::new("/dev/null")));
     }

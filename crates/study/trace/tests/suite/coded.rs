@@ -74,7 +74,7 @@ fn every_compression_is_read_in_one_part_and_in_several() {
         assert_eq!(seen(name, twice, "").unwrap().mix(), [0, 40, 0, 0], "{name}");
         let whole = pack(text.as_bytes());
         let cut = error(name, &whole[..whole.len() - 20], ":format=msr");
-        assert!(cut.starts_with("FILE"), "{name}: {cut}");
+        assert!(cut.starts_with("FILE") || cut.contains("trace FILE"), "{name}: {cut}");
     }
 }
 
@@ -84,7 +84,7 @@ fn padding_behind_compressed_data_is_left_out_with_a_warning() {
         let padded = [pack(msr().as_bytes()), vec![0; 512]].concat();
         let read = seen(&format!("padded.{name}"), padded, "").unwrap();
         assert_eq!(read.mix(), [0, 40, 0, 0], "{name}");
-        assert!(read.warnings().starts_with("512 bytes behind the end"), "{}", read.warnings());
+        assert!(read.warnings().starts_with("512 bytes after the end"), "{}", read.warnings());
     }
 }
 
@@ -118,7 +118,7 @@ fn files_that_are_known_and_not_read_are_named_with_the_next_step() {
     let sum: u32 = tar[..512].iter().map(|byte| u32::from(*byte)).sum();
     tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     let known: [(&[u8], &str); 12] = [
-        (b"PK\x03\x04\x14\0\0\0\x08\0msr.csv", "can't read a ZIP archive; use `unzip -p FILE |"),
+        (b"PK\x03\x04\x14\0\0\0\x08\0msr.csv", "it is a ZIP archive; use `unzip -p FILE |"),
         (b"PK\x03\x04\x14\0[Content_Types].xml", "an Excel workbook; save the sheet as CSV"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook"),
         (&tar, "a tar archive; use `tar -xOf FILE MEMBER | hostftl trace info -`"),
@@ -127,7 +127,7 @@ fn files_that_are_known_and_not_read_are_named_with_the_next_step() {
         (b"\x17\x08Dtracing6", "a trace.dat file; use `trace-cmd report"),
         (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "network packets"),
         (b"\x02\x21\x4c\x18\0\0\0\0", "an old LZ4 file; use `lz4 -dc FILE"),
-        (b"PAR1\x15\x04", "a Parquet file; write it as CSV"),
+        (b"PAR1\x15\x04", "a Parquet file; convert it to CSV"),
         (b"<!DOCTYPE html>\n<html>", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\n", "run `git lfs pull`"),
     ];

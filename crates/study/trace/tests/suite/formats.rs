@@ -98,18 +98,18 @@ fn tencent() {
 }
 
 const BLKPARSE: &[u8] = b"\
-                          8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
-                          8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
-                          8,0    3        0     0.000002000     0  m   N cfq697 insert_request
-                          8,0    3        3     0.000008000   697  D   W 223490 + 8 [(kjournald)]
-                          8,0    1        1     0.000009000     0  C   W 223490 + 8 [0]
-                          8,16   1        2     0.000010000   700  D  FN [kworker/1:1H]
-                          8,16   1        3     0.000011000   700  D FWFSM 16 + 8 [jbd2]
-                          8,16   1        4     1.000000000   700  D   D 1024 + 2048 [fstrim]
-                          CPU0 (sda):
+  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
+  8,0    3        0     0.000002000     0  m   N cfq697 insert_request
+  8,0    3        3     0.000008000   697  D   W 223490 + 8 [(kjournald)]
+  8,0    1        1     0.000009000     0  C   W 223490 + 8 [0]
+  8,16   1        2     0.000010000   700  D  FN [kworker/1:1H]
+  8,16   1        3     0.000011000   700  D FWFSM 16 + 8 [jbd2]
+  8,16   1        4     1.000000000   700  D   D 1024 + 2048 [fstrim]
+CPU0 (sda):
  Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
-                          Total (sda):
-                          ";
+Total (sda):
+";
 
 #[test]
 fn blkparse_issues() {
@@ -149,8 +149,8 @@ fn the_kernels_events() {
 #[test]
 fn fio_with_waits_and_with_times() {
     let waits = b"fio version 2 iolog\n/dev/a add\n/dev/b add\n/dev/a open\n/dev/b open\n\
-                  /dev/a write 4096 8192\n/dev/a wait 250 0\n/dev/b read 0 512\n/dev/b wait 250 0\n\
-                  /dev/a datasync 0 0\n/dev/a trim 0 1024\n/dev/a close\n";
+        /dev/a write 4096 8192\n/dev/a wait 250 0\n/dev/b read 0 512\n/dev/b wait 250 0\n\
+        /dev/a datasync 0 0\n/dev/a trim 0 1024\n/dev/a close\n";
     let (format, records) = read("fio2", waits);
     assert_eq!(format, Format::Fio);
     let expected = [
@@ -371,9 +371,9 @@ fn an_unknown_format_is_said() {
     ));
     assert!(error.ends_with("as in FILE:columns=time:us,op,offset:bytes,length:bytes"), "{error}");
     let binary = complaint("binary", b"\xff\x00\x01", "");
-    assert!(binary.contains(r"it begins with '\xff\x00\x01'"), "{binary}");
+    assert!(binary.contains(r"the file begins with '\xff\x00\x01'"), "{binary}");
     let error = complaint("no-vscsi", b"hello world\n", ":format=vscsi");
-    assert!(error.ends_with("this is no vscsi file"), "{error}");
+    assert!(error.ends_with("not a vscsi file"), "{error}");
 }
 
 #[test]

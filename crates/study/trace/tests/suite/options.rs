@@ -23,7 +23,7 @@ fn options_that_a_format_does_not_use_are_refused() {
     let oracle: Vec<u8> =
         [7u32.to_le_bytes().as_slice(), &8u64.to_le_bytes(), &512u32.to_le_bytes(), &[0xff; 8]]
             .concat();
-    assert!(error("oracle", &oracle, ":dev=1").contains("which takes format, time, op, id,"));
+    assert!(error("oracle", &oracle, ":dev=1").contains("use format, time, op, id,"));
     assert!(seen("oracle", &oracle, ":op=W,id=bytes").is_ok());
     let path = file("flat.hft", b"HFTLTR\0\x01");
     let why = open(&format!("{}:time=us", path.display())).err().unwrap();

@@ -135,14 +135,14 @@ fn what_compression_saves_stays_with_the_writes() {
         let saved = stats.info().saved_percent.unwrap();
         assert_eq!((saved.mean, saved.p10, saved.p90, saved.known), (50.0, 50, 50, 1.0));
         let said = stream.notes().warnings().join("; ");
-        assert!(said.contains("packed densely") && said.ends_with("compress by 50%"), "{said}");
+        assert!(said.contains("are packed") && said.ends_with("compress by 50%"), "{said}");
 
         let named: Source = format!("{}:compress=2.9", path.display()).parse().unwrap();
         let mut stream = named.open(1, true).unwrap();
         let saved: Vec<u8> = stream.by_ref().filter_map(|record| record.unwrap().saved).collect();
         assert!(saved.contains(&65) && saved.contains(&66) && saved.iter().all(|it| it / 2 >= 32));
         let said = stream.notes().warnings().join("; ");
-        assert!(said.ends_with("is taken to compress to a ratio of 2.9"), "{said}");
+        assert!(said.ends_with("is assumed to compress to a ratio of 2.9"), "{said}");
     }
     let plain: Source = "synth:mix:count=2000,flush=10".parse().unwrap();
     let plain = plain.open(7, false).unwrap().map(Result::unwrap);

@@ -203,7 +203,9 @@ fn descriptions_that_make_no_sense_are_refused() {
     assert!(why(":columns=time:us,op,offset:bytes").contains("length is missing"));
     assert!(why(":columns=time:us,op,offset:bytes,offset:bytes,length:bytes").contains("twice"));
     assert!(why(":columns=time:us,offset:bytes,length:bytes").contains("state op=R or op=W"));
-    assert!(why(":columns=colour,op,offset:bytes,length:bytes").contains("'colour' is no column"));
+    assert!(
+        why(":columns=colour,op,offset:bytes,length:bytes").contains("'colour' is not a column")
+    );
     let both = why(":format=msr,columns=time:us,op,offset:bytes,length:bytes");
     assert!(both.contains("omit format="), "{both}");
     assert!(why(":format=columns").contains("needs columns="));
@@ -221,7 +223,7 @@ fn the_whole_beginning_decides_the_unit_of_disksim() {
     assert_eq!(seen("ds-whole", &whole, "").unwrap().span_us(), 39);
     let late = format!("{}5.5 0 8 8 0\n", lines(30_000, |n| format!("{n} 0 {} 8 1", n * 8)));
     let error = error("ds-late", &late, "");
-    assert!(error.starts_with("FILE:30001:1: expected whole nanoseconds as before"), "{error}");
+    assert!(error.starts_with("FILE:30001:1: expected whole nanoseconds, as before"), "{error}");
     assert_eq!(seen("ds-late", &late, ":time=ms").unwrap().records.len(), 30_001);
 }
 
@@ -231,7 +233,9 @@ fn addresses_that_look_like_bytes_are_doubted() {
         format!("{}.500 0 {} {} {}", n / 2, (n * 7919 + 3) * 4096, 4096 * (n % 4 + 1), n % 2)
     });
     let doubted = seen("ioda", &text, "").unwrap();
-    assert!(doubted.warnings().contains("say :addr=bytes, otherwise :addr=sectors"));
+    assert!(
+        doubted.warnings().contains("state :addr=bytes if they are bytes, otherwise :addr=sectors")
+    );
     let bytes = seen("ioda", &text, ":addr=bytes").unwrap();
     assert_eq!((bytes.mix(), bytes.warnings()), ([100, 100, 0, 0], String::new()));
     let length = |op| -> u64 {
@@ -241,7 +245,7 @@ fn addresses_that_look_like_bytes_are_doubted() {
     assert_eq!(seen("ioda", &text, ":addr=sectors").unwrap().warnings(), "");
     let objects = lines(20, |n| format!("{n}, {}, 4096", n * 4096));
     let objects = format!("# time, obj_id, obj_size\n{objects}");
-    assert!(seen("objects", &objects, "").unwrap().warnings().contains("say :id=bytes"));
+    assert!(seen("objects", &objects, "").unwrap().warnings().contains("state :id=bytes"));
     assert_eq!(seen("objects", &objects, ":id=bytes").unwrap().warnings(), "");
     let small = lines(200, |n| format!("{n}.5 0 {} 8 0", n * 8));
     assert_eq!(seen("small", &small, "").unwrap().warnings(), "");
