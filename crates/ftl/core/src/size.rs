@@ -150,9 +150,9 @@ mod tests {
         assert_eq!(whole("2GB"), Ok(1_999_998_976));
         assert_eq!(whole("61.44T"), Ok(67_553_994_407_936));
         assert_eq!(whole("64k"), Ok(65536));
-        let nearest = "5120 bytes are no multiple of 4096; the nearest are 4096 and 8192";
+        let nearest = "5120 bytes are not a multiple of 4096; the nearest are 4096 and 8192";
         assert_eq!(whole("5k"), Err(nearest.into()));
-        assert_eq!(whole("1KB"), Err("4096 bytes are the least".into()));
-        assert_eq!(whole("0"), Err("4096 bytes are the least".into()));
+        assert_eq!(whole("1KB"), Err("at least 4096 bytes are needed".into()));
+        assert_eq!(whole("0"), Err("at least 4096 bytes are needed".into()));
     }
 }

@@ -37,7 +37,7 @@ fn a_payload_stays_until_its_views_are_back() {
     payload.repay(one);
     assert!(panic_of(|| _ = payload.surrender()).contains("while a command uses it"));
     let mut other = Payload::issue(8, 8);
-    assert!(panic_of(|| other.repay_mut(two)).contains("another payload"));
+    assert!(panic_of(|| other.repay_mut(two)).contains("a different payload"));
     other.void();
 }
 

@@ -239,7 +239,7 @@ mod tests {
         let now = near().listed();
         assert_eq!(now.verdict, Verdict::HoldsNow);
         assert!(now.holds() && now.fails());
-        assert!(now.complaint().starts_with("holds now"), "{}", now.complaint());
+        assert!(now.complaint().starts_with("now holds"), "{}", now.complaint());
         assert_eq!(near().on_given_trace().listed().verdict, Verdict::Holds);
     }
 

@@ -152,7 +152,7 @@ fn a_page_of_another_vendor_is_not_taken_for_the_one_of_ocp() {
     drive.pages.get_mut(&(LOG, 0xc0)).unwrap()[500] ^= 1;
     let facts = Facts::gather(&mut drive, 1).unwrap();
     assert_eq!(facts.ocp, None);
-    assert_eq!(facts.refused, ["media units (OCP C0h): the page is another one"]);
+    assert_eq!(facts.refused, ["media units (OCP C0h): the drive returned a different page"]);
 }
 
 #[test]

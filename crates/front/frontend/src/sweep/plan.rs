@@ -219,7 +219,7 @@ mod tests {
         };
         assert!(wrong("traces = \"a\"\nlayer = \"hard\"").starts_with("p.toml:2: unknown field"));
         assert!(wrong("traces = []").contains("empty"));
-        assert!(wrong("traces = \"a.csv\"\nseeds = 0").contains("seeds are a number"));
+        assert!(wrong("traces = \"a.csv\"\nseeds = 0").contains("seeds must be a number"));
         assert!(wrong("traces = \"a.csv\"\nlayers = \"hrad\"").contains("did you mean `hard`"));
     }
 }

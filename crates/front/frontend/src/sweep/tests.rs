@@ -108,7 +108,7 @@ fn interrupted_sharded_and_joined_is_the_same_to_the_byte() {
     assert!(interruptions >= 3, "{interruptions}");
     let why = sharded.collect().expect_err("three shards are missing").text;
     assert!(
-        why.starts_with("36 of 48 cells are missing, the first passthrough on hatl-1g"),
+        why.starts_with("36 of 48 cells are missing, the first is passthrough on hatl-1g"),
         "{why}"
     );
     for shard in ["2/4", "3/4", "4/4"] {

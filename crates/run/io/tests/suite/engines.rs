@@ -121,7 +121,7 @@ fn exports_that_are_none_are_refused_in_words() {
     assert!(message.contains("no such export"), "{message}");
     let secure = export.uri().replace("nbd+", "nbds+") + "&tls-certificates=/nowhere";
     let message = Device::open(&secure).unwrap_err().to_string();
-    assert!(message.contains("this server does no TLS"), "{message}");
+    assert!(message.contains("this server does not support TLS"), "{message}");
 }
 
 #[test]
