@@ -72,9 +72,10 @@ pub(crate) fn output(output: &Output) -> String {
     }
 }
 
-/// Adds a line to a digest, without free choices of the layer: tokens, and the buffers that it
-/// uses.
+/// Adds a line to a digest, without free choices of the layer: tokens, the buffers that it uses,
+/// and the wording of its messages (the debug output of a string, in quotes).
 pub(crate) fn weigh(digest: &mut u32, line: &str) {
+    let line: String = line.split('"').step_by(2).collect();
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     if matches!(first, "done" | "submit") {

@@ -162,7 +162,7 @@ fn a_damaged_cell_is_named() {
     let name = sweeping.sweeping.names()[5].clone();
     fs::write(folder.0.join(&name), b"PAR1").expect("a file");
     let why = sweeping.collect().expect_err("it is damaged").text;
-    assert!(why.contains(&name) && why.contains("remove it"), "{why}");
+    assert!(why.contains(&name) && why.contains("remove the file"), "{why}");
 }
 
 #[test]
