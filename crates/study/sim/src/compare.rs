@@ -52,8 +52,8 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
         if stop() { Ok(None) } else { run::run(runs[index], watch, &stop) }
     });
     let mut made = made.into_iter();
-    let results = results.drain(..).map(|cell| match cell {
-        Ok(_) => made.next().expect("a result per cell").map_err(Why::Failed),
+    let results = results.drain(..).map(|planned| match planned {
+        Ok(_) => made.next().expect("a result per run").map_err(Why::Failed),
         Err(why) => Err(Why::Failed(why)),
     });
     let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
