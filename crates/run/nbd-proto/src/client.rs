@@ -7,7 +7,7 @@
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
-use crate::option::{Ask, ClientOption, Wish};
+use crate::option::{ClientOption, ContextQuery, ExportQuery};
 use crate::reply::{BlockSizes, Info, OptionReply, ReplyFrame};
 use crate::server::{IHAVEOPT, NBDMAGIC};
 use crate::wire::{Cursor, Emit};
@@ -115,7 +115,7 @@ impl ClientHandshake {
             used = GREETING;
         }
         if std::mem::take(&mut self.turned) {
-            self.ask(self.first(), out);
+            self.send_option(self.first(), out);
         }
         while let Some((frame, length)) = ReplyFrame::parse(&input[used..])? {
             used += length;
@@ -134,9 +134,11 @@ impl ClientHandshake {
                 }
                 OptionReply::Ack if self.asked == Some(Step::Structured) => {
                     self.found.structured = true;
-                    self.ask(Step::Contexts, out);
+                    self.send_option(Step::Contexts, out);
                 }
-                OptionReply::Ack if self.asked == Some(Step::Contexts) => self.ask(Step::Go, out),
+                OptionReply::Ack if self.asked == Some(Step::Contexts) => {
+                    self.send_option(Step::Go, out)
+                }
                 OptionReply::Ack => {
                     let (bytes, flags) = self.export.ok_or(Malformed::Short)?;
                     let found = Negotiated { bytes, flags, ..self.found.clone() };
@@ -147,7 +149,7 @@ impl ClientHandshake {
                 {
                     // Structured replies and contexts are optional.
                     self.found.contexts.clear();
-                    self.ask(Step::Go, out);
+                    self.send_option(Step::Go, out);
                 }
                 OptionReply::Refused { why, message } => {
                     let (option, code, message) = (frame.option, why.code(), message.to_owned());
@@ -173,7 +175,7 @@ impl ClientHandshake {
         }
         out.put_u32(u32::from(offered & (FIXED_NEWSTYLE | NO_ZEROES)));
         let first = if self.secure { Step::Tls } else { self.first() };
-        self.ask(first, out);
+        self.send_option(first, out);
         Ok(())
     }
 
@@ -183,7 +185,7 @@ impl ClientHandshake {
     }
 
     /// Sends the option of a step.
-    fn ask(&mut self, step: Step, out: &mut Vec<u8>) {
+    fn send_option(&mut self, step: Step, out: &mut Vec<u8>) {
         let wanted = self.wanted.as_deref().unwrap_or_default();
         let none = step == Step::Contexts && wanted.is_empty();
         let (name, step) = (&*self.name, if none { Step::Go } else { step });
@@ -192,11 +194,11 @@ impl ClientHandshake {
             Step::Structured => ClientOption::StructuredReply.emit(out),
             Step::Contexts => {
                 let queries = wanted.iter().map(String::as_str).collect();
-                ClientOption::SetContexts(Wish { name, queries }).emit(out);
+                ClientOption::SetContexts(ContextQuery { name, queries }).emit(out);
             }
             Step::Go => {
                 let infos = vec![Info::BLOCK_SIZE, Info::NAME, Info::DESCRIPTION];
-                ClientOption::Go(Ask { name, infos }).emit(out);
+                ClientOption::Go(ExportQuery { name, infos }).emit(out);
             }
         }
         self.asked = Some(step);

@@ -1,7 +1,7 @@
 //! Exports of a server, and the agreement with a client.
 
 use crate::flags::SEND_DF;
-use crate::option::{Ask, Wish};
+use crate::option::{ContextQuery, ExportQuery};
 use crate::reply::{BlockSizes, Info, OptionReply, Refusal};
 
 /// TLS policy of a server.
@@ -22,7 +22,7 @@ pub struct Offer {
     /// Alternative name.
     pub also: Option<String>,
     /// Former name that is refused.
-    pub held: Option<Held>,
+    pub held: Option<HeldName>,
     /// Description for users.
     pub description: String,
     /// Size in bytes.
@@ -39,7 +39,7 @@ pub struct Offer {
 
 /// Former name of an export that is currently refused. The empty name is refused with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldName {
     /// Refused name.
     pub name: String,
     /// Reason, which the client receives.
@@ -86,37 +86,37 @@ impl Offer {
     pub(crate) fn describe(
         &self,
         option: u32,
-        ask: &Ask<'_>,
+        query: &ExportQuery<'_>,
         agreed: Agreement,
         out: &mut Vec<u8>,
     ) {
-        let mut tell = |info| OptionReply::Info(info).emit(option, out);
-        tell(Info::Export { bytes: self.bytes, flags: self.flags(agreed) });
+        let mut emit = |info| OptionReply::Info(info).emit(option, out);
+        emit(Info::Export { bytes: self.bytes, flags: self.flags(agreed) });
         // The block sizes are sent even if not requested, because the minimum is more than one
         // byte.
-        tell(Info::BlockSize(self.block));
-        if ask.infos.contains(&Info::NAME) {
-            tell(Info::Name(&self.name));
+        emit(Info::BlockSize(self.block));
+        if query.infos.contains(&Info::NAME) {
+            emit(Info::Name(&self.name));
         }
-        if ask.infos.contains(&Info::DESCRIPTION) {
-            tell(Info::Description(&self.description));
+        if query.infos.contains(&Info::DESCRIPTION) {
+            emit(Info::Description(&self.description));
         }
         OptionReply::Ack.emit(option, out);
     }
 
     /// Answers a list of contexts, or a selection if there is an agreement to store it.
-    pub(crate) fn tell_contexts(
+    pub(crate) fn emit_contexts(
         &self,
         option: u32,
-        wish: &Wish<'_>,
+        query: &ContextQuery<'_>,
         choice: Option<&mut Agreement>,
         out: &mut Vec<u8>,
     ) {
         let listing = choice.is_none();
-        let all = listing && wish.queries.is_empty();
+        let all = listing && query.queries.is_empty();
         let is_wanted = |name: &str| {
             let space = |query: &str| listing && query.ends_with(':') && name.starts_with(query);
-            all || wish.queries.iter().any(|query| *query == name || space(query))
+            all || query.queries.iter().any(|query| *query == name || space(query))
         };
         let mut chosen = 0;
         for (bit, name) in self.contexts.iter().enumerate().filter(|(_, name)| is_wanted(name)) {

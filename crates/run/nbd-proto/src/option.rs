@@ -62,21 +62,21 @@ impl<'a> OptionFrame<'a> {
 
 /// Content of `INFO` and `GO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask<'a> {
+pub struct ExportQuery<'a> {
     /// Name of the export; empty for the default.
     pub name: &'a str,
     /// Requested kinds of information, by number.
     pub infos: Vec<u16>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ExportQuery<'a> {
     fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(data);
         let name = cursor.counted()?;
         let count = cursor.u16()?;
         let infos = (0..count).map(|_| cursor.u16()).collect::<Result<_, _>>()?;
         cursor.end()?;
-        Ok(Ask { name, infos })
+        Ok(ExportQuery { name, infos })
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -88,21 +88,21 @@ impl<'a> Ask<'a> {
 
 /// Content of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish<'a> {
+pub struct ContextQuery<'a> {
     /// Name of the export; empty for the default.
     pub name: &'a str,
     /// Names of contexts. In a list, a name that ends with a colon matches all that begin with it.
     pub queries: Vec<&'a str>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> ContextQuery<'a> {
     fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(data);
         let name = cursor.counted()?;
         let count = cursor.u32()?;
         let queries = (0..count).map(|_| cursor.counted()).collect::<Result<_, _>>()?;
         cursor.end()?;
-        Ok(Wish { name, queries })
+        Ok(ContextQuery { name, queries })
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -124,15 +124,15 @@ pub enum ClientOption<'a> {
     /// Starts TLS.
     StartTls,
     /// Requests information about an export.
-    Info(Ask<'a>),
+    Info(ExportQuery<'a>),
     /// Requests information about an export, and opens it.
-    Go(Ask<'a>),
+    Go(ExportQuery<'a>),
     /// Permits structured replies.
     StructuredReply,
     /// Lists the contexts of block status.
-    ListContexts(Wish<'a>),
+    ListContexts(ContextQuery<'a>),
     /// Selects the contexts of block status, replacing an earlier selection.
-    SetContexts(Wish<'a>),
+    SetContexts(ContextQuery<'a>),
     /// Unknown option, which is answered with [`crate::Refusal::Unsupported`].
     Other(OptionFrame<'a>),
 }
@@ -153,11 +153,11 @@ impl<'a> ClientOption<'a> {
             }
             LIST => ClientOption::List,
             STARTTLS => ClientOption::StartTls,
-            INFO => ClientOption::Info(Ask::parse(cursor.rest())?),
-            GO => ClientOption::Go(Ask::parse(cursor.rest())?),
+            INFO => ClientOption::Info(ExportQuery::parse(cursor.rest())?),
+            GO => ClientOption::Go(ExportQuery::parse(cursor.rest())?),
             STRUCTURED_REPLY => ClientOption::StructuredReply,
-            LIST_META_CONTEXT => ClientOption::ListContexts(Wish::parse(cursor.rest())?),
-            SET_META_CONTEXT => ClientOption::SetContexts(Wish::parse(cursor.rest())?),
+            LIST_META_CONTEXT => ClientOption::ListContexts(ContextQuery::parse(cursor.rest())?),
+            SET_META_CONTEXT => ClientOption::SetContexts(ContextQuery::parse(cursor.rest())?),
             _ => return Ok(ClientOption::Other(frame)),
         };
         cursor.end()?;
@@ -192,8 +192,8 @@ impl<'a> ClientOption<'a> {
             | ClientOption::List
             | ClientOption::StartTls
             | ClientOption::StructuredReply => {}
-            ClientOption::ListContexts(wish) | ClientOption::SetContexts(wish) => wish.emit(out),
-            ClientOption::Info(ask) | ClientOption::Go(ask) => ask.emit(out),
+            ClientOption::ListContexts(query) | ClientOption::SetContexts(query) => query.emit(out),
+            ClientOption::Info(query) | ClientOption::Go(query) => query.emit(out),
             ClientOption::Other(frame) => out.extend_from_slice(frame.data),
         }
         let length = (out.len() - length_at - 4) as u32;

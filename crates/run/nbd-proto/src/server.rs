@@ -10,7 +10,7 @@
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
 use crate::offer::{Agreement, Offer, Tls, find, refuse};
-use crate::option::{Ask, ClientOption, OptionFrame, Wish};
+use crate::option::{ClientOption, ContextQuery, ExportQuery, OptionFrame};
 use crate::reply::{OptionReply, Refusal};
 use crate::wire::{Cursor, Emit};
 
@@ -141,9 +141,9 @@ impl ServerHandshake {
                 }
                 OptionReply::Ack.emit(number, out);
             }
-            ClientOption::Info(ask) => drop(self.describe(offers, number, &ask, out)),
-            ClientOption::Go(ask) => {
-                if let Some(index) = self.describe(offers, number, &ask, out) {
+            ClientOption::Info(query) => drop(self.describe(offers, number, &query, out)),
+            ClientOption::Go(query) => {
+                if let Some(index) = self.describe(offers, number, &query, out) {
                     self.begin(index);
                     return Ok(Outcome::Transmission(self.agreed));
                 }
@@ -157,8 +157,8 @@ impl ServerHandshake {
             {
                 refuse(number, Refusal::Invalid, "request structured replies first", out);
             }
-            ClientOption::ListContexts(wish) => self.contexts(offers, number, &wish, false, out),
-            ClientOption::SetContexts(wish) => self.contexts(offers, number, &wish, true, out),
+            ClientOption::ListContexts(query) => self.contexts(offers, number, &query, false, out),
+            ClientOption::SetContexts(query) => self.contexts(offers, number, &query, true, out),
             ClientOption::StartTls if self.secure => {
                 refuse(number, Refusal::Invalid, "TLS is already active", out);
             }
@@ -186,12 +186,12 @@ impl ServerHandshake {
         &self,
         offers: &[Offer],
         option: u32,
-        ask: &Ask<'_>,
+        query: &ExportQuery<'_>,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        match find(offers, ask.name) {
+        match find(offers, query.name) {
             Ok(index) => {
-                offers[index].describe(option, ask, self.agreed, out);
+                offers[index].describe(option, query, self.agreed, out);
                 Some(index)
             }
             Err((code, why)) => {
@@ -206,17 +206,17 @@ impl ServerHandshake {
         &mut self,
         offers: &[Offer],
         option: u32,
-        wish: &Wish<'_>,
+        query: &ContextQuery<'_>,
         chooses: bool,
         out: &mut Vec<u8>,
     ) {
-        match find(offers, wish.name) {
+        match find(offers, query.name) {
             Ok(index) => {
                 let mut agreed = chooses.then_some(&mut self.agreed);
                 if let Some(agreed) = &mut agreed {
                     agreed.export = index;
                 }
-                offers[index].tell_contexts(option, wish, agreed, out);
+                offers[index].emit_contexts(option, query, agreed, out);
             }
             Err((code, why)) => refuse(option, code, why, out),
         }

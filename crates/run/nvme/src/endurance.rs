@@ -24,12 +24,12 @@ pub struct Endurance {
 impl Endurance {
     /// Parses the page. Returns `None` if it is too short.
     pub fn parse(page: &[u8]) -> Option<Self> {
-        let told = |at| count_at(page, at, UNIT).filter(|bytes| *bytes > 0);
+        let reported_bytes = |at| count_at(page, at, UNIT).filter(|bytes| *bytes > 0);
         Some(Endurance {
             used_percent: *page.get(5)?,
-            estimate_bytes: told(32),
+            estimate_bytes: reported_bytes(32),
             written_bytes: count_at(page, 64, UNIT)?,
-            media_bytes: told(80),
+            media_bytes: reported_bytes(80),
         })
     }
 }

@@ -71,35 +71,35 @@ impl Facts {
         let mut page = vec![0; PAGE_BYTES];
         carrier.carry(&Command::who(), &mut page)?;
         let controller = Controller::parse(&page).ok_or("its page is too short")?;
-        let mut asker = Asker { carrier, facts: Facts { controller, ..Facts::default() } };
+        let mut reader = FactsReader { carrier, facts: Facts { controller, ..Facts::default() } };
         if namespace > 0 {
             let command = Command::identify(0, namespace);
             let parse = |page: &[u8]| Namespace::parse(namespace, page);
-            asker.facts.namespace = asker.page("its namespace", &command, parse);
+            reader.facts.namespace = reader.page("its namespace", &command, parse);
         }
-        asker.facts.smart =
-            asker.page("health (SMART)", &Command::log(0x02, 0, smart::BYTES), Smart::parse);
-        let group = asker.facts.namespace.as_ref().map_or(0, |it| it.endurance_group);
+        reader.facts.smart =
+            reader.page("health (SMART)", &Command::log(0x02, 0, smart::BYTES), Smart::parse);
+        let group = reader.facts.namespace.as_ref().map_or(0, |it| it.endurance_group);
         if group > 0 {
             let command = Command::log(0x09, group, endurance::BYTES);
-            asker.facts.endurance = asker.page("its endurance group", &command, Endurance::parse);
+            reader.facts.endurance = reader.page("its endurance group", &command, Endurance::parse);
         }
-        asker.facts.ocp =
-            asker.page("media units (OCP C0h)", &Command::log(0xc0, 0, ocp::BYTES), Ocp::parse);
-        if asker.facts.controller.knows_fdp && group > 0 {
-            asker.facts.fdp = asker.placement(namespace, group);
+        reader.facts.ocp =
+            reader.page("media units (OCP C0h)", &Command::log(0xc0, 0, ocp::BYTES), Ocp::parse);
+        if reader.facts.controller.knows_fdp && group > 0 {
+            reader.facts.fdp = reader.placement(namespace, group);
         }
-        Ok(asker.facts)
+        Ok(reader.facts)
     }
 
     /// Returns the amount of data written to the medium from the most accurate page; `None` without
     /// such a page.
     pub fn media_written(&self) -> Option<Media> {
-        let of = |source, bytes: Option<u64>| bytes.map(|bytes| Media { bytes, source });
+        let media = |source, bytes: Option<u64>| bytes.map(|bytes| Media { bytes, source });
         let fdp = self.fdp.as_ref().filter(|fdp| fdp.on).and_then(|fdp| fdp.statistics);
-        of(Source::Ocp, self.ocp.as_ref().map(|ocp| ocp.media_written_bytes))
-            .or_else(|| of(Source::Fdp, fdp.map(|it| it.media_bytes)))
-            .or_else(|| of(Source::Endurance, self.endurance.as_ref()?.media_bytes))
+        media(Source::Ocp, self.ocp.as_ref().map(|ocp| ocp.media_written_bytes))
+            .or_else(|| media(Source::Fdp, fdp.map(|it| it.media_bytes)))
+            .or_else(|| media(Source::Endurance, self.endurance.as_ref()?.media_bytes))
     }
 
     /// Returns the years until the rated life is used at the average rate so far, from the wear, or
@@ -107,8 +107,8 @@ impl Facts {
     pub fn years_left(&self) -> Option<f64> {
         let smart = self.smart.as_ref()?;
         let by_estimate = || {
-            let of_ocp = self.ocp.as_ref().and_then(|ocp| ocp.estimate_bytes);
-            let all = of_ocp.or_else(|| self.endurance.as_ref()?.estimate_bytes)? as f64;
+            let ocp_estimate = self.ocp.as_ref().and_then(|ocp| ocp.estimate_bytes);
+            let all = ocp_estimate.or_else(|| self.endurance.as_ref()?.estimate_bytes)? as f64;
             let written = smart.written_bytes as f64;
             let known = written > 0.0 && smart.hours > 0;
             let left = (all - written).max(0.0);
@@ -131,12 +131,12 @@ impl Facts {
 }
 
 /// Sends queries, and records the refused ones.
-struct Asker<'a, C> {
+struct FactsReader<'a, C> {
     carrier: &'a mut C,
     facts: Facts,
 }
 
-impl<C: Carrier> Asker<'_, C> {
+impl<C: Carrier> FactsReader<'_, C> {
     fn page<T>(
         &mut self,
         name: &str,
@@ -144,10 +144,10 @@ impl<C: Carrier> Asker<'_, C> {
         parse: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Option<T> {
         let mut page = vec![0; command.bytes];
-        let told = self.carrier.carry(command, &mut page);
-        let told = told
+        let parsed = self.carrier.carry(command, &mut page);
+        let parsed = parsed
             .and_then(|_| parse(&page).ok_or_else(|| "the drive returned a different page".into()));
-        told.map_err(|why: String| self.facts.refused.push(format!("{name}: {why}"))).ok()
+        parsed.map_err(|why: String| self.facts.refused.push(format!("{name}: {why}"))).ok()
     }
 
     fn placement(&mut self, namespace: u32, group: u16) -> Option<Fdp> {

@@ -76,16 +76,17 @@ impl Namespace {
         let block_bytes = (9..=16).contains(&shift).then(|| 1_u64 << shift)?;
         // The values are zero-based numbers of blocks, and valid only if the feature bits are set.
         let states = page.get(24)? >> 4 & 3 != 0;
-        let of = |at| Some((u64::from(u16_at(page, at)?) + 1) * block_bytes).filter(|_| states);
+        let blocks_at =
+            |at| Some((u64::from(u16_at(page, at)?) + 1) * block_bytes).filter(|_| states);
         Some(Namespace {
             number,
             bytes: u64_at(page, 0)?.checked_mul(block_bytes)?,
             block_bytes,
-            write_grain: of(64),
-            write_align: of(66),
-            discard_grain: of(68),
-            discard_align: of(70),
-            best_write: of(72),
+            write_grain: blocks_at(64),
+            write_align: blocks_at(66),
+            discard_grain: blocks_at(68),
+            discard_align: blocks_at(70),
+            best_write: blocks_at(72),
             zeroing_frees: page.get(33)? >> 3 & 1 == 1,
             endurance_group: u16_at(page, 102)?,
         })

@@ -74,7 +74,7 @@ impl Smart {
             "the protection of its volatile memory has failed",
             "its persistent memory region has become unreliable",
         ];
-        let of = |bit: &usize| self.warning >> bit & 1 == 1;
-        (0..MEANINGS.len()).filter(of).map(|bit| MEANINGS[bit]).collect()
+        let is_set = |bit: &usize| self.warning >> bit & 1 == 1;
+        (0..MEANINGS.len()).filter(is_set).map(|bit| MEANINGS[bit]).collect()
     }
 }

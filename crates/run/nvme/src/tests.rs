@@ -6,12 +6,12 @@ use super::*;
 
 /// Drive with handmade pages, by opcode and the lower byte of word 10.
 #[derive(Default)]
-struct Pages {
+struct FakeDrive {
     pages: BTreeMap<(u8, u32), Vec<u8>>,
     words: BTreeMap<(u8, u32), u32>,
 }
 
-impl Carrier for Pages {
+impl Carrier for FakeDrive {
     fn carry(&mut self, command: &Command, page: &mut [u8]) -> Result<u32, String> {
         let key = (command.opcode, command.words[0] & 0xff);
         assert_eq!(page.len(), command.bytes.max(page.len()), "room for the page");
@@ -38,8 +38,8 @@ fn page(bytes: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
 }
 
 /// Returns a drive with all pages.
-fn full() -> Pages {
-    let mut drive = Pages::default();
+fn full() -> FakeDrive {
+    let mut drive = FakeDrive::default();
     let mut put = |key, bytes, fields: &[(usize, &[u8])]| {
         drive.pages.insert(key, page(bytes, fields));
     };
@@ -93,13 +93,13 @@ fn zeros_that_free_nothing_are_told_from_those_that_do() {
     // Deallocated blocks read as zeros in both; only the second has the bit for deallocation by
     // zeroing.
     for (word, expected) in [(1, false), (9, true)] {
-        let mut drive = Pages::default();
+        let mut drive = FakeDrive::default();
         let page = page(4096, &[(33, &[word]), (130, &[12])]);
         drive.pages.insert((IDENTIFY, 0), page);
         let namespace = Namespace::ask(&mut drive, 1).unwrap();
         assert_eq!(namespace.zeroing_frees, expected, "{word}");
     }
-    assert_eq!(Namespace::ask(&mut Pages::default(), 1), None, "it does not say");
+    assert_eq!(Namespace::ask(&mut FakeDrive::default(), 1), None, "it does not say");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_page_of_another_vendor_is_not_taken_for_the_one_of_ocp() {
 
 #[test]
 fn a_drive_that_does_not_say_who_it_is_is_an_error() {
-    let error = Facts::gather(&mut Pages::default(), 1).unwrap_err();
+    let error = Facts::gather(&mut FakeDrive::default(), 1).unwrap_err();
     assert!(error.starts_with("the drive returned status 109h"), "{error}");
     let controller = Facts::gather(&mut full(), 0).unwrap();
     assert_eq!((controller.namespace, controller.fdp), (None, None));

@@ -108,9 +108,9 @@ impl Write for &Socket {
 /// Non-blocking view of a socket: returns [`io::ErrorKind::WouldBlock`] when the socket is not
 /// ready.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AtOnce<'a>(pub(crate) &'a Socket);
+pub(crate) struct NonBlocking<'a>(pub(crate) &'a Socket);
 
-impl Read for AtOnce<'_> {
+impl Read for NonBlocking<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.read_vectored(&mut [IoSliceMut::new(into)])
     }
@@ -122,7 +122,7 @@ impl Read for AtOnce<'_> {
     }
 }
 
-impl Write for AtOnce<'_> {
+impl Write for NonBlocking<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(from)])
     }

@@ -62,7 +62,7 @@ impl Service<'_> {
         match (negotiate(&mut server, out, &mut inlet, channel, self.offers)?, &self.secure) {
             (Outcome::Transmission(agreed), _) => {
                 // The timeout wakes the reader regularly. Other threads use the socket only with
-                // `AtOnce`.
+                // `NonBlocking`.
                 socket.set_read_timeout(Some(TICK))?;
                 socket.make_room();
                 *chosen = agreed.export;

@@ -153,8 +153,8 @@ impl Throttle {
     }
 
     fn cost(&self, requests: u64, bytes: u64) -> Duration {
-        let share = |limit: Option<u64>, of: u64| {
-            let nanos = |limit| u128::from(of) * 1_000_000_000 / u128::from(limit);
+        let share = |limit: Option<u64>, amount: u64| {
+            let nanos = |limit| u128::from(amount) * 1_000_000_000 / u128::from(limit);
             limit.map_or(0, nanos)
         };
         let nanos = share(self.limits.requests, requests).max(share(self.limits.bytes, bytes));

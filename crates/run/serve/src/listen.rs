@@ -13,7 +13,7 @@ use listenfd::ListenFd;
 use crate::address::{Address, escaped, unix_uri};
 use crate::channel::Socket;
 use crate::error::ServeError;
-use crate::socket::{Bound, Owner};
+use crate::socket::{Bound, SocketOwner};
 
 /// Listening socket.
 #[derive(Debug)]
@@ -36,15 +36,15 @@ pub(crate) enum Alarm {
     Shut(UnixStream),
     /// Does nothing: the socket is shared with the service manager, and the accepting thread checks
     /// the stop flag periodically.
-    Look,
+    Check,
 }
 
 /// Interval at which a thread that accepts from an inherited socket checks the stop flag.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Listening {
     /// Listens at `address`. A unix socket that is created gets the mode and group of `owner`.
-    pub(crate) fn new(address: &Address, owner: &Owner) -> Result<Self, ServeError> {
+    pub(crate) fn new(address: &Address, owner: &SocketOwner) -> Result<Self, ServeError> {
         let failed = |doing| {
             let path = PathBuf::from(address.to_string());
             move |error| ServeError::Io { path, doing, error }
@@ -73,8 +73,8 @@ impl Listening {
     /// Accepts the next client.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
-            Listening::Inherited(listener) => wait_readable(listener.as_fd(), LOOK),
-            Listening::InheritedTcp(listener) => wait_readable(listener.as_fd(), LOOK),
+            Listening::Inherited(listener) => wait_readable(listener.as_fd(), CHECK_INTERVAL),
+            Listening::InheritedTcp(listener) => wait_readable(listener.as_fd(), CHECK_INTERVAL),
             Listening::Named(_) | Listening::Tcp(_) => {}
         }
         let unix = |listener: &UnixListener| Ok(Socket::Unix(listener.accept()?.0));
@@ -99,11 +99,11 @@ impl Listening {
             // Another process may accept the client between the readiness check and the accept.
             Listening::Inherited(listener) => {
                 listener.set_nonblocking(true)?;
-                Alarm::Look
+                Alarm::Check
             }
             Listening::InheritedTcp(listener) => {
                 listener.set_nonblocking(true)?;
-                Alarm::Look
+                Alarm::Check
             }
         })
     }
@@ -131,7 +131,7 @@ impl Alarm {
     pub(crate) fn ring(&self) {
         match self {
             Alarm::Shut(listening) => drop(listening.shutdown(Shutdown::Both)),
-            Alarm::Look => {}
+            Alarm::Check => {}
         }
     }
 }

@@ -24,7 +24,7 @@ const RATE: f64 = 20.0;
 /// Maximum length of a line's text in characters.
 const LONGEST: usize = 400;
 /// Interval at which the writer checks for dropped lines.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Log with a writer thread; clones write to the same output.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Log(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     lines: SyncSender<Message>,
-    gate: Arc<Mutex<Gate>>,
+    limit: Arc<Mutex<RateLimit>>,
 }
 
 /// Message to the writer thread.
@@ -47,16 +47,16 @@ enum Message {
 
 /// Rate limiter, and the count of dropped lines.
 #[derive(Debug)]
-struct Gate {
+struct RateLimit {
     /// Lines that may pass now.
     credit: f64,
     since: Instant,
     dropped: u64,
 }
 
-impl Gate {
+impl RateLimit {
     fn new() -> Self {
-        Gate { credit: BURST, since: Instant::now(), dropped: 0 }
+        RateLimit { credit: BURST, since: Instant::now(), dropped: 0 }
     }
 
     /// Returns whether a line may pass at `now`, and takes its credit.
@@ -78,20 +78,20 @@ impl Log {
     /// When the thread cannot be started.
     pub fn to(out: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (lines, queue) = sync_channel(QUEUE);
-        let gate = Arc::new(Mutex::new(Gate::new()));
-        let shared = gate.clone();
+        let limit = Arc::new(Mutex::new(RateLimit::new()));
+        let shared = limit.clone();
         let run = move || write(&queue, &shared, out);
         thread::Builder::new().name("log".into()).spawn(run)?;
-        Ok(Log(Arc::new(Inner { lines, gate })))
+        Ok(Log(Arc::new(Inner { lines, limit })))
     }
 
     /// Writes one line: time, level, volume or other subject, and text.
     pub fn line(&self, level: Level, volume: &str, text: &str) {
-        let mut gate = lock(&self.0.gate);
-        let passes = gate.admits(Instant::now());
+        let mut limit = lock(&self.0.limit);
+        let passes = limit.admits(Instant::now());
         let line = || Message::Line(form(level, volume, text));
         if !passes || self.0.lines.try_send(line()).is_err() {
-            gate.dropped += 1;
+            limit.dropped += 1;
         }
     }
 
@@ -107,10 +107,10 @@ impl Log {
 }
 
 /// Writes messages until all clones of the log are dropped.
-fn write(queue: &Receiver<Message>, gate: &Mutex<Gate>, mut out: impl Write) {
+fn write(queue: &Receiver<Message>, limit: &Mutex<RateLimit>, mut out: impl Write) {
     loop {
-        let message = queue.recv_timeout(LOOK);
-        tell_dropped(gate, &mut out);
+        let message = queue.recv_timeout(CHECK_INTERVAL);
+        report_dropped(limit, &mut out);
         match message {
             // The reader may have closed the pipe; serving continues without a log.
             Ok(Message::Line(line)) => {
@@ -123,8 +123,8 @@ fn write(queue: &Receiver<Message>, gate: &Mutex<Gate>, mut out: impl Write) {
     }
 }
 
-fn tell_dropped(gate: &Mutex<Gate>, out: &mut impl Write) {
-    let dropped = std::mem::take(&mut lock(gate).dropped);
+fn report_dropped(limit: &Mutex<RateLimit>, out: &mut impl Write) {
+    let dropped = std::mem::take(&mut lock(limit).dropped);
     if dropped > 0 {
         let lines = if dropped == 1 { "line was" } else { "lines were" };
         let text = format!("{dropped} {lines} dropped: too fast, or not read");
@@ -226,10 +226,10 @@ mod tests {
 
     #[test]
     fn lines_may_come_again_after_a_while() {
-        let (mut gate, now) = (Gate::new(), Instant::now());
-        let passed = (0..1000).filter(|_| gate.admits(now)).count();
+        let (mut limit, now) = (RateLimit::new(), Instant::now());
+        let passed = (0..1000).filter(|_| limit.admits(now)).count();
         assert_eq!(passed, BURST as usize);
         let later = now + Duration::from_secs(2);
-        assert_eq!((0..1000).filter(|_| gate.admits(later)).count(), 2 * RATE as usize);
+        assert_eq!((0..1000).filter(|_| limit.admits(later)).count(), 2 * RATE as usize);
     }
 }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hostftl_volume::front::{Answer, Answers};
 
-use crate::channel::{AtOnce, Socket};
-use crate::table::{Piece, Table};
+use crate::channel::{NonBlocking, Socket};
+use crate::table::{ReplyPart, Table};
 use crate::tls::is_slow;
 
 /// Maximum number of replies in one system call.
@@ -40,7 +40,7 @@ pub(crate) struct Outlet {
 /// Batch of replies that is being sent.
 #[derive(Default)]
 pub(crate) struct Sending {
-    pub(crate) batch: Vec<Piece>,
+    pub(crate) batch: Vec<ReplyPart>,
     /// Bytes of the batch that are sent.
     sent: usize,
     /// The client has disconnected.
@@ -106,7 +106,7 @@ impl Outlet {
     pub(crate) fn collect(&self, sending: &mut Sending, all: bool) -> bool {
         let mut answers = lock(&self.answers);
         let mut state = self.table.lock();
-        let mut bytes: usize = sending.batch.iter().map(|piece| piece.body.bytes().len()).sum();
+        let mut bytes: usize = sending.batch.iter().map(|part| part.body.bytes().len()).sum();
         let mut taken = 0;
         while taken < answers.len() {
             if !all && (sending.batch.len() >= BATCH || bytes >= BATCH_BYTES) {
@@ -114,9 +114,9 @@ impl Outlet {
             }
             taken += 1;
             let empty = Answer::new(0, Ok(()), None);
-            if let Some(piece) = state.settle(std::mem::replace(&mut answers[taken - 1], empty)) {
-                bytes += piece.body.bytes().len();
-                sending.batch.push(piece);
+            if let Some(part) = state.settle(std::mem::replace(&mut answers[taken - 1], empty)) {
+                bytes += part.body.bytes().len();
+                sending.batch.push(part);
             }
         }
         answers.drain(..taken);
@@ -153,7 +153,7 @@ impl Outlet {
 
     /// Marks the connection as broken. The socket is shut down in both directions, so that the
     /// reader ends too.
-    pub(crate) fn give_up(&self, sending: &mut Sending, socket: &Socket) {
+    pub(crate) fn break_connection(&self, sending: &mut Sending, socket: &Socket) {
         sending.broken = true;
         // The socket may be closed already; the error does not matter.
         socket.shutdown(Shutdown::Both).ok();
@@ -168,11 +168,12 @@ impl Outlet {
     /// Sends as much as possible without waiting. Returns false when the writer has to continue.
     fn send_now(&self, sending: &mut Sending, socket: &Socket) -> bool {
         while !sending.batch.is_empty() || self.collect(sending, false) {
-            let result = if sending.broken { Ok(()) } else { self.send(sending, AtOnce(socket)) };
+            let result =
+                if sending.broken { Ok(()) } else { self.send(sending, NonBlocking(socket)) };
             match result {
                 Ok(()) => self.leave(sending),
                 Err(error) if is_slow(&error) => return false,
-                Err(_) => self.give_up(sending, socket),
+                Err(_) => self.break_connection(sending, socket),
             }
         }
         true
@@ -205,9 +206,9 @@ impl Answers for Outlet {
 }
 
 /// Fills `slices` with the batch after its first `sent` bytes; returns the number of slices used.
-fn fill<'a>(slices: &mut [IoSlice<'a>], batch: &'a [Piece], mut sent: usize) -> usize {
+fn fill<'a>(slices: &mut [IoSlice<'a>], batch: &'a [ReplyPart], mut sent: usize) -> usize {
     let mut used = 0;
-    for bytes in batch.iter().flat_map(|piece| [piece.head.bytes(), piece.body.bytes()]) {
+    for bytes in batch.iter().flat_map(|part| [part.head.bytes(), part.body.bytes()]) {
         let rest = &bytes[sent.min(bytes.len())..];
         sent -= bytes.len() - rest.len();
         if !rest.is_empty() && used < slices.len() {

@@ -17,8 +17,8 @@ use crate::limit::Throttle;
 use crate::outlet::Outlet;
 use crate::source::Source;
 use crate::split::parts;
-use crate::table::{Entry, Wants, part_cookie};
-use crate::witness::{Seen, Witness};
+use crate::table::{Entry, ReplyKind, part_cookie};
+use crate::witness::{RequestKind, RequestObserver};
 
 /// Receiving half of one client. When it is dropped, the connection ends after the answers to the
 /// requests in flight.
@@ -29,7 +29,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) export: Arc<Export>,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) stopping: &'a AtomicBool,
-    pub(crate) witness: Option<&'a dyn Witness>,
+    pub(crate) witness: Option<&'a dyn RequestObserver>,
     /// Limit shared by all clients of the export.
     pub(crate) throttle: &'a Throttle,
 }
@@ -68,19 +68,19 @@ impl Reader<'_> {
         }
         self.keep_to_the_limit(request)?;
         if let (Some(witness), Some(what)) = (self.witness, seen(request.command)) {
-            witness.saw(what, request.offset, request.length.into());
+            witness.observe(what, request.offset, request.length.into());
         }
         let fua = request.flags & CMD_FUA != 0;
         match request.command {
             Command::Read | Command::Write => return self.transfer(request, fua),
-            Command::Flush => self.whole(request, Wants::Done, JobOp::Flush),
-            Command::Trim => self.whole(request, Wants::Done, JobOp::Trim { fua }),
-            Command::WriteZeroes => self.whole(request, Wants::Done, JobOp::Zeroes { fua }),
+            Command::Flush => self.whole(request, ReplyKind::Done, JobOp::Flush),
+            Command::Trim => self.whole(request, ReplyKind::Done, JobOp::Trim { fua }),
+            Command::WriteZeroes => self.whole(request, ReplyKind::Done, JobOp::Zeroes { fua }),
             // CACHE is a hint, and there is no cache between the volume and its devices.
             Command::Cache => self.answer(request, None),
             Command::BlockStatus => {
                 let one = request.flags & CMD_REQ_ONE != 0;
-                self.whole(request, Wants::Status { one }, JobOp::Status);
+                self.whole(request, ReplyKind::Status { one }, JobOp::Status);
             }
             Command::Disconnect | Command::Other(_) => unreachable!("it was refused"),
         }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         let slot = self.enter(Entry {
             bytes: request.length,
             parts: list().count() as u32,
-            ..entry(request, if read { Wants::Data { one_piece } } else { Wants::Done })
+            ..entry(request, if read { ReplyKind::Data { one_piece } } else { ReplyKind::Done })
         });
         for (offset, bytes) in list() {
             let cookie = part_cookie(slot, offset - request.offset);
@@ -229,8 +229,8 @@ impl Reader<'_> {
     }
 
     /// Passes a request without payload to the volume.
-    fn whole(&mut self, request: &Request, wants: Wants, op: JobOp) {
-        let slot = self.enter(entry(request, wants));
+    fn whole(&mut self, request: &Request, kind: ReplyKind, op: JobOp) {
+        let slot = self.enter(entry(request, kind));
         self.push(op, request.offset, request.length.into(), part_cookie(slot, 0));
     }
 
@@ -241,26 +241,26 @@ impl Reader<'_> {
 
     /// Answers a request without the volume, through the table like every reply.
     fn answer(&mut self, request: &Request, fault: Option<Fault>) {
-        let slot = self.enter(Entry { fault, ..entry(request, Wants::Done) });
+        let slot = self.enter(Entry { fault, ..entry(request, ReplyKind::Done) });
         self.outlet.take(Answer::new(part_cookie(slot, 0), Ok(()), None));
         self.outlet.flush();
     }
 }
 
 /// Returns the kind of command that a witness records.
-fn seen(command: Command) -> Option<Seen> {
+fn seen(command: Command) -> Option<RequestKind> {
     match command {
-        Command::Read => Some(Seen::Read),
-        Command::Write => Some(Seen::Write),
-        Command::Flush => Some(Seen::Flush),
-        Command::Trim => Some(Seen::Trim),
-        Command::WriteZeroes => Some(Seen::Zeroes),
+        Command::Read => Some(RequestKind::Read),
+        Command::Write => Some(RequestKind::Write),
+        Command::Flush => Some(RequestKind::Flush),
+        Command::Trim => Some(RequestKind::Trim),
+        Command::WriteZeroes => Some(RequestKind::Zeroes),
         _ => None,
     }
 }
 
 /// Returns the table entry of a request with one part and no payload.
-fn entry(request: &Request, wants: Wants) -> Entry {
+fn entry(request: &Request, kind: ReplyKind) -> Entry {
     let Request { cookie, offset, .. } = *request;
-    Entry { cookie, wants, offset, bytes: 0, parts: 1, fault: None }
+    Entry { cookie, kind, offset, bytes: 0, parts: 1, fault: None }
 }

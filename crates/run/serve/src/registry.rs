@@ -60,7 +60,7 @@ impl Registry {
     pub(crate) fn promote(&self, number: u64, export: usize) -> bool {
         let mut state = self.lock();
         let Some((_, stream)) = state.shaking.remove(&number) else { return false };
-        let others = state.served.values().filter(|(of, _)| *of == export).count();
+        let others = state.served.values().filter(|(other, _)| *other == export).count();
         let has_room = others < MAX_CONNECTIONS;
         if has_room {
             state.served.insert(number, (export, stream));

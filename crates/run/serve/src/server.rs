@@ -20,17 +20,17 @@ use crate::connection::Service;
 use crate::error::ServeError;
 use crate::limit::{Limits, Throttle};
 use crate::listen::{Alarm, Listening};
-use crate::piece::CONTEXTS;
 use crate::registry::{HANDSHAKE, Registry};
-use crate::socket::Owner;
+use crate::reply_part::CONTEXTS;
+use crate::socket::SocketOwner;
 use crate::tls::{Certificates, Secure};
-use crate::witness::Witness;
+use crate::witness::RequestObserver;
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_nbd_proto::flags::{
     CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_FAST_ZERO, SEND_FLUSH, SEND_FUA,
     SEND_TRIM, SEND_WRITE_ZEROES,
 };
-use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
+use hostftl_nbd_proto::{BlockSizes, HeldName, Offer, Tls};
 use hostftl_volume::front::{CLIENTS_BYTES, Export, Port};
 use hostftl_volume::{Events, Level};
 
@@ -45,7 +45,7 @@ pub struct Options {
     /// Address to listen on.
     pub address: Address,
     /// Mode and group of a unix socket that the server creates.
-    pub owner: Owner,
+    pub owner: SocketOwner,
     /// Certificates, if clients must use TLS.
     pub tls: Option<Certificates>,
     /// Volumes with different names. Events about clients that have not chosen an export are
@@ -59,7 +59,7 @@ pub struct Exported {
     /// Port of the volume.
     pub port: Port,
     /// Observer of every accepted request.
-    pub witness: Option<Arc<dyn Witness>>,
+    pub witness: Option<Arc<dyn RequestObserver>>,
     /// Receives events about clients that broke the protocol or were refused.
     pub events: Events,
     /// Rate limits of its clients.
@@ -79,7 +79,7 @@ impl Options {
     /// Creates options for one volume, with default permissions and without TLS.
     pub fn new(address: Address, port: Port) -> Self {
         let exports = vec![Exported::new(port)];
-        Options { address, owner: Owner::default(), tls: None, exports }
+        Options { address, owner: SocketOwner::default(), tls: None, exports }
     }
 }
 
@@ -191,7 +191,7 @@ impl Server {
             let watch = || {
                 registry.watch(HANDSHAKE, |number| {
                     let seconds = HANDSHAKE.as_secs();
-                    self.tell(format!("client {number}: no handshake within {seconds} s"));
+                    self.report(format!("client {number}: no handshake within {seconds} s"));
                 });
             };
             let watching = thread::Builder::new().name("handshakes".into());
@@ -224,11 +224,11 @@ impl Server {
         offer(&open.exported.port.export(), self.secure.is_some())
     }
 
-    fn tell(&self, text: impl Into<String>) {
-        self.tell_of(0, text);
+    fn report(&self, text: impl Into<String>) {
+        self.report_to(0, text);
     }
 
-    fn tell_of(&self, export: usize, text: impl Into<String>) {
+    fn report_to(&self, export: usize, text: impl Into<String>) {
         self.exports[export].exported.events.tell(Level::Info, "client", text);
     }
 
@@ -246,7 +246,7 @@ impl Server {
                 Ok(stream) => Arc::new(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) if is_passing(&error) => {
-                    self.tell(format!("a client could not connect: {error}"));
+                    self.report(format!("a client could not connect: {error}"));
                     thread::sleep(PAUSE);
                     continue;
                 }
@@ -254,7 +254,7 @@ impl Server {
             };
             number += 1;
             if let Some(oldest) = registry.insert(number, stream.clone()) {
-                self.tell(format!("client {oldest}: too many handshakes"));
+                self.report(format!("client {oldest}: too many handshakes"));
             }
             // The stop may have walked the registry just before this client was inserted.
             if self.stopper.stopping() {
@@ -277,8 +277,8 @@ impl Server {
                 let served = || service.serve(&stream, &mut chosen);
                 match catch_unwind(AssertUnwindSafe(served)) {
                     Ok(Ok(taken)) => drop(requests.fetch_add(taken, Ordering::Relaxed)),
-                    Ok(Err(error)) => self.tell_of(chosen, format!("client {number}: {error}")),
-                    Err(_) => self.tell_of(
+                    Ok(Err(error)) => self.report_to(chosen, format!("client {number}: {error}")),
+                    Err(_) => self.report_to(
                         chosen,
                         format!(
                             "client {number}: disconnected by a \
@@ -293,7 +293,7 @@ impl Server {
             if let Err(error) = client.spawn_scoped(scope, serve) {
                 // The resources of the closure are released with it.
                 registry.remove(number);
-                self.tell(format!("client {number}: rejected, cannot start a thread: {error}"));
+                self.report(format!("client {number}: rejected, cannot start a thread: {error}"));
             }
         }
     }
@@ -348,7 +348,7 @@ fn offer(export: &Export, secure: bool) -> Offer {
     Offer {
         name: export.name.clone(),
         also: export.also.clone(),
-        held: export.held.clone().map(|(name, why)| Held { name, why }),
+        held: export.held.clone().map(|(name, why)| HeldName { name, why }),
         description: "HostFTL volume".into(),
         bytes: export.bytes,
         flags,

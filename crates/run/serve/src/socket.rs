@@ -22,26 +22,26 @@ const LONGEST: usize = 107;
 
 /// Permissions of a unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct SocketOwner {
     /// Permission bits; users with write permission may connect.
     pub mode: u32,
     /// Group; `None` keeps the group of the process.
     pub group: Option<u32>,
 }
 
-impl Default for Owner {
+impl Default for SocketOwner {
     /// Permits only the user that runs the server.
     fn default() -> Self {
-        Owner { mode: 0o600, group: None }
+        SocketOwner { mode: 0o600, group: None }
     }
 }
 
-impl Owner {
+impl SocketOwner {
     /// Returns the number of a group, given its name or number.
     ///
     /// # Errors
     /// When `/etc/group` does not contain the name.
-    pub fn group_of(name: &str) -> Result<u32, ServeError> {
+    pub fn find_group(name: &str) -> Result<u32, ServeError> {
         let groups = fs::read_to_string("/etc/group").unwrap_or_default();
         let number = |line: &str| {
             let mut fields = line.split(':');
@@ -64,9 +64,9 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Listens at `path` with the mode and group of `owner`.
-    pub(crate) fn new(path: &Path, owner: &Owner) -> Result<Self, ServeError> {
-        let nursery = Nursery::beside(path)?;
-        let born = nursery.0.join("s");
+    pub(crate) fn new(path: &Path, owner: &SocketOwner) -> Result<Self, ServeError> {
+        let folder = PrivateFolder::beside(path)?;
+        let born = folder.0.join("s");
         if born.as_os_str().as_bytes().len() > LONGEST || path.as_os_str().len() > LONGEST {
             return Err(ServeError::TooLong { path: path.into(), most: LONGEST });
         }
@@ -81,7 +81,7 @@ impl Bound {
             match fs::hard_link(&born, path) {
                 Ok(()) => return Ok(Bound { listener, path: path.into(), identity }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    clear(path, &nursery.0.join("old"))?;
+                    clear(path, &folder.0.join("old"))?;
                 }
                 Err(error) => return Err(failed("cannot name the socket")(error)),
             }
@@ -148,16 +148,16 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Private directory that is removed with its contents.
-struct Nursery(PathBuf);
+struct PrivateFolder(PathBuf);
 
-impl Nursery {
+impl PrivateFolder {
     fn beside(path: &Path) -> Result<Self, ServeError> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         for attempt in 0.. {
             let folder = parent.join(format!(".{:x}.{attempt}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Ok(Nursery(folder)),
+                Ok(()) => return Ok(PrivateFolder(folder)),
                 // A killed server left a directory behind, or another thread just created one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -170,7 +170,7 @@ impl Nursery {
     }
 }
 
-impl Drop for Nursery {
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
     }
@@ -189,7 +189,7 @@ mod tests {
     fn a_socket_is_private_and_goes_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&path, &Owner::default()).unwrap();
+        let bound = Bound::new(&path, &SocketOwner::default()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(names(folder.path()), ["a.sock"]);
         UnixStream::connect(&path).unwrap();
@@ -202,10 +202,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let live = UnixListener::bind(&path).unwrap();
-        assert!(matches!(Bound::new(&path, &Owner::default()), Err(ServeError::InUse(_))));
+        assert!(matches!(Bound::new(&path, &SocketOwner::default()), Err(ServeError::InUse(_))));
         UnixStream::connect(&path).unwrap();
         drop(live);
-        let bound = Bound::new(&path, &Owner::default()).unwrap();
+        let bound = Bound::new(&path, &SocketOwner::default()).unwrap();
         UnixStream::connect(&path).unwrap();
         assert_eq!(names(folder.path()), ["a.sock"]);
         drop(bound);
@@ -216,7 +216,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Bound::new(&path, &Owner::default()), Err(ServeError::InTheWay(_))));
+        assert!(matches!(Bound::new(&path, &SocketOwner::default()), Err(ServeError::InTheWay(_))));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         assert_eq!(names(folder.path()), ["a.sock"]);
     }
@@ -225,7 +225,7 @@ mod tests {
     fn only_our_own_socket_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&path, &Owner::default()).unwrap();
+        let bound = Bound::new(&path, &SocketOwner::default()).unwrap();
         fs::remove_file(&path).unwrap();
         let other = UnixListener::bind(&path).unwrap();
         drop(bound);
@@ -236,13 +236,13 @@ mod tests {
     #[test]
     fn impossible_paths_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let missing = Bound::new(&folder.path().join("no/a.sock"), &Owner::default())
+        let missing = Bound::new(&folder.path().join("no/a.sock"), &SocketOwner::default())
             .unwrap_err()
             .to_string();
         assert!(missing.contains("no/a.sock"), "{missing}");
         let long = folder.path().join("x".repeat(110));
         assert!(matches!(
-            Bound::new(&long, &Owner::default()),
+            Bound::new(&long, &SocketOwner::default()),
             Err(ServeError::TooLong { most: 107, .. })
         ));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hostftl_io::polling::Wait;
 use hostftl_volume::front::Seat;
 
-use crate::channel::{AtOnce, Channel, Socket};
+use crate::channel::{Channel, NonBlocking, Socket};
 
 /// Time without data after which a source returns a timeout.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -54,7 +54,7 @@ impl Read for Source<'_> {
             let read = if alone {
                 wait_for(socket, self.seat.polls(), into)
             } else {
-                AtOnce(socket).read_vectored(into)
+                NonBlocking(socket).read_vectored(into)
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::WouldBlock && alone => return Err(error),
@@ -76,7 +76,7 @@ fn wait_for(
     into: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
     while polls.as_mut().is_some_and(Wait::keeps_polling) {
-        match AtOnce(socket).read_vectored(into) {
+        match NonBlocking(socket).read_vectored(into) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read,
         }

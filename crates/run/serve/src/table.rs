@@ -15,7 +15,7 @@ use hostftl_volume::front::{Answer, Buffer};
 
 use crate::budget::{Budget, Grant};
 use crate::fault::Fault;
-use crate::piece::{self, Body, Head};
+use crate::reply_part::{self, ReplyBody, ReplyHead};
 
 /// Maximum number of requests of one connection in flight.
 pub(crate) const MAX_REQUESTS: usize = 128;
@@ -44,7 +44,7 @@ pub(crate) struct State {
 
 /// Kind of reply that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub(crate) enum ReplyKind {
     /// Acknowledgement without data.
     Done,
     /// Data of a read, in one chunk or in several.
@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     /// Cookie of the client.
     pub(crate) cookie: u64,
     /// Kind of reply.
-    pub(crate) wants: Wants,
+    pub(crate) kind: ReplyKind,
     /// Start of the range on the export in bytes.
     pub(crate) offset: u64,
     /// Payload in bytes, in either direction.
@@ -73,18 +73,18 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct Slot {
     entry: Entry,
-    body: Body,
+    body: ReplyBody,
 }
 
 /// Reply or chunk that is ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    /// Slot and held bytes, if this is the last piece of its request.
+pub(crate) struct ReplyPart {
+    /// Slot and held bytes, if this is the last part of its request.
     last: Option<(u32, u32)>,
     /// Header of the reply.
-    pub(crate) head: Head,
+    pub(crate) head: ReplyHead,
     /// Payload after the header.
-    pub(crate) body: Body,
+    pub(crate) body: ReplyBody,
 }
 
 /// Returns the cookie of a part for the volume: its slot and its offset within the request, in
@@ -98,8 +98,8 @@ impl Table {
     pub(crate) fn new(agreed: Agreement, budget: Budget) -> Self {
         let free = (0..MAX_REQUESTS as u32).rev().collect();
         let idle =
-            Entry { cookie: 0, wants: Wants::Done, offset: 0, bytes: 0, parts: 0, fault: None };
-        let slot = || Slot { entry: idle, body: Body::Nothing };
+            Entry { cookie: 0, kind: ReplyKind::Done, offset: 0, bytes: 0, parts: 0, fault: None };
+        let slot = || Slot { entry: idle, body: ReplyBody::Nothing };
         let slots = std::iter::repeat_with(slot).take(MAX_REQUESTS).collect();
         let state = Mutex::new(State { agreed, slots, free, held: 0, waiting: 0 });
         Table { agreed, budget, state, room: Condvar::new() }
@@ -145,10 +145,10 @@ impl Table {
         self.lock().free.len() == MAX_REQUESTS
     }
 
-    /// Frees the slots of requests whose replies are sent, and the buffers of all pieces.
-    pub(crate) fn leave(&self, sent: &mut Vec<Piece>) {
+    /// Frees the slots of requests whose replies are sent, and the buffers of all parts.
+    pub(crate) fn leave(&self, sent: &mut Vec<ReplyPart>) {
         let mut state = self.lock();
-        for (slot, held) in sent.drain(..).filter_map(|piece| piece.last) {
+        for (slot, held) in sent.drain(..).filter_map(|part| part.last) {
             state.free.push(slot);
             state.held -= u64::from(held);
         }
@@ -172,15 +172,16 @@ impl State {
         let slot = self.free.pop().expect("there is room");
         self.held += u64::from(entry.bytes);
         let body = match grant {
-            Some(grant) => Body::Granted(grant.hold(vec![0; entry.bytes as usize])),
-            None => Body::Nothing,
+            Some(grant) => ReplyBody::Granted(grant.hold(vec![0; entry.bytes as usize])),
+            None => ReplyBody::Nothing,
         };
         self.slots[slot as usize] = Slot { entry, body };
         slot
     }
 
-    /// Records the answer to a part. Returns the piece that can be sent now, if any.
-    pub(crate) fn settle(&mut self, answer: Answer) -> Option<Piece> {
+    /// Records the answer to a part of a request. Returns the part of the reply that can be sent
+    /// now, if any.
+    pub(crate) fn settle(&mut self, answer: Answer) -> Option<ReplyPart> {
         let (index, begin) = (answer.cookie as u32, (answer.cookie >> 32) * SECTOR as u64);
         let Slot { entry, body } = &mut self.slots[index as usize];
         assert!(entry.parts > 0, "an answer to a request that has all its answers");
@@ -189,52 +190,56 @@ impl State {
         let last = done.then_some((index, entry.bytes));
         let (cookie, offset) = (entry.cookie, entry.offset + begin);
         let found = answer.result.map_err(Fault::from);
-        let reads = matches!(entry.wants, Wants::Data { .. }) && entry.fault.is_none();
-        if self.agreed.structured && reads && matches!(body, Body::Nothing) {
+        let reads = matches!(entry.kind, ReplyKind::Data { .. }) && entry.fault.is_none();
+        if self.agreed.structured && reads && matches!(body, ReplyBody::Nothing) {
             let (head, body) = match found.and_then(|()| payload(answer.data)) {
-                Ok(data) => piece::data(cookie, done, offset, Body::Lent(data)),
-                Err(fault) => piece::error(cookie, done, Some(offset), fault),
+                Ok(data) => reply_part::data(cookie, done, offset, ReplyBody::Lent(data)),
+                Err(fault) => reply_part::error(cookie, done, Some(offset), fault),
             };
-            return Some(Piece { last, head, body });
+            return Some(ReplyPart { last, head, body });
         }
         let kept = found.and_then(|()| if reads { keep(body, begin, answer.data) } else { Ok(()) });
         entry.fault = entry.fault.or(kept.err());
         if !done {
             return None;
         }
-        let body = std::mem::replace(body, Body::Nothing);
-        let (head, body) = match (entry.fault, entry.wants) {
-            (Some(fault), _) if self.agreed.structured => piece::error(cookie, true, None, fault),
-            (Some(fault), _) => piece::simple(cookie, Some(fault), Body::Nothing),
-            (None, Wants::Data { .. }) if self.agreed.structured => {
-                piece::data(cookie, true, entry.offset, body)
+        let body = std::mem::replace(body, ReplyBody::Nothing);
+        let (head, body) = match (entry.fault, entry.kind) {
+            (Some(fault), _) if self.agreed.structured => {
+                reply_part::error(cookie, true, None, fault)
             }
-            (None, Wants::Status { one }) => {
-                piece::status(cookie, self.agreed.numbers(), &answer.extents, one)
+            (Some(fault), _) => reply_part::simple(cookie, Some(fault), ReplyBody::Nothing),
+            (None, ReplyKind::Data { .. }) if self.agreed.structured => {
+                reply_part::data(cookie, true, entry.offset, body)
             }
-            (None, _) => piece::simple(cookie, None, body),
+            (None, ReplyKind::Status { one }) => {
+                reply_part::status(cookie, self.agreed.numbers(), &answer.extents, one)
+            }
+            (None, _) => reply_part::simple(cookie, None, body),
         };
-        Some(Piece { last, head, body })
+        Some(ReplyPart { last, head, body })
     }
 }
 
 /// Returns whether the parts of a read are joined into one reply, given the negotiated options.
 fn joins(agreed: Agreement, entry: &Entry) -> bool {
-    match entry.wants {
-        Wants::Data { one_piece } => entry.parts > 1 && (one_piece || !agreed.structured),
+    match entry.kind {
+        ReplyKind::Data { one_piece } => entry.parts > 1 && (one_piece || !agreed.structured),
         _ => false,
     }
 }
 
 /// Stores the data of a part of a read.
-fn keep(body: &mut Body, begin: u64, data: Option<Buffer>) -> Result<(), Fault> {
+fn keep(body: &mut ReplyBody, begin: u64, data: Option<Buffer>) -> Result<(), Fault> {
     let data = payload(data)?;
     match body {
-        Body::Granted(all) => {
+        ReplyBody::Granted(all) => {
             let begin = begin as usize;
             all.bytes_mut()[begin..begin + data.len()].copy_from_slice(&data);
         }
-        Body::Nothing | Body::Own(_) | Body::Lent(_) => *body = Body::Lent(data),
+        ReplyBody::Nothing | ReplyBody::Own(_) | ReplyBody::Lent(_) => {
+            *body = ReplyBody::Lent(data)
+        }
     }
     Ok(())
 }
@@ -250,9 +255,9 @@ mod tests {
     use hostftl_nbd_proto::{CHUNK_BYTES, Chunk, ChunkHead, SimpleReply};
     use hostftl_volume::ram_port;
 
-    const WANTS: Wants = Wants::Data { one_piece: false };
+    const KIND: ReplyKind = ReplyKind::Data { one_piece: false };
     const READ: Entry =
-        Entry { cookie: 7, wants: WANTS, offset: 4096, bytes: 8192, parts: 2, fault: None };
+        Entry { cookie: 7, kind: KIND, offset: 4096, bytes: 8192, parts: 2, fault: None };
 
     /// Returns a table for a client without structured replies.
     fn plain() -> Table {
@@ -263,8 +268,8 @@ mod tests {
         Table::new(Agreement { structured: true, ..Agreement::default() }, Budget::new(1 << 20))
     }
 
-    fn reply(piece: &Piece) -> SimpleReply {
-        SimpleReply::parse(piece.head.bytes().try_into().unwrap()).unwrap()
+    fn reply(part: &ReplyPart) -> SimpleReply {
+        SimpleReply::parse(part.head.bytes().try_into().unwrap()).unwrap()
     }
 
     fn part(slot: u32, begin: u64, byte: u8) -> Answer {
@@ -306,9 +311,9 @@ mod tests {
         assert_eq!(reply(&finished).result, Err(Errno::Io));
     }
 
-    /// Returns the only chunk of a piece.
-    fn chunk(piece: &Piece) -> (ChunkHead, Vec<u8>) {
-        let all = [piece.head.bytes(), piece.body.bytes()].concat();
+    /// Returns the only chunk of a part of a reply.
+    fn chunk(part: &ReplyPart) -> (ChunkHead, Vec<u8>) {
+        let all = [part.head.bytes(), part.body.bytes()].concat();
         let (head, content) = all.split_first_chunk::<CHUNK_BYTES>().unwrap();
         (ChunkHead::parse(head).unwrap(), content.to_vec())
     }
@@ -339,7 +344,7 @@ mod tests {
     #[test]
     fn a_read_in_one_piece_is_one_chunk() {
         let table = structured();
-        let slot = table.enter(Entry { wants: Wants::Data { one_piece: true }, ..READ });
+        let slot = table.enter(Entry { kind: ReplyKind::Data { one_piece: true }, ..READ });
         assert!(table.lock().settle(part(slot, 4096, 2)).is_none());
         let whole = table.lock().settle(part(slot, 0, 1)).expect("the last part");
         let (head, content) = chunk(&whole);

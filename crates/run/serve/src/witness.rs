@@ -3,12 +3,12 @@
 use std::fmt;
 
 /// Observer of requests, called from several threads at the same time. It must not block.
-pub trait Witness: Send + Sync {
+pub trait RequestObserver: Send + Sync {
     /// Records a request that starts at byte `offset`; a flush has no range.
-    fn saw(&self, what: Seen, offset: u64, bytes: u64);
+    fn observe(&self, what: RequestKind, offset: u64, bytes: u64);
 }
 
-impl fmt::Debug for dyn Witness {
+impl fmt::Debug for dyn RequestObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Witness")
     }
@@ -16,7 +16,7 @@ impl fmt::Debug for dyn Witness {
 
 /// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum RequestKind {
     /// Read of the range.
     Read,
     /// Write to the range.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_volume::front::{Answers, wait_writable};
 
-use crate::channel::{AtOnce, Channel};
+use crate::channel::{Channel, NonBlocking};
 use crate::outlet::{Outlet, Sending};
 use crate::tls::is_slow;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(channel: Channel<'_>, outlet: &Outlet) {
             let broken = Outlet::is_broken(&sending);
             match if broken { Ok(()) } else { send(channel, outlet, &mut sending) } {
                 Ok(()) => outlet.leave(&mut sending),
-                Err(_) => outlet.give_up(&mut sending, channel.socket()),
+                Err(_) => outlet.break_connection(&mut sending, channel.socket()),
             }
         }
         drop(sending);
@@ -50,7 +50,7 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
     let (budget, mut is_short) = (outlet.table.budget(), false);
     loop {
         let sent = match channel {
-            Channel::Plain(socket) => outlet.send(sending, AtOnce(socket)),
+            Channel::Plain(socket) => outlet.send(sending, NonBlocking(socket)),
             Channel::Secure(_) => outlet.send(sending, channel),
         };
         match sent {
@@ -68,8 +68,8 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
         }
         if begun.elapsed() >= PATIENCE {
             outlet.collect(sending, true);
-            // If one piece finds no room, the others would not either.
-            is_short = !sending.batch.iter_mut().all(|piece| piece.body.keep_own(budget));
+            // If one part finds no room, the others would not either.
+            is_short = !sending.batch.iter_mut().all(|part| part.body.keep_own(budget));
         }
         if let Channel::Plain(socket) = channel {
             wait_writable(socket.as_fd(), PATIENCE);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use client::{Client, send};
 use hostftl_nbd_proto::{Command, Request};
-use hostftl_serve::{Exported, Limits, Options, Owner, Served, Server, Stopper};
+use hostftl_serve::{Exported, Limits, Options, Served, Server, SocketOwner, Stopper};
 use hostftl_volume::ram_port;
 
 struct Running {
@@ -19,7 +19,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(exports: Vec<Exported>, owner: Owner) -> Self {
+    fn start(exports: Vec<Exported>, owner: SocketOwner) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let address = format!("unix:{}", folder.path().join("s").display()).parse().expect("one");
         let server = Server::bind(Options { address, owner, tls: None, exports });
@@ -69,7 +69,7 @@ fn read(client: &mut Client, offset: u64, length: u32) -> Vec<u8> {
 #[test]
 fn each_volume_is_reached_by_its_name_alone() {
     let exports = vec![ram("one", 1 << 20), ram("two", 2 << 20)];
-    let running = Running::start(exports, Owner::default());
+    let running = Running::start(exports, SocketOwner::default());
     let (mut one, mut two) = (running.client("one"), running.client("two"));
     assert_eq!((one.export.bytes, two.export.bytes), (1 << 20, 2 << 20));
     write(&mut one, 4096, &[1; 4096]);
@@ -91,7 +91,7 @@ fn each_volume_is_reached_by_its_name_alone() {
 fn volumes_of_one_name_are_refused() {
     let address = "unix:/nowhere/s".parse().expect("an address");
     let exports = vec![ram("one", 1 << 20), ram("one", 1 << 20)];
-    let options = Options { address, owner: Owner::default(), tls: None, exports };
+    let options = Options { address, owner: SocketOwner::default(), tls: None, exports };
     let message = Server::bind(options).expect_err("they are alike").to_string();
     assert!(message.contains("two volumes have the export name \"one\""), "{message}");
 }
@@ -100,7 +100,7 @@ fn volumes_of_one_name_are_refused() {
 fn a_limit_holds_for_all_clients_of_its_export_and_for_no_other() {
     let limits = Limits { requests: Some(50), bytes: None };
     let slow = Exported { limits, ..ram("slow", 1 << 20) };
-    let running = Running::start(vec![slow, ram("fast", 1 << 20)], Owner::default());
+    let running = Running::start(vec![slow, ram("fast", 1 << 20)], SocketOwner::default());
     let took = |name: &str, count: usize| {
         let mut client = running.client(name);
         let begun = Instant::now();
@@ -123,7 +123,7 @@ fn a_limit_holds_for_all_clients_of_its_export_and_for_no_other() {
 fn a_stop_does_not_wait_for_a_limit() {
     let limits = Limits { requests: None, bytes: Some(1) };
     let slow = Exported { limits, ..ram("slow", 1 << 20) };
-    let running = Running::start(vec![slow], Owner::default());
+    let running = Running::start(vec![slow], SocketOwner::default());
     let client = running.client("");
     for _ in 0..2 {
         send(&client.stream, request(Command::Read, 0, 4096), &[]).expect("sent");
@@ -139,14 +139,14 @@ fn a_stop_does_not_wait_for_a_limit() {
 fn a_socket_has_the_mode_and_the_group_that_were_said() {
     let group = std::fs::metadata(std::env::temp_dir()).expect("it is there").gid();
     for (mode, group) in [(0o660, Some(group)), (0o666, None)] {
-        let running = Running::start(vec![ram("one", 1 << 20)], Owner { mode, group });
+        let running = Running::start(vec![ram("one", 1 << 20)], SocketOwner { mode, group });
         let found = std::fs::metadata(running.path()).expect("it listens");
         assert_eq!(found.permissions().mode() & 0o777, mode);
         assert!(group.is_none_or(|group| group == found.gid()));
         running.stop();
     }
-    assert_eq!(Owner::group_of("root").expect("every system has it"), 0);
-    assert_eq!(Owner::group_of("4711").expect("a number"), 4711);
-    let unknown = Owner::group_of("no such group").expect_err("nobody has it").to_string();
+    assert_eq!(SocketOwner::find_group("root").expect("every system has it"), 0);
+    assert_eq!(SocketOwner::find_group("4711").expect("a number"), 4711);
+    let unknown = SocketOwner::find_group("no such group").expect_err("nobody has it").to_string();
     assert!(unknown.contains("\"no such group\""), "{unknown}");
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn list(console: &mut Console) -> Result<(), Failure> {
     let all = hostftl_serve::list().map_err(Failure::failed)?;
     if console.is_json() {
-        let value = |found: &hostftl_serve::Found| {
+        let value = |found: &hostftl_serve::BlockDevice| {
             json!({
                 "device": found.path, "state": found.state, "orphan": found.is_orphan,
                 "bytes": found.bytes, "pid": found.pid, "volume": found.volume,

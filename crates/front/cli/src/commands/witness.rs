@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use hostftl_core::SECTOR;
-use hostftl_serve::{Seen, Witness};
+use hostftl_serve::{RequestKind, RequestObserver};
 use hostftl_trace::{Op, Record, TraceError, Writer};
 use hostftl_volume::{Events, Level};
 
@@ -72,7 +72,7 @@ impl Tracing {
     }
 
     /// What a server tells of its requests.
-    pub(super) fn witness(&self) -> Arc<dyn Witness> {
+    pub(super) fn witness(&self) -> Arc<dyn RequestObserver> {
         self.eye.clone()
     }
 
@@ -112,13 +112,13 @@ impl Eye {
     }
 }
 
-impl Witness for Eye {
-    fn saw(&self, what: Seen, offset: u64, bytes: u64) {
+impl RequestObserver for Eye {
+    fn observe(&self, what: RequestKind, offset: u64, bytes: u64) {
         let op = match what {
-            Seen::Read => Op::Read,
-            Seen::Write => Op::Write,
-            Seen::Flush => Op::Flush,
-            Seen::Trim | Seen::Zeroes => Op::Discard,
+            RequestKind::Read => Op::Read,
+            RequestKind::Write => Op::Write,
+            RequestKind::Flush => Op::Flush,
+            RequestKind::Trim | RequestKind::Zeroes => Op::Discard,
         };
         let (lba, sectors) = (offset / SECTOR as u64, bytes / SECTOR as u64);
         let queue = self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

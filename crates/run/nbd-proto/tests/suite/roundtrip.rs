@@ -81,12 +81,15 @@ proptest! {
             0 => ClientOption::ExportName(&name),
             1 => ClientOption::Abort,
             2 => ClientOption::List,
-            3 => ClientOption::Info(Ask { name: &name, infos }),
-            4 => ClientOption::Go(Ask { name: &name, infos }),
+            3 => ClientOption::Info(ExportQuery { name: &name, infos }),
+            4 => ClientOption::Go(ExportQuery { name: &name, infos }),
             5 => ClientOption::StartTls,
             6 => ClientOption::StructuredReply,
-            7 => ClientOption::ListContexts(Wish { name: &name, queries: vec![&name; 3] }),
-            8 => ClientOption::SetContexts(Wish { name: "", queries: vec![&name; infos.len()] }),
+            7 => ClientOption::ListContexts(ContextQuery { name: &name, queries: vec![&name; 3] }),
+            8 => {
+                let queries = vec![&*name; infos.len()];
+                ClientOption::SetContexts(ContextQuery { name: "", queries })
+            }
             _ => ClientOption::Other(OptionFrame { option: 0x4000, data: &data }),
         };
         let mut wire = Vec::new();

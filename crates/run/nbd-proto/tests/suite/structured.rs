@@ -42,7 +42,7 @@ impl Talk {
     }
 
     fn go(&mut self) -> Agreement {
-        match self.say(&ClientOption::Go(Ask { name: "", infos: vec![] })).0 {
+        match self.say(&ClientOption::Go(ExportQuery { name: "", infos: vec![] })).0 {
             Ok(Outcome::Transmission(agreed)) => agreed,
             other => panic!("{other:?}"),
         }
@@ -60,11 +60,11 @@ fn frames(mut out: &[u8]) -> Vec<ReplyFrame<'_>> {
 }
 
 fn set<'a>(queries: &[&'a str]) -> ClientOption<'a> {
-    ClientOption::SetContexts(Wish { name: "vol", queries: queries.to_vec() })
+    ClientOption::SetContexts(ContextQuery { name: "vol", queries: queries.to_vec() })
 }
 
 fn list<'a>(queries: &[&'a str]) -> ClientOption<'a> {
-    ClientOption::ListContexts(Wish { name: "", queries: queries.to_vec() })
+    ClientOption::ListContexts(ContextQuery { name: "", queries: queries.to_vec() })
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn contexts_are_listed_and_chosen_after_structured_replies() {
     assert_eq!(talk.kinds(&list(&[])), [4, 4, 1]);
     assert_eq!(talk.kinds(&list(&["hostftl:"])), [4, 1]);
     assert_eq!(talk.kinds(&list(&["other:", "hostftl"])), [1]);
-    let unknown = ClientOption::ListContexts(Wish { name: "no", queries: vec![] });
+    let unknown = ClientOption::ListContexts(ContextQuery { name: "no", queries: vec![] });
     assert_eq!(talk.kinds(&unknown), [0x8000_0006]);
     // A later selection replaces an earlier one, and a name space selects nothing.
     assert_eq!(talk.kinds(&set(&["base:allocation"])), [4, 1]);
@@ -135,7 +135,7 @@ fn a_context_comes_with_its_number_and_name() {
 #[test]
 fn one_piece_reads_are_offered_with_structured_replies_only() {
     let flags_of = |talk: &mut Talk| {
-        let (_, out) = talk.say(&ClientOption::Info(Ask { name: "", infos: vec![] }));
+        let (_, out) = talk.say(&ClientOption::Info(ExportQuery { name: "", infos: vec![] }));
         match OptionReply::parse(frames(&out)[0]) {
             Ok(OptionReply::Info(Info::Export { flags, .. })) => flags,
             other => panic!("{other:?}"),
@@ -153,7 +153,7 @@ fn without_tls_nothing_is_told_when_it_is_required() {
     let required = 0x8000_0005;
     assert_eq!(talk.kinds(&ClientOption::List), [required]);
     assert_eq!(talk.kinds(&ClientOption::StructuredReply), [required]);
-    let go = ClientOption::Go(Ask { name: "vol", infos: vec![] });
+    let go = ClientOption::Go(ExportQuery { name: "vol", infos: vec![] });
     assert_eq!(talk.kinds(&go), [required]);
     let (step, out) = Talk::new(Tls::Required).say(&ClientOption::ExportName("vol"));
     assert_eq!((step, out.len()), (Err(ProtoError::Plain), 0));
@@ -176,7 +176,7 @@ fn what_comes_between_the_wish_for_tls_and_the_answer_is_an_attack() {
 
 /// Returns two exports, `vol` and `other`, whose plain name is refused.
 fn two() -> [Offer; 2] {
-    let held = Some(Held { name: "other".into(), why: "it died".into() });
+    let held = Some(HeldName { name: "other".into(), why: "it died".into() });
     let other = Offer { name: "other@2".into(), held, bytes: 1 << 20, ..offer(Tls::No) };
     [offer(Tls::No), other]
 }
@@ -192,7 +192,7 @@ fn talk_of_two(options: &[ClientOption<'_>]) -> (Result<Outcome, ProtoError>, Ve
 }
 
 fn go(name: &str) -> ClientOption<'_> {
-    ClientOption::Go(Ask { name, infos: vec![] })
+    ClientOption::Go(ExportQuery { name, infos: vec![] })
 }
 
 #[test]
@@ -223,17 +223,15 @@ fn several_exports_are_listed_and_told_apart_by_their_names() {
 
 #[test]
 fn contexts_that_were_chosen_for_another_export_do_not_hold() {
-    let wish = |name| ClientOption::SetContexts(Wish { name, queries: vec!["base:allocation"] });
-    let agreed = |asked, begun| match talk_of_two(&[
-        ClientOption::StructuredReply,
-        wish(asked),
-        go(begun),
-    ])
-    .0
-    {
-        Ok(Outcome::Transmission(agreed)) => (agreed.export, agreed.contexts),
-        other => panic!("{other:?}"),
-    };
+    let query =
+        |name| ClientOption::SetContexts(ContextQuery { name, queries: vec!["base:allocation"] });
+    let agreed =
+        |asked, begun| match talk_of_two(&[ClientOption::StructuredReply, query(asked), go(begun)])
+            .0
+        {
+            Ok(Outcome::Transmission(agreed)) => (agreed.export, agreed.contexts),
+            other => panic!("{other:?}"),
+        };
     assert_eq!(agreed("other@2", "other@2"), (1, 1));
     assert_eq!(agreed("vol", "other@2"), (1, 0));
     assert_eq!(agreed("other@2", "vol"), (0, 0));

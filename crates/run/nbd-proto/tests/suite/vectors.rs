@@ -121,7 +121,7 @@ fn export_name_that_is_unknown_hangs_up() {
 
 #[test]
 fn a_name_that_is_held_back_is_refused_with_the_reason_and_another_works() {
-    let held = Some(Held { name: "vol".into(), why: "because".into() });
+    let held = Some(HeldName { name: "vol".into(), why: "because".into() });
     let offer = Offer { name: "vol@2".into(), held, ..offer() };
     // INFO and GO, with the empty name and the plain one.
     for (option, name) in [("06", ""), ("07", ""), ("06", "vol"), ("07", "vol")] {

@@ -31,7 +31,7 @@ pub(crate) fn fill(sector: u64, version: u64, out: &mut [u8]) {
 }
 
 /// Determines the version of `sector` in `bytes`.
-pub(crate) fn look(sector: u64, bytes: &[u8]) -> Found {
+pub(crate) fn check(sector: u64, bytes: &[u8]) -> Found {
     if bytes.iter().all(|byte| *byte == 0) {
         return Found::Zeros;
     }

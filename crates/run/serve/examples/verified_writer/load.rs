@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::client::{Client, send};
-use crate::content::{fill, look};
+use crate::content::{check, fill};
 use crate::state::{SECTORS, State};
 use crate::{BASE, wrong};
 
@@ -165,7 +165,7 @@ impl<'a> Load<'a> {
     /// Compares a read with the last write, which it must return while the server runs.
     fn compare(&self, begin: usize, data: &[u8]) -> io::Result<()> {
         for (sector, bytes) in (begin..).zip(data.chunks_exact(SECTOR)) {
-            let (found, expected) = (look(sector as u64, bytes), self.state.current(sector));
+            let (found, expected) = (check(sector as u64, bytes), self.state.current(sector));
             if found != expected {
                 let text = format!("sector {sector} reads {found:?} instead of {expected:?}");
                 return Err(wrong(text));

@@ -85,7 +85,7 @@ fn check(socket: &Path, path: &Path) -> io::Result<()> {
         let bytes = STRIDE * SECTOR;
         let data = ask(&mut client, Command::Read, BASE + (begin * SECTOR) as u64, bytes)?;
         for (sector, bytes) in (begin..).zip(data.chunks_exact(SECTOR)) {
-            let found = content::look(sector as u64, bytes);
+            let found = content::check(sector as u64, bytes);
             faults.extend(state.survived(sector, found).err());
         }
     }

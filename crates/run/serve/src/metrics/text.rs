@@ -56,7 +56,7 @@ struct Metric<'a> {
 fn emit_one(status: &Status) -> String {
     let labels = [("volume", name(status)), ("layer", status.layer.clone())];
     let labels = labels.map(|(key, value)| (key.into(), value.into()));
-    let mut sheet = Sheet(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));
+    let mut sheet = MetricsText(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));
     volume(&mut sheet, status);
     if let Some(space) = &status.space {
         self::space(&mut sheet, space);
@@ -81,9 +81,9 @@ fn name(status: &Status) -> String {
 }
 
 /// Registry of one volume.
-struct Sheet(Registry);
+struct MetricsText(Registry);
 
-impl Sheet {
+impl MetricsText {
     fn level(&mut self, name: &str, help: &str, value: f64) {
         let gauge = Level::default();
         gauge.set(value);
@@ -117,7 +117,7 @@ fn label(key: &str, value: &str) -> Labels {
     vec![(key.into(), value.into())]
 }
 
-fn volume(sheet: &mut Sheet, status: &Status) {
+fn volume(sheet: &mut MetricsText, status: &Status) {
     let degraded = f64::from(u8::from(status.degraded));
     sheet.level("degraded", "1 if a device is missing, lost or faulted", degraded);
     sheet.level("usable_bytes", "Size of the export", status.exported_bytes as f64);
@@ -139,7 +139,7 @@ fn volume(sheet: &mut Sheet, status: &Status) {
     }
 }
 
-fn space(sheet: &mut Sheet, space: &Space) {
+fn space(sheet: &mut MetricsText, space: &Space) {
     let logical = space.logical_bytes as f64;
     sheet.level("logical_bytes", "Valid data as the host sees it, without zero blocks", logical);
     let physical = space.physical_bytes as f64;
@@ -173,26 +173,26 @@ fn space(sheet: &mut Sheet, space: &Space) {
     sheet.level("failures_tolerated", "Further device failures without data loss", tolerated);
 }
 
-fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
-    let of = |index: usize| {
+fn devices(sheet: &mut MetricsText, devices: &[DeviceStatus]) {
+    let label = |index: usize| {
         let name = devices[index].name.clone();
         vec![("index".to_owned(), index.to_string()), ("device".to_owned(), name)]
     };
     let all = || devices.iter().enumerate();
-    let sent = all().map(|(index, one)| (of(index), one.written_bytes));
+    let sent = all().map(|(index, one)| (label(index), one.written_bytes));
     sheet.totals("device_written_bytes", "Bytes written to a device", sent);
-    let read = all().map(|(index, one)| (of(index), one.read_bytes));
+    let read = all().map(|(index, one)| (label(index), one.read_bytes));
     sheet.totals("device_read_bytes", "Bytes read from a device", read);
-    let errors = all().map(|(index, one)| (of(index), one.errors));
+    let errors = all().map(|(index, one)| (label(index), one.errors));
     sheet.totals("device_errors", "Failed commands of a device", errors);
     let failing = |one: &DeviceStatus| ["failing", "faulted"].contains(&one.health.as_str());
-    let fails = all().map(|(index, one)| (of(index), f64::from(u8::from(failing(one)))));
+    let fails = all().map(|(index, one)| (label(index), f64::from(u8::from(failing(one)))));
     sheet.levels("device_failing", "1 if reads of a device fail repeatedly", fails);
     let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "online"));
-    let health = all().map(|(index, one)| (of(index), good(one)));
+    let health = all().map(|(index, one)| (label(index), good(one)));
     sheet.levels("device_online", "1 if a device is present and had no errors", health);
     let drive = |what: Figure| {
-        all().filter_map(move |(index, one)| Some((of(index), what(one.drive.as_ref()?)?)))
+        all().filter_map(move |(index, one)| Some((label(index), what(one.drive.as_ref()?)?)))
     };
     let all_metrics: [DriveMetric; 5] = [
         ("drive_celsius", "Temperature of a drive", |it| it.celsius.map(f64::from)),
@@ -212,7 +212,7 @@ fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
     all_metrics.into_iter().for_each(|(name, help, what)| sheet.levels(name, help, drive(what)));
 }
 
-fn traffic(sheet: &mut Sheet, traffic: &Traffic) {
+fn traffic(sheet: &mut MetricsText, traffic: &Traffic) {
     sheet.total("requests", "Requests answered", traffic.requests_answered);
     sheet.total("requests_failed", "Requests answered with an error", traffic.requests_failed);
     sheet.total("host_read_bytes", "Bytes read by clients", traffic.host_read_bytes);
@@ -229,7 +229,7 @@ fn traffic(sheet: &mut Sheet, traffic: &Traffic) {
     sheet.total("device_flushes", "Flushes sent to devices", traffic.device_flushes);
 }
 
-fn latencies(sheet: &mut Sheet, list: &[Latency]) {
+fn latencies(sheet: &mut MetricsText, list: &[Latency]) {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let quantiles = |it: &Latency| {
         let all =

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use hostftl_serve::{Disk, DiskOptions, Left, Served, Server, Stopper};
+use hostftl_serve::{Detached, Disk, DiskOptions, Served, Server, Stopper};
 use hostftl_volume::{Acks, Level};
 
 use crate::console::Console;
@@ -101,7 +101,7 @@ pub(super) fn serve(
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
                 pulse.look();
-                disks.iter().for_each(Disk::look_at_length);
+                disks.iter().for_each(Disk::follow_length);
                 if disks.iter().any(Disk::has_panicked) {
                     ending::after_panic();
                 }
@@ -161,7 +161,7 @@ fn detach(disks: Vec<Disk>, live: &[Live]) -> Result<u64, Failure> {
         match disk.detach() {
             Ok((left, requests)) => {
                 all += requests;
-                if left == Left::Waits {
+                if left == Detached::Waits {
                     let text = format!(
                         "{path} is in use and stays; its requests wait until this volume is served \
                          with --ublk again, or until `hostftl ublk delete {path}`"

@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Owner, Secure, Served, Server};
+use hostftl_serve::{
+    Address, Certificates, Log, Metrics, Options, Secure, Served, Server, SocketOwner,
+};
 use hostftl_volume::{Acks, Events, Level, Status};
 
 use crate::console::{Console, notice};
@@ -162,7 +164,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 /// Listens, for clients and for scrapers.
 fn bind(
     args: &Args,
-    owner: Owner,
+    owner: SocketOwner,
     live: &[Live],
 ) -> Result<(Option<Server>, Option<Metrics>), Failure> {
     let names: Vec<_> = live.iter().map(Live::name).collect();
@@ -220,16 +222,16 @@ fn tell_end(
 
 impl Args {
     /// Who may connect to the unix socket.
-    fn owner(&self) -> Result<Owner, Failure> {
+    fn owner(&self) -> Result<SocketOwner, Failure> {
         let said = self.socket_mode.is_some() || self.socket_group.is_some();
         if said && !matches!(self.nbd, Some(Address::Unix(_))) {
             let text = "--socket-mode and --socket-group need --nbd unix:PATH";
             return Err(Failure::usage(text));
         }
-        let group = self.socket_group.as_deref().map(Owner::group_of).transpose();
+        let group = self.socket_group.as_deref().map(SocketOwner::find_group).transpose();
         let group = group.map_err(Failure::usage)?;
-        let usual = if group.is_some() { 0o660 } else { Owner::default().mode };
-        Ok(Owner { mode: self.socket_mode.unwrap_or(usual), group })
+        let usual = if group.is_some() { 0o660 } else { SocketOwner::default().mode };
+        Ok(SocketOwner { mode: self.socket_mode.unwrap_or(usual), group })
     }
 
     /// When writes are answered.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Exported, Log, Metrics, Witness};
+use hostftl_serve::{Address, Exported, Log, Metrics, RequestObserver};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, Status,
@@ -134,7 +134,7 @@ impl Live {
 
     /// What a server needs of it.
     pub(super) fn exported(&self, args: &Args) -> Exported {
-        let witness: Option<Arc<dyn Witness>> = self.tracing.as_ref().map(Tracing::witness);
+        let witness: Option<Arc<dyn RequestObserver>> = self.tracing.as_ref().map(Tracing::witness);
         let limits = limits::of(&self.name(), &args.limit_requests, &args.limit_bytes);
         Exported { witness, events: self.events(), limits, ..Exported::new(self.port.clone()) }
     }

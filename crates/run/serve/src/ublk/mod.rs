@@ -6,7 +6,7 @@
 //!   its users do not notice the death of a server.
 //! - A device is served only by the threads of one [`Disk`], which end before it is deleted.
 
-mod desk;
+mod completions;
 mod find;
 mod lane;
 mod length;
@@ -31,18 +31,18 @@ use hostftl_volume::front::Export;
 use crate::server::Exported;
 
 use self::lane::Lane;
-use self::length::Length;
-use self::link::Link;
+use self::length::DeviceLength;
+use self::link::DeviceLink;
 
-use self::find::mark_of;
-pub use self::find::{Found, delete, list, refuse_beside_waiting};
+use self::find::volume_mark;
+pub use self::find::{BlockDevice, delete, list, refuse_beside_waiting};
 
 /// Requests in flight per queue.
 const DEPTH: u16 = 128;
 /// Time limit for the device nodes to appear.
 const NODES: Duration = Duration::from_secs(10);
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Features of a device with recovery.
 const RECOVERS: Features = Features::RECOVERY.and(Features::REISSUE);
 const NEEDED: Features = Features::USER_COPY.and(Features::IOCTL_ENCODE);
@@ -61,13 +61,13 @@ pub struct DiskOptions {
 
 /// Expected properties of the volume's device.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct ExpectedDevice {
     /// Mark of the volume.
     mark: u64,
     recovers: bool,
     /// Whether writes that the last server acknowledged may be lost.
     forgot: bool,
-    of: Attributes,
+    attributes: Attributes,
 }
 
 /// Block device in service.
@@ -77,18 +77,18 @@ pub struct Disk {
     info: DeviceInfo,
     recovers: bool,
     taken_over: bool,
-    length: Length,
+    length: DeviceLength,
     lanes: Vec<JoinHandle<u64>>,
     wakers: Vec<Arc<Waker>>,
     quit: Arc<AtomicBool>,
     /// Whether a thread panicked.
     broken: Arc<AtomicBool>,
-    link: Option<Link>,
+    link: Option<DeviceLink>,
 }
 
 /// State in which a device was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum Detached {
     /// The device is deleted.
     Deleted,
     /// The device is in use and waits for the next server of its volume.
@@ -113,13 +113,13 @@ impl Disk {
         if recovers && !features.has(RECOVERS) {
             return Err(UblkError::Lacks("recovery"));
         }
-        let (mark, forgot) = (mark_of(export.volume), export.forgot);
-        let wanted = Wanted { mark, recovers, forgot, of: attributes(&export) };
+        let (mark, forgot) = (volume_mark(export.volume), export.forgot);
+        let wanted = ExpectedDevice { mark, recovers, forgot, attributes: attributes(&export) };
         let (info, taken_over, sectors) = match find::waiting(&control, &wanted)? {
             Some((info, sectors)) => (info, true, sectors),
-            None => (add(&control, options.queues, &wanted)?, false, wanted.of.sectors),
+            None => (add(&control, options.queues, &wanted)?, false, wanted.attributes.sectors),
         };
-        let length = Length::new(exported, features, sectors);
+        let length = DeviceLength::new(exported, features, sectors);
         let mut disk = Disk {
             control,
             info,
@@ -157,8 +157,8 @@ impl Disk {
     }
 
     /// Updates the length of the device when that of the volume has changed.
-    pub fn look_at_length(&self) {
-        self.length.look(|sectors| self.control.set_length(self.info.id, sectors), &self.path());
+    pub fn follow_length(&self) {
+        self.length.follow(|sectors| self.control.set_length(self.info.id, sectors), &self.path());
     }
 
     /// Returns whether the device was deleted by another process.
@@ -178,10 +178,10 @@ impl Disk {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn detach(mut self) -> Result<(Left, u64), UblkError> {
+    pub fn detach(mut self) -> Result<(Detached, u64), UblkError> {
         if self.recovers && !self.is_over() && is_claimed(&self.path()) {
             let requests = self.quit();
-            return Ok((Left::Waits, requests));
+            return Ok((Detached::Waits, requests));
         }
         // Stopping a device with recovery fails the writes in the kernel's cache, so they are
         // flushed first.
@@ -189,8 +189,8 @@ impl Disk {
         self.control.stop(self.info.id)?;
         let requests = self.join();
         self.control.delete(self.info.id)?;
-        self.link.take().map_or(Ok(()), Link::remove).ok();
-        Ok((Left::Deleted, requests))
+        self.link.take().map_or(Ok(()), DeviceLink::remove).ok();
+        Ok((Detached::Deleted, requests))
     }
 
     /// Starts the threads, then the device.
@@ -224,12 +224,12 @@ impl Disk {
         let [a, b, c, d, ..] = export.volume;
         let other = format!("{name}-{:08x}", u32::from_be_bytes([a, b, c, d]));
         let taken = || format!("{folder}/{name} is a link to another device in use");
-        let text = match Link::make(name, &path) {
+        let text = match DeviceLink::make(name, &path) {
             Ok(Some(link)) => {
                 self.link = Some(link);
                 return;
             }
-            Ok(None) => match Link::make(&other, &path) {
+            Ok(None) => match DeviceLink::make(&other, &path) {
                 Ok(Some(link)) => {
                     self.link = Some(link);
                     let then = "change the label of one of the volumes";
@@ -251,7 +251,7 @@ impl Disk {
         let (quit, (begun, begins)) = (self.quit.clone(), channel());
         let broken = self.broken.clone();
         let run = move || {
-            let _alarm = Alarm(broken);
+            let _guard = BrokenOnDrop(broken);
             match Lane::new(node, number, depth, their_waker, port, witness, quit) {
                 Ok(lane) => {
                     begun.send(Ok(())).ok();
@@ -298,9 +298,9 @@ impl Disk {
 }
 
 /// Records a panic of the thread that holds it.
-struct Alarm(Arc<AtomicBool>);
+struct BrokenOnDrop(Arc<AtomicBool>);
 
-impl Drop for Alarm {
+impl Drop for BrokenOnDrop {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.store(true, SeqCst);
@@ -331,11 +331,11 @@ fn attributes(export: &Export) -> Attributes {
     Attributes { sectors, longest, best, read_only }
 }
 
-fn add(control: &Control, queues: u16, wanted: &Wanted) -> Result<DeviceInfo, UblkError> {
+fn add(control: &Control, queues: u16, wanted: &ExpectedDevice) -> Result<DeviceInfo, UblkError> {
     let features = if wanted.recovers { NEEDED.and(RECOVERS) } else { NEEDED };
-    let (longest, mark) = (wanted.of.longest, wanted.mark);
+    let (longest, mark) = (wanted.attributes.longest, wanted.mark);
     let info = control.add(&Spec { queues, depth: DEPTH, longest, features, mark })?;
-    match control.set_attributes(info.id, &wanted.of) {
+    match control.set_attributes(info.id, &wanted.attributes) {
         Ok(()) => Ok(info),
         Err(error) => {
             control.delete(info.id).ok();
@@ -355,7 +355,9 @@ fn open_soon(path: &str, how: &OpenOptions) -> io::Result<File> {
     let until = Instant::now() + NODES;
     loop {
         match how.open(path) {
-            Err(error) if is_soon(&error) && Instant::now() < until => thread::sleep(LOOK),
+            Err(error) if is_soon(&error) && Instant::now() < until => {
+                thread::sleep(CHECK_INTERVAL)
+            }
             opened => return opened,
         }
     }
@@ -396,8 +398,11 @@ mod tests {
         let port: Port = hostftl_volume::ram_port("ram", 1 << 20);
         for (align, best) in [(4096, 4096), (192 << 10, 64 << 10), (512, 512)] {
             let export = Export { align, ..(*port.export()).clone() };
-            let told = attributes(&export);
-            assert_eq!((told.best, told.sectors, told.longest), (best, 2048, 1 << 20));
+            let attributes = attributes(&export);
+            assert_eq!(
+                (attributes.best, attributes.sectors, attributes.longest),
+                (best, 2048, 1 << 20)
+            );
         }
     }
 }

@@ -16,8 +16,8 @@ use hostftl_io::Waker;
 use hostftl_io::ublk::{Op, Queue, Request};
 use hostftl_volume::front::{Answer, Buffer, Job, JobOp, Port, Seat};
 
-use super::desk::Desk;
-use crate::witness::{Seen, Witness};
+use super::completions::Completions;
+use crate::witness::{RequestKind, RequestObserver};
 
 /// Position of a transfer's length in a cookie, above the tag.
 const LENGTH_SHIFT: u32 = 16;
@@ -29,8 +29,8 @@ pub(super) struct Lane {
     /// Maximum length of a read or write in bytes.
     longest: u64,
     seat: Seat,
-    desk: Arc<Desk>,
-    witness: Option<Arc<dyn Witness>>,
+    completions: Arc<Completions>,
+    witness: Option<Arc<dyn RequestObserver>>,
     /// Requests without a buffer, in order of arrival.
     waiting: VecDeque<Request>,
     /// Number of requests in flight in the volume.
@@ -49,13 +49,24 @@ impl Lane {
         depth: u16,
         waker: Arc<Waker>,
         port: Port,
-        witness: Option<Arc<dyn Witness>>,
+        witness: Option<Arc<dyn RequestObserver>>,
         quit: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let queue = Queue::new(node, number, depth, waker.clone())?;
-        let (seat, desk, waiting) = (port.seat(), Desk::new(waker), VecDeque::new());
+        let (seat, completions, waiting) = (port.seat(), Completions::new(waker), VecDeque::new());
         let (flying, requests, longest) = (0, 0, port.export().max_transfer.into());
-        Ok(Lane { queue, port, longest, seat, desk, witness, waiting, flying, requests, quit })
+        Ok(Lane {
+            queue,
+            port,
+            longest,
+            seat,
+            completions,
+            witness,
+            waiting,
+            flying,
+            requests,
+            quit,
+        })
     }
 
     /// Serves the queue until its device or the server ends; returns the number of requests.
@@ -77,8 +88,8 @@ impl Lane {
 
     /// Passes answers to the kernel and waits for a request, an answer or the end.
     fn sleep(&mut self) {
-        let (desk, seat, quit) = (&self.desk, &mut self.seat, &self.quit);
-        let has_work = || desk.has_some() || quit.load(SeqCst);
+        let (completions, seat, quit) = (&self.completions, &mut self.seat, &self.quit);
+        let has_work = || completions.has_some() || quit.load(SeqCst);
         if seat.is_free() {
             return self.queue.submit_and_sleep(has_work, seat.polls());
         }
@@ -95,7 +106,7 @@ impl Lane {
     fn take(&mut self, request: Request) {
         let Request { tag, op, fua, offset, bytes } = request;
         if let (Some(witness), Some(what)) = (&self.witness, seen(op)) {
-            witness.saw(what, offset, bytes);
+            witness.observe(what, offset, bytes);
         }
         match op {
             Op::Read | Op::Write if bytes > self.longest => {
@@ -147,14 +158,15 @@ impl Lane {
 
     /// Passes a job to the volume, whose answer reports `transferred` bytes.
     fn push(&mut self, tag: u16, op: JobOp, offset: u64, bytes: u64, transferred: u64) {
-        let (cookie, reply) = (transferred << LENGTH_SHIFT | u64::from(tag), self.desk.clone());
+        let (cookie, reply) =
+            (transferred << LENGTH_SHIFT | u64::from(tag), self.completions.clone());
         self.flying += 1;
         self.seat.push(Job { op, offset, bytes, cookie, reply });
     }
 
     /// Passes completed answers to the kernel.
     fn settle(&mut self) {
-        for answer in self.desk.drain() {
+        for answer in self.completions.drain() {
             let Answer { cookie, result, data, .. } = answer;
             self.flying -= 1;
             let (tag, bytes) = (cookie as u16, (cookie >> LENGTH_SHIFT) as i32);
@@ -186,13 +198,13 @@ fn errno(error: HostError) -> i32 {
 }
 
 /// Returns the kind of request that a witness records.
-fn seen(op: Op) -> Option<Seen> {
+fn seen(op: Op) -> Option<RequestKind> {
     match op {
-        Op::Read => Some(Seen::Read),
-        Op::Write => Some(Seen::Write),
-        Op::Flush => Some(Seen::Flush),
-        Op::Discard => Some(Seen::Trim),
-        Op::WriteZeroes => Some(Seen::Zeroes),
+        Op::Read => Some(RequestKind::Read),
+        Op::Write => Some(RequestKind::Write),
+        Op::Flush => Some(RequestKind::Flush),
+        Op::Discard => Some(RequestKind::Trim),
+        Op::WriteZeroes => Some(RequestKind::Zeroes),
         Op::Other(_) => None,
     }
 }

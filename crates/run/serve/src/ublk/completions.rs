@@ -8,18 +8,18 @@ use hostftl_io::Waker;
 use hostftl_volume::front::{Answer, Answers};
 
 /// Answers for one queue.
-pub(super) struct Desk {
+pub(super) struct Completions {
     answers: Mutex<Vec<Answer>>,
     /// Thread of the queue; it checks for answers after each step.
     owner: ThreadId,
     waker: Arc<Waker>,
 }
 
-impl Desk {
+impl Completions {
     /// Creates a completion queue for the calling thread, which sleeps on `waker`.
     pub(super) fn new(waker: Arc<Waker>) -> Arc<Self> {
         let owner = thread::current().id();
-        Arc::new(Desk { answers: Mutex::default(), owner, waker })
+        Arc::new(Completions { answers: Mutex::default(), owner, waker })
     }
 
     /// Returns the answers since the last call.
@@ -37,7 +37,7 @@ impl Desk {
     }
 }
 
-impl Answers for Desk {
+impl Answers for Completions {
     fn take(&self, answer: Answer) {
         self.lock().push(answer);
     }
@@ -57,19 +57,19 @@ mod tests {
     #[test]
     fn answers_of_other_threads_wake_the_owner() {
         let waker = Arc::new(Waker::new().unwrap());
-        let desk = Desk::new(waker.clone());
-        let theirs = desk.clone();
+        let completions = Completions::new(waker.clone());
+        let theirs = completions.clone();
         let answer = move || {
             thread::sleep(Duration::from_millis(10));
             theirs.take(Answer::new(7, Ok(()), None));
             theirs.flush();
         };
         let other = thread::spawn(answer);
-        while !desk.has_some() {
-            waker.sleep(None, || desk.has_some());
+        while !completions.has_some() {
+            waker.sleep(None, || completions.has_some());
         }
         other.join().unwrap();
-        assert_eq!(desk.drain().iter().map(|answer| answer.cookie).collect::<Vec<_>>(), [7]);
-        assert!(!desk.has_some());
+        assert_eq!(completions.drain().iter().map(|answer| answer.cookie).collect::<Vec<_>>(), [7]);
+        assert!(!completions.has_some());
     }
 }

@@ -14,16 +14,16 @@ pub(super) const FOLDER: &str = "/dev/hostftl";
 
 /// Symbolic link that this server created.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct DeviceLink {
     path: PathBuf,
     to: PathBuf,
 }
 
-impl Link {
+impl DeviceLink {
     /// Creates `name` as a link to the block device `to`. Returns `None` if it refers to another
     /// device in use.
     pub(super) fn make(name: &str, to: &str) -> io::Result<Option<Self>> {
-        Link::make_in(Path::new(FOLDER), name, Path::new(to))
+        DeviceLink::make_in(Path::new(FOLDER), name, Path::new(to))
     }
 
     fn make_in(folder: &Path, name: &str, to: &Path) -> io::Result<Option<Self>> {
@@ -49,7 +49,7 @@ impl Link {
         fs::remove_file(&new).ok();
         symlink(to, &new)?;
         fs::rename(&new, &path)?;
-        Ok(Some(Link { path, to: to.into() }))
+        Ok(Some(DeviceLink { path, to: to.into() }))
     }
 
     /// Returns the path of the link.
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_name_stays_with_the_first_of_two_devices() {
         let (_folder, names, [one, two]) = devices();
-        let make = |name: &str, to: &Path| Link::make_in(&names, name, to).unwrap();
+        let make = |name: &str, to: &Path| DeviceLink::make_in(&names, name, to).unwrap();
         let first = make("v", &one).unwrap();
         assert!(make("v", &two).is_none());
         let second = make("v-2", &two).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_name_that_leads_to_no_device_in_use_is_taken() {
         let (_folder, names, [one, two]) = devices();
-        let make = |name: &str, to: &Path| Link::make_in(&names, name, to).unwrap();
+        let make = |name: &str, to: &Path| DeviceLink::make_in(&names, name, to).unwrap();
         let gone = make("v", &one).unwrap();
         fs::remove_file(&one).unwrap();
         let new = make("v", &two).unwrap();
@@ -120,7 +120,10 @@ mod tests {
     fn what_is_no_file_name_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", ".", "..", "a/b", ".hidden"] {
-            assert!(Link::make_in(folder.path(), name, Path::new("/dev/null")).is_err(), "{name}");
+            assert!(
+                DeviceLink::make_in(folder.path(), name, Path::new("/dev/null")).is_err(),
+                "{name}"
+            );
         }
     }
 }

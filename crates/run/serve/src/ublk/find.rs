@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use hostftl_io::ublk::{Attributes, Control, DeviceInfo, State, UblkError, devices};
 
-use super::{NEEDED, RECOVERS, Wanted};
+use super::{ExpectedDevice, NEEDED, RECOVERS};
 
 /// Time limit for the kernel to notice the end of a server.
 const END: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Prefix of a mark of HostFTL: the letters HF.
 const OURS: u64 = 0x4846 << 48;
 const OURS_MASK: u64 = 0xffff << 48;
 
 /// Returns the mark of devices of the volume with this UUID.
-pub(super) fn mark_of(uuid: [u8; 16]) -> u64 {
+pub(super) fn volume_mark(uuid: [u8; 16]) -> u64 {
     let front = u64::from_be_bytes(uuid[..8].try_into().expect("eight bytes"));
     OURS | front >> 16
 }
 
 /// Block device of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct BlockDevice {
     /// Number of the device.
     pub id: u32,
     /// Path of the block device.
@@ -47,7 +47,7 @@ pub struct Found {
 ///
 /// # Errors
 /// When the kernel has no ublk, or refuses a query.
-pub fn list() -> Result<Vec<Found>, UblkError> {
+pub fn list() -> Result<Vec<BlockDevice>, UblkError> {
     let control = Control::open()?;
     let mut found = Vec::new();
     for id in devices() {
@@ -55,7 +55,7 @@ pub fn list() -> Result<Vec<Found>, UblkError> {
             continue;
         };
         let bytes = control.attributes(id).map_or(0, |attributes| attributes.sectors * 512);
-        found.push(Found {
+        found.push(BlockDevice {
             id,
             path: info.path(),
             state: info.state.to_string(),
@@ -81,7 +81,7 @@ pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<bool, UblkError> {
         return Ok(true);
     }
     let Ok(control) = Control::open() else { return Ok(false) };
-    let mark = mark_of(volume);
+    let mark = volume_mark(volume);
     for id in ids {
         let Some(info) = control.info(id)?.filter(|info| info.mark == mark) else { continue };
         if let Some(info) = settled(&control, info)?.filter(|info| info.state != State::Dead) {
@@ -113,7 +113,7 @@ pub fn delete(id: u32) -> Result<(), UblkError> {
 /// Returns the device of the volume that waits for a server, if any, and its length in sectors.
 pub(super) fn waiting(
     control: &Control,
-    wanted: &Wanted,
+    wanted: &ExpectedDevice,
 ) -> Result<Option<(DeviceInfo, u64)>, UblkError> {
     for id in devices() {
         let of_volume = |info: &DeviceInfo| info.mark == wanted.mark;
@@ -144,7 +144,7 @@ fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>
             let why = format!("process {} serves this volume with it", info.pid);
             return Err(refused(&info, "take it over", why));
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
         let Some(now) = control.info(info.id)? else { return Ok(None) };
         info = now;
     }
@@ -152,8 +152,8 @@ fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>
 }
 
 /// Checks that this server can take over a device.
-fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), UblkError> {
-    let (path, ours) = (info.path(), &wanted.of);
+fn fits(info: &DeviceInfo, there: Attributes, wanted: &ExpectedDevice) -> Result<(), UblkError> {
+    let (path, ours) = (info.path(), &wanted.attributes);
     let why = if info.state != State::Quiesced || !info.features.has(NEEDED.and(RECOVERS)) {
         format!("{path} {}; delete it with `hostftl ublk delete {}`", info.state, info.id)
     } else if wanted.forgot {
@@ -189,7 +189,7 @@ pub(super) fn begin_recovery(control: &Control, id: u32) -> Result<(), UblkError
     loop {
         match control.begin_recovery(id) {
             Err(error) if error.number() == Some(libc::EBUSY) && Instant::now() < until => {
-                thread::sleep(LOOK);
+                thread::sleep(CHECK_INTERVAL);
             }
             begun => return begun,
         }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_of_one_volume_and_says_that_it_is_one() {
-        let [one, other] = [mark_of([0xab; 16]), mark_of([0xac; 16])];
+        let [one, other] = [volume_mark([0xab; 16]), volume_mark([0xac; 16])];
         assert_ne!(one, other);
         assert_eq!(format!("{one:x}"), "4846abababababab");
     }
@@ -228,14 +228,14 @@ mod tests {
     #[test]
     fn a_device_is_taken_over_only_by_a_server_like_the_last() {
         let ours = Attributes { sectors: 8, longest: 1 << 20, best: 4096, read_only: false };
-        let wanted = Wanted { mark: 5, recovers: true, forgot: false, of: ours };
+        let wanted = ExpectedDevice { mark: 5, recovers: true, forgot: false, attributes: ours };
         let all = NEEDED.and(RECOVERS);
         let waits = info(State::Quiesced, all);
         fits(&waits, ours, &wanted).unwrap();
         fits(&waits, Attributes { sectors: 4, ..ours }, &wanted).expect("the volume grew");
         let refusals = [
-            (waits, ours, Wanted { recovers: false, ..wanted }, "--ack media"),
-            (waits, ours, Wanted { forgot: true, ..wanted }, "hostftl ublk delete 3"),
+            (waits, ours, ExpectedDevice { recovers: false, ..wanted }, "--ack media"),
+            (waits, ours, ExpectedDevice { forgot: true, ..wanted }, "hostftl ublk delete 3"),
             (waits, Attributes { sectors: 16, ..ours }, wanted, "16 sectors"),
             (waits, Attributes { read_only: true, ..ours }, wanted, "read-only"),
             (waits, Attributes { longest: 2 << 20, ..ours }, wanted, "2097152 bytes"),

@@ -16,14 +16,14 @@ const STATE_MAPPED: u32 = 1 << 0;
 
 /// First bytes of a reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct ReplyHead {
     bytes: [u8; DATA_HEAD_BYTES],
     len: usize,
 }
 
-impl Head {
+impl ReplyHead {
     fn new(from: &[u8]) -> Self {
-        let mut head = Head { len: from.len(), ..Head::default() };
+        let mut head = ReplyHead { len: from.len(), ..ReplyHead::default() };
         head.bytes[..from.len()].copy_from_slice(from);
         head
     }
@@ -35,7 +35,7 @@ impl Head {
 
 /// Bytes after the head of a reply.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ReplyBody {
     /// No bytes.
     Nothing,
     /// Buffer of the volume with the data of a read.
@@ -46,44 +46,54 @@ pub(crate) enum Body {
     Granted(Granted),
 }
 
-impl Body {
+impl ReplyBody {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Body::Nothing => &[],
-            Body::Lent(buffer) => buffer,
-            Body::Own(bytes) => bytes,
-            Body::Granted(granted) => granted.bytes(),
+            ReplyBody::Nothing => &[],
+            ReplyBody::Lent(buffer) => buffer,
+            ReplyBody::Own(bytes) => bytes,
+            ReplyBody::Granted(granted) => granted.bytes(),
         }
     }
 
     /// Copies a lent buffer, if the budget has room, and returns it to the volume. Returns whether
     /// no buffer is lent any more.
     pub(crate) fn keep_own(&mut self, budget: &Budget) -> bool {
-        let Body::Lent(buffer) = self else { return true };
+        let ReplyBody::Lent(buffer) = self else { return true };
         let Some(grant) = budget.ask_for(buffer.len() as u32) else { return false };
-        *self = Body::Granted(grant.hold(buffer.to_vec()));
+        *self = ReplyBody::Granted(grant.hold(buffer.to_vec()));
         true
     }
 }
 
 /// Builds a simple reply.
-pub(crate) fn simple(cookie: u64, fault: Option<Fault>, body: Body) -> (Head, Body) {
+pub(crate) fn simple(cookie: u64, fault: Option<Fault>, body: ReplyBody) -> (ReplyHead, ReplyBody) {
     let result = fault.map_or(Ok(()), |fault| Err(fault.errno));
     let head: [u8; SIMPLE_REPLY_BYTES] = SimpleReply { cookie, result }.emit();
-    (Head::new(&head), body)
+    (ReplyHead::new(&head), body)
 }
 
 /// Builds a chunk with data read at `offset`; zeros become a hole.
-pub(crate) fn data(cookie: u64, done: bool, offset: u64, body: Body) -> (Head, Body) {
+pub(crate) fn data(
+    cookie: u64,
+    done: bool,
+    offset: u64,
+    body: ReplyBody,
+) -> (ReplyHead, ReplyBody) {
     let length = body.bytes().len() as u32;
     if is_zero(body.bytes()) {
         return own(|out| Chunk::Hole { offset, length }.emit(cookie, done, out));
     }
-    (Head::new(&data_head(cookie, done, offset, length)), body)
+    (ReplyHead::new(&data_head(cookie, done, offset, length)), body)
 }
 
 /// Builds an error chunk, with an offset if the error belongs to one.
-pub(crate) fn error(cookie: u64, done: bool, offset: Option<u64>, fault: Fault) -> (Head, Body) {
+pub(crate) fn error(
+    cookie: u64,
+    done: bool,
+    offset: Option<u64>,
+    fault: Fault,
+) -> (ReplyHead, ReplyBody) {
     let chunk = Chunk::Error { errno: fault.errno, offset, message: fault.why };
     own(|out| chunk.emit(cookie, done, out))
 }
@@ -95,7 +105,7 @@ pub(crate) fn status(
     contexts: impl Iterator<Item = u32>,
     extents: &[Extent],
     one: bool,
-) -> (Head, Body) {
+) -> (ReplyHead, ReplyBody) {
     let extents = if one { &extents[..1] } else { extents };
     own(|out| {
         let mut contexts = contexts.peekable();
@@ -113,10 +123,10 @@ pub(crate) fn status(
     })
 }
 
-fn own(emit: impl FnOnce(&mut Vec<u8>)) -> (Head, Body) {
+fn own(emit: impl FnOnce(&mut Vec<u8>)) -> (ReplyHead, ReplyBody) {
     let mut out = Vec::new();
     emit(&mut out);
-    (Head::default(), Body::Own(out))
+    (ReplyHead::default(), ReplyBody::Own(out))
 }
 
 /// Returns whether all bytes are zero. Other data almost always differs within the first bytes, so
@@ -133,7 +143,7 @@ mod tests {
     use hostftl_nbd_proto::{CHUNK_BYTES, ChunkHead};
 
     /// Returns the chunks of a reply.
-    fn chunks(reply: &(Head, Body)) -> Vec<(ChunkHead, Vec<u8>)> {
+    fn chunks(reply: &(ReplyHead, ReplyBody)) -> Vec<(ChunkHead, Vec<u8>)> {
         let all = [reply.0.bytes(), reply.1.bytes()].concat();
         let (mut rest, mut found) = (&all[..], Vec::new());
         while let Some((head, after)) = rest.split_first_chunk::<CHUNK_BYTES>() {
@@ -150,12 +160,12 @@ mod tests {
         for len in [512, 4096, 4133] {
             for place in [0, len / 2, len - 1] {
                 let mut bytes = vec![0; len];
-                let reply = data(1, true, 8, Body::Own(bytes.clone()));
+                let reply = data(1, true, 8, ReplyBody::Own(bytes.clone()));
                 let (head, content) = &chunks(&reply)[0];
                 let hole = Chunk::Hole { offset: 8, length: len as u32 };
                 assert_eq!(Chunk::parse(head.kind, content), Ok(hole));
                 bytes[place] = 1;
-                let reply = data(1, true, 8, Body::Own(bytes.clone()));
+                let reply = data(1, true, 8, ReplyBody::Own(bytes.clone()));
                 let (head, content) = &chunks(&reply)[0];
                 let whole = Chunk::Data { offset: 8, bytes: &bytes };
                 assert_eq!(Chunk::parse(head.kind, content), Ok(whole));

@@ -11,28 +11,28 @@ use crate::server::Exported;
 
 /// Length of a block device.
 #[derive(Debug)]
-pub(super) struct Length {
+pub(super) struct DeviceLength {
     port: Port,
     events: Events,
     /// Whether the kernel can change the length of a device in use.
     follows: bool,
     /// Length in sectors that was last set, or refused.
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
-impl Length {
+impl DeviceLength {
     /// Creates the length of a device of `sectors` sectors, under a kernel with these features.
     pub(super) fn new(exported: &Exported, features: Features, sectors: u64) -> Self {
         let (port, events) = (exported.port.clone(), exported.events.clone());
         let follows = features.has(Features::UPDATE_SIZE);
-        Length { port, events, follows, told: sectors.into() }
+        DeviceLength { port, events, follows, reported: sectors.into() }
     }
 
     /// Sets the new length with `set`, once, when the length of the volume differs from that of the
     /// device `path`.
-    pub(super) fn look(&self, set: impl FnOnce(u64) -> Result<(), UblkError>, path: &str) {
+    pub(super) fn follow(&self, set: impl FnOnce(u64) -> Result<(), UblkError>, path: &str) {
         let sectors = self.port.export().bytes / SECTOR as u64;
-        if self.told.swap(sectors, SeqCst) == sectors {
+        if self.reported.swap(sectors, SeqCst) == sectors {
             return;
         }
         let bytes = sectors * SECTOR as u64;
@@ -62,18 +62,18 @@ mod tests {
     fn another_length_is_told_once_and_only_where_the_kernel_takes_it() {
         for (features, times) in [(Features::UPDATE_SIZE, 1), (Features::USER_COPY, 0)] {
             let exported = Exported::new(hostftl_volume::ram_port("ram", 1 << 20));
-            let told = Cell::new(0);
+            let reported = Cell::new(0);
             let set = |sectors| {
                 assert_eq!(sectors, 2048);
-                told.set(told.get() + 1);
+                reported.set(reported.get() + 1);
                 Ok(())
             };
-            let as_made = Length::new(&exported, features, 2048);
-            as_made.look(set, "/dev/ublkb0");
-            assert_eq!((told.get(), exported.events.since(0).len()), (0, 0), "nothing changed");
-            let shorter = Length::new(&exported, features, 1024);
-            (0..2).for_each(|_| shorter.look(set, "/dev/ublkb0"));
-            assert_eq!(told.get(), times);
+            let as_made = DeviceLength::new(&exported, features, 2048);
+            as_made.follow(set, "/dev/ublkb0");
+            assert_eq!((reported.get(), exported.events.since(0).len()), (0, 0), "nothing changed");
+            let shorter = DeviceLength::new(&exported, features, 1024);
+            (0..2).for_each(|_| shorter.follow(set, "/dev/ublkb0"));
+            assert_eq!(reported.get(), times);
             let events = exported.events.since(0);
             assert_eq!(events.len(), 1);
             assert!(events[0].text.contains("1048576 bytes"), "{}", events[0].text);
