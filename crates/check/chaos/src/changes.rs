@@ -5,7 +5,7 @@
 //! - A cut may come before the superblocks record the removal; the device is then present again,
 //!   unchanged.
 
-use hostftl_core::{Answer, DeviceSet, Layer, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, DeviceSet, Layer};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Disk;
@@ -37,15 +37,15 @@ impl World {
         if !self.dice.chance(often) {
             return;
         }
-        let done = layer.operate(Verb::Cancel(device));
-        if done == Ok(Answer::Begun) {
+        let done = layer.operate(AdminCommand::Cancel(device));
+        if done == Ok(AdminOutcome::Started) {
             self.stays.insert(device);
         }
         // The power may be cut before the superblocks record the cancellation.
-        if done == Ok(Answer::Begun) && self.dice.chance(800) {
+        if done == Ok(AdminOutcome::Started) && self.dice.chance(800) {
             self.config.members.leaving.remove(device);
             self.tallies.note(Named::Stayed);
-            self.tell_change("stays", DeviceSet::of(device));
+            self.tell_change("stays", DeviceSet::single(device));
         }
     }
 
@@ -61,14 +61,14 @@ impl World {
             return;
         }
         let device = self.dice.below(self.swarm.devices.into()) as u8;
-        if layer.operate(Verb::Remove(device)) != Ok(Answer::Begun) {
+        if layer.operate(AdminCommand::Remove(device)) != Ok(AdminOutcome::Started) {
             return;
         }
         self.config.members.leaving = layer.members().leaving();
         self.config.exported = self.plan.limits.exported;
         self.stays.remove(device);
         self.tallies.note(Named::LeavesLive);
-        self.tell_change("is to leave while the volume is served", DeviceSet::of(device));
+        self.tell_change("is to leave while the volume is served", DeviceSet::single(device));
     }
 
     /// After a durable root, checks that no device with a cancelled removal was removed.
@@ -128,7 +128,7 @@ impl World {
         self.model.grow(plan.limits.exported);
         self.workload.grow(plan.limits.exported);
         self.tallies.note(Named::Added);
-        self.tell_change("comes", DeviceSet::of(count));
+        self.tell_change("comes", DeviceSet::single(count));
     }
 
     /// Starts the removal of a device, if enough others are good.
@@ -150,7 +150,7 @@ impl World {
         self.stays.remove(leaves);
         self.config.exported = self.plan.limits.exported;
         self.tallies.note(Named::Leaves);
-        self.tell_change("is to leave", DeviceSet::of(leaves));
+        self.tell_change("is to leave", DeviceSet::single(leaves));
     }
 
     /// After a durable root, destroys the removed devices once the superblocks record the removal.

@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn one_device_alone_can_not_tell() {
         let mut config = LayerConfig::new(LayerKind::Log);
-        let (one, two) = (DeviceSet::of(1), DeviceSet::from_iter([1, 2]));
+        let (one, two) = (DeviceSet::single(1), DeviceSet::from_iter([1, 2]));
         assert!(others_tell(&config, one));
         config.members.gone = one;
         assert!(!others_tell(&config, one), "the other one has left");
         (config.members.gone, config.members.leaving) = (DeviceSet::EMPTY, one);
         assert!(!others_tell(&config, one), "it has perhaps left");
-        config.members.fresh = DeviceSet::of(2);
+        config.members.fresh = DeviceSet::single(2);
         assert!(!others_tell(&config, two), "no root lies on one that just came");
         config.members.fresh = DeviceSet::EMPTY;
         assert!(others_tell(&config, two));

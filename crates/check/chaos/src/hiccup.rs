@@ -78,7 +78,7 @@ impl Hiccups {
         self.any = true;
         let flush = matches!(flight.command, Command::Flush { .. });
         let unflushed = flush && excused > 0 && w.swarm.journal.is_none();
-        self.unflushed |= DeviceSet::of_if(unflushed, device);
+        self.unflushed |= DeviceSet::single_if(unflushed, device);
         self.errors += excused;
         self.fulls += excused * u64::from(error == DeviceError::NoSpace);
         Some(error)

@@ -164,7 +164,7 @@ impl Host {
             Kind::Zeroes => HostOp::Zeroes { fua },
         };
         let tally = match kind {
-            Kind::Write => Tally::of(Cause::Host, sectors as u32),
+            Kind::Write => Tally::single(Cause::Host, sectors as u32),
             _ => Tally::default(),
         };
         self.pending[slot] = Some(pending);

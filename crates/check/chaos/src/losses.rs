@@ -4,7 +4,7 @@
 //! Invariant: the victim fails only while the layer reports that it can lose it, or after it has
 //! failed already. Earlier victims never return.
 
-use hostftl_core::{BLOCK, DeviceSet, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
+use hostftl_core::{AdminCommand, BLOCK, DeviceSet, Gauges, HostError, Layer, MetaBuf, SECTOR};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Survival;
@@ -48,7 +48,7 @@ impl World {
     pub(crate) fn replace(&mut self, mode: Mode) {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
-        let lost = self.buried | DeviceSet::of_if(self.gone, victim);
+        let lost = self.buried | DeviceSet::single_if(self.gone, victim);
         let (lost, fresh) = (lost - self.config.members.gone, self.config.members.fresh);
         for (device, how) in members::replacements(&mut self.dice, lost, fresh, victim) {
             if how == Replacement::New {
@@ -98,7 +98,7 @@ impl World {
 
     /// Replaces a device that a running layer has lost by an empty one, or brings it back with its
     /// contents. It may die again. Returns the command for the layer.
-    pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> Verb {
+    pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> AdminCommand {
         // Zones cannot be continued while the volume is served.
         let back = self.segments.is_none() && self.swarm.victim == Some(device);
         let comes_back = back && self.dice.chance(400);
@@ -110,7 +110,7 @@ impl World {
         verb
     }
 
-    fn put_new_live(&mut self, device: u8) -> Verb {
+    fn put_new_live(&mut self, device: u8) -> AdminCommand {
         self.put_new(device);
         let at = usize::from(device);
         // The epochs of the new device start at 0.
@@ -118,11 +118,11 @@ impl World {
             epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
         }
         self.tallies.note(Named::ReplacedLive);
-        Verb::Replaced { device, discard: self.infos[at].discard }
+        AdminCommand::Replaced { device, discard: self.infos[at].discard }
     }
 
     /// Brings a lost device back. It may have lost power, and with it its cache.
-    fn put_back(&mut self, device: u8) -> Verb {
+    fn put_back(&mut self, device: u8) -> AdminCommand {
         let at = usize::from(device);
         let survival = if self.dice.chance(500) { Survival::Everything } else { Survival::Nothing };
         self.machine.disks[at].cut(survival, &mut self.dice);
@@ -140,7 +140,7 @@ impl World {
         };
         let roots = self.config.kind.registration().promises.roots.expect("members of it change");
         let has = (roots.last_on)(&self.config, &self.infos, device, &mut read);
-        Verb::Returned { device, has: has.expect("it was planned on these devices") }
+        AdminCommand::Returned { device, has: has.expect("it was planned on these devices") }
     }
 
     /// After a durable root, removes from `fresh` the devices that the root trusts.
@@ -192,7 +192,7 @@ impl World {
         }
         self.buried.insert(victim);
         self.tallies.note(Named::Protected);
-        self.choose_next_victim(DeviceSet::of(victim), fate);
+        self.choose_next_victim(DeviceSet::single(victim), fate);
     }
 
     /// Handles a scrub that verified all valid data without remaining faults. All earlier damage is
@@ -203,7 +203,7 @@ impl World {
         };
         if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose(layer) > 0 {
             self.tallies.note(Named::ScrubThenNext);
-            self.choose_next_victim(DeviceSet::of(victim), fate);
+            self.choose_next_victim(DeviceSet::single(victim), fate);
         }
     }
 
@@ -247,7 +247,7 @@ impl World {
 /// Returns whether a volume that exports more than fits may lack space for the data in flight.
 fn is_nearly_full(layer: &AnyLayer) -> bool {
     let near = |gauges: Gauges| {
-        gauges.most_live > 0 && gauges.live + WRITES * BLOCK as u64 > gauges.most_live
+        gauges.valid_limit > 0 && gauges.valid + WRITES * BLOCK as u64 > gauges.valid_limit
     };
     layer.gauges().is_some_and(near)
 }

@@ -209,7 +209,7 @@ impl Still {
     /// range outside a device.
     pub fn start(case: &Case, image: Image, mode: Mode) -> Result<Self, String> {
         let plan = AnyLayer::plan(&case.config, &case.infos).map_err(|why| why.to_string())?;
-        let hint = if case.config.kind.needs_hint() { case.infos[0].map_unit } else { 0 };
+        let hint = if case.config.kind.needs_hint() { case.infos[0].iu_sectors } else { 0 };
         let mut machine = Machine::default();
         (machine.disks, machine.hint) = (image.0, hint);
         let arena = &mut machine.arena;
@@ -322,7 +322,7 @@ impl Still {
 
     fn ask(&mut self, op: HostOp, lba: u64, sectors: u64) -> Result<Result<(), HostError>, String> {
         let tally = match op {
-            HostOp::Write { .. } => Tally::of(Cause::Host, sectors as u32),
+            HostOp::Write { .. } => Tally::single(Cause::Host, sectors as u32),
             _ => Tally::default(),
         };
         let ticket = Ticket::issue(1);

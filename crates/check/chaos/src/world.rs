@@ -186,7 +186,7 @@ impl World {
         self.gone = false;
         self.clean = false;
         self.copied = Copied::Not;
-        let unit = self.infos[0].map_unit;
+        let unit = self.infos[0].iu_sectors;
         self.machine.hint = if self.infos[0].collection_hint { unit } else { 0 };
         self.machine.disks.resize_with(self.infos.len(), Disk::default);
         for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {

@@ -70,7 +70,7 @@ pub struct Tally([u32; CAUSES]);
 impl Tally {
     /// Returns a tally of `sectors` with a single cause.
     #[inline]
-    pub fn of(cause: Cause, sectors: u32) -> Self {
+    pub fn single(cause: Cause, sectors: u32) -> Self {
         Tally(core::array::from_fn(|of| if of == cause as usize { sectors } else { 0 }))
     }
 

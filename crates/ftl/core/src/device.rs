@@ -6,7 +6,7 @@ pub struct DeviceInfo {
     /// Length in sectors.
     pub sectors: u64,
     /// Indirection unit of the drive in sectors; 1 when unknown.
-    pub map_unit: u32,
+    pub iu_sectors: u32,
     /// Unit in which the drive erases, in sectors (superblock, FDP reclaim unit); 0 when unknown.
     /// Data that is written and discarded together in ranges of this length causes no copies in the
     /// drive.
@@ -90,10 +90,10 @@ pub struct Segments {
 impl DeviceInfo {
     /// Returns a block device of `sectors` sectors with indirection unit `map_unit`, a volatile
     /// cache and no use for discards.
-    pub fn block(sectors: u64, map_unit: u32) -> Self {
+    pub fn block(sectors: u64, iu_sectors: u32) -> Self {
         DeviceInfo {
             sectors,
-            map_unit,
+            iu_sectors,
             reclaim_unit: 0,
             merges: false,
             volatile_cache: true,

@@ -19,7 +19,7 @@ impl DeviceSet {
 
     /// Returns the set of one device.
     #[inline]
-    pub const fn of(device: u8) -> Self {
+    pub const fn single(device: u8) -> Self {
         match 1_u16.checked_shl(device as u32) {
             Some(bit) => DeviceSet(bit),
             None => DeviceSet::EMPTY,
@@ -28,8 +28,8 @@ impl DeviceSet {
 
     /// Returns the set of one device if `is_in`, else the empty set.
     #[inline]
-    pub const fn of_if(is_in: bool, device: u8) -> Self {
-        if is_in { DeviceSet::of(device) } else { DeviceSet::EMPTY }
+    pub const fn single_if(is_in: bool, device: u8) -> Self {
+        if is_in { DeviceSet::single(device) } else { DeviceSet::EMPTY }
     }
 
     /// Returns the set of the first `count` devices of a stack.
@@ -53,7 +53,7 @@ impl DeviceSet {
     /// Whether a device is in the set.
     #[inline]
     pub const fn contains(self, device: u8) -> bool {
-        self.0 & DeviceSet::of(device).0 != 0
+        self.0 & DeviceSet::single(device).0 != 0
     }
 
     /// Whether all devices of this set are in the other one too.
@@ -95,13 +95,13 @@ impl DeviceSet {
     /// Returns the set with one more device.
     #[inline]
     pub const fn with(self, device: u8) -> Self {
-        DeviceSet(self.0 | DeviceSet::of(device).0)
+        DeviceSet(self.0 | DeviceSet::single(device).0)
     }
 
     /// Returns the set with one device less.
     #[inline]
     pub const fn without(self, device: u8) -> Self {
-        DeviceSet(self.0 & !DeviceSet::of(device).0)
+        DeviceSet(self.0 & !DeviceSet::single(device).0)
     }
 
     /// Adds a device.
@@ -238,15 +238,15 @@ mod tests {
     #[test]
     fn each_device_of_a_volume_has_its_bit_and_others_have_none() {
         for device in 0..=u8::MAX {
-            let of = DeviceSet::of(device);
+            let of = DeviceSet::single(device);
             let is_possible = usize::from(device) < MAX_MEMBERS;
             assert_eq!(of.to_bits(), if is_possible { 1 << device } else { 0 });
             assert_eq!((of.contains(device), of.is_empty()), (is_possible, !is_possible));
             assert_eq!(DeviceSet::ALL.contains(device), is_possible);
             assert_eq!(DeviceSet::EMPTY.with(device), of);
             assert_eq!(DeviceSet::ALL.without(device), DeviceSet::ALL - of);
-            assert_eq!(DeviceSet::of_if(true, device), of);
-            assert_eq!(DeviceSet::of_if(false, device), DeviceSet::EMPTY);
+            assert_eq!(DeviceSet::single_if(true, device), of);
+            assert_eq!(DeviceSet::single_if(false, device), DeviceSet::EMPTY);
         }
         assert!(!set(0b0100).contains(0) && !set(0b0100).contains(18));
     }
@@ -291,6 +291,6 @@ mod tests {
         it.remove(2);
         assert_eq!(it, set(0b10_0000_0001));
         it.set(9, false);
-        assert_eq!(it, DeviceSet::of(0));
+        assert_eq!(it, DeviceSet::single(0));
     }
 }

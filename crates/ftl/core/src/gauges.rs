@@ -9,7 +9,7 @@ pub struct Gauges {
     /// Size of all host data that is not zeros, uncompressed.
     pub mapped: u64,
     /// Valid data on the devices: compressed, without parity and metadata.
-    pub live: u64,
+    pub valid: u64,
     /// Space for data, without parity, that is free without garbage collection.
     pub free: u64,
     /// Invalid data on the devices, which garbage collection can reclaim.
@@ -34,7 +34,7 @@ pub struct Gauges {
     pub excess: u64,
     /// Limit of [`Gauges::live`] at which writes are refused; 0 when the host sees no more than
     /// fits.
-    pub most_live: u64,
+    pub valid_limit: u64,
     /// Number of further devices that the volume can lose now.
     pub may_lose: u32,
     /// Devices with missing chunks because they were added later; the chunks are rebuilt from the

@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
+use crate::admin::{AdminCommand, AdminOutcome, Refusal, Task, TaskEnd, TaskKind};
 use crate::command::{Command, DeviceError, Done, Token};
 use crate::counters::Counters;
 use crate::gauges::Gauges;
 use crate::members::Members;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
-use crate::verb::{Answer, Refusal, Task, TaskEnd, TaskKind, Verb};
 use crate::words::Nanos;
 use arrayvec::ArrayVec;
 
@@ -210,7 +210,7 @@ impl Out {
 
     /// Returns the number of outputs that still fit.
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn outputs_left(&self) -> usize {
         MAX_OUTPUTS - self.0.len()
     }
 
@@ -220,7 +220,7 @@ impl Out {
     /// When the step exceeds [`MAX_OUTPUTS`].
     #[inline]
     pub fn push(&mut self, output: Output) {
-        assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
+        assert!(self.outputs_left() > 0, "a step made more than {MAX_OUTPUTS} outputs");
         self.0.push(output);
     }
 
@@ -230,7 +230,7 @@ impl Out {
     /// When the step exceeds [`MAX_OUTPUTS`].
     #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce() -> Output) {
-        assert!(self.room() > 0, "a step made more than {MAX_OUTPUTS} outputs");
+        assert!(self.outputs_left() > 0, "a step made more than {MAX_OUTPUTS} outputs");
         assert!(self.0.len() < self.0.capacity(), "the vector keeps its capacity");
         self.0.push(make());
     }
@@ -273,7 +273,7 @@ pub trait Layer {
     ///
     /// # Errors
     /// The reason for a refusal; nothing was changed.
-    fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
+    fn operate(&mut self, _command: AdminCommand) -> Result<AdminOutcome, Refusal> {
         Err(Refusal::Unable)
     }
     /// Returns the background tasks that are running or paused.

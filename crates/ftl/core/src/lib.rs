@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod admin;
 mod bomb;
 mod cause;
 mod command;
@@ -29,9 +30,9 @@ mod meta;
 mod payload;
 mod request;
 mod size;
-mod verb;
 mod words;
 
+pub use admin::{AdminCommand, AdminOutcome, Refusal, Scrub, Setting, Task, TaskEnd, TaskKind};
 pub use arrayvec::ArrayVec;
 pub use cause::{CAUSES, Cause, Tally};
 pub use command::{
@@ -52,5 +53,4 @@ pub use meta::{MetaBuf, Page};
 pub use payload::{Payload, View, ViewMut};
 pub use request::{HostError, HostOp, Reply, Request, Ticket};
 pub use size::Size;
-pub use verb::{Answer, Refusal, Scrub, Setting, Task, TaskEnd, TaskKind, Verb};
 pub use words::{BLOCK, Nanos, SECTOR, SECTORS_PER_BLOCK};

@@ -253,7 +253,7 @@ mod tests {
     fn sets_follow_the_states_and_roles() {
         for state in MemberState::ALL {
             let it = at(state);
-            let is = |set: DeviceSet| set == DeviceSet::of(3);
+            let is = |set: DeviceSet| set == DeviceSet::single(3);
             assert_eq!(is(it.inactive()), state != Active);
             assert_eq!(is(it.lost()), matches!(state, Missing | Lost | Rebuilt));
             assert_eq!(is(it.rebuilt()), state == Rebuilt);
@@ -262,11 +262,11 @@ mod tests {
         }
         let mut it = at(Active);
         it.assign(3, MemberRole::Spare);
-        assert_eq!((it.spares(), it.leaving()), (DeviceSet::of(3), DeviceSet::EMPTY));
+        assert_eq!((it.spares(), it.leaving()), (DeviceSet::single(3), DeviceSet::EMPTY));
         it.assign(3, MemberRole::Leaving);
-        assert_eq!((it.spares(), it.leaving()), (DeviceSet::EMPTY, DeviceSet::of(3)));
+        assert_eq!((it.spares(), it.leaving()), (DeviceSet::EMPTY, DeviceSet::single(3)));
         it.change(3, Removed);
-        assert_eq!((it.removed(), it.inactive()), (DeviceSet::of(3), DeviceSet::of(3)));
+        assert_eq!((it.removed(), it.inactive()), (DeviceSet::single(3), DeviceSet::single(3)));
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         assert!(it.are_recorded());
         it.change(3, Lost);
         assert!(!it.are_recorded());
-        it.record(DeviceSet::of(3));
+        it.record(DeviceSet::single(3));
         assert!(it.are_recorded());
         it.change(3, Rebuilt);
         it.change(3, Joining);

@@ -57,14 +57,14 @@ fn a_step_has_a_bounded_number_of_outputs() {
     }
     assert!(panic_of(|| out.push(Output::Event(Event::Stopped))).contains("outputs"));
     assert_eq!(out.drain().count(), MAX_OUTPUTS);
-    assert_eq!(out.room(), MAX_OUTPUTS);
+    assert_eq!(out.outputs_left(), MAX_OUTPUTS);
 }
 
 #[test]
 fn a_tally_is_a_sum() {
-    let mut tally = Tally::of(Cause::Host, 3);
+    let mut tally = Tally::single(Cause::Host, 3);
     tally.add(Cause::Pad, 5);
-    tally += Tally::of(Cause::Host, 2);
+    tally += Tally::single(Cause::Host, 2);
     assert_eq!((tally.get(Cause::Host), tally.get(Cause::Pad), tally.total()), (5, 5, 10));
 }
 

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, ArrayVec, Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Members, Nanos,
-    Out, Payload, Refusal, Task, Verb,
+    AdminCommand, AdminOutcome, ArrayVec, Counters, Credits, DeviceInfo, Gauges, Input, Layer,
+    Limits, Members, Nanos, Out, Payload, Refusal, Task,
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
@@ -87,8 +87,8 @@ impl Layer for AnyLayer {
         self.0.step(now, input, out)
     }
 
-    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
-        self.0.operate(verb)
+    fn operate(&mut self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
+        self.0.operate(command)
     }
 
     fn tasks(&self) -> ArrayVec<Task, 5> {

@@ -90,10 +90,13 @@ mod tests {
                 MemberState::Active
             ]
         );
-        assert_eq!((states.leaving(), states.spares()), (DeviceSet::of(5), DeviceSet::of(3)));
+        assert_eq!(
+            (states.leaving(), states.spares()),
+            (DeviceSet::single(5), DeviceSet::single(3))
+        );
         assert_eq!(
             states.set(|member| member.planned),
-            DeviceSet::of(1),
+            DeviceSet::single(1),
             "what is used was not left out"
         );
         assert_eq!(states.set(|member| !member.recorded), DeviceSet::first_n(5));

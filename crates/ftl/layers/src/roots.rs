@@ -23,7 +23,7 @@ pub(crate) type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, 
 
 /// Function that returns the last stripe up to which a returning device has everything, according
 /// to its newest root; 0 if it has none. The callback reads metadata pages from a sector of the
-/// device, and returns whether it could. See [`hostftl_core::Verb`].
+/// device, and returns whether it could. See [`hostftl_core::AdminCommand`].
 pub(crate) type LastOn = fn(
     &LayerConfig,
     &[DeviceInfo],

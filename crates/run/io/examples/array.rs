@@ -72,7 +72,7 @@ impl Host for Load {
             data[noise..].fill(0);
         }
         let op = HostOp::Write { data: data.into_payload(), fua: false };
-        let (ticket, tally) = (Ticket::issue(self.sent), Tally::of(Cause::Host, length as u32));
+        let (ticket, tally) = (Ticket::issue(self.sent), Tally::single(Cause::Host, length as u32));
         self.sent += 1;
         Pull::Request(Request { ticket, op, lba: place * length, sectors: length, tally })
     }

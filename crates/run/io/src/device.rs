@@ -349,7 +349,7 @@ impl Device {
         if let Some(Zoned { zone_order, .. }) = &self.zoned {
             let (map_unit, kind) =
                 (zone_order.shape.write_unit, DeviceKind::Zoned(zone_order.shape));
-            return DeviceInfo { map_unit, kind, ..block };
+            return DeviceInfo { iu_sectors: map_unit, kind, ..block };
         }
         // A drive model profits from discards and gives collection hints, in contrast to its file.
         let (discard, collection_hint) = (self.discard || model.is_some(), model.is_some());

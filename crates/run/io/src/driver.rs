@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, Event, Input, Layer, Nanos, Out, Output, Refusal, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, Event, Input, Layer, Nanos, Out, Output, Refusal};
 
 use crate::device::Device;
 use crate::engine::EngineKind;
@@ -350,15 +350,19 @@ impl<L: Layer> Driver<L> {
     ///
     /// # Errors
     /// The reason, when nothing was changed.
-    pub fn operate(&mut self, verb: Verb, host: &mut impl Host) -> Result<Answer, Refusal> {
+    pub fn operate(
+        &mut self,
+        command: AdminCommand,
+        host: &mut impl Host,
+    ) -> Result<AdminOutcome, Refusal> {
         if self.phase != Phase::Ready {
             return Err(Refusal::Because("the volume is not open"));
         }
         let now = self.now();
         if let Some(tap) = &mut self.tap {
-            tap.verb(now, verb);
+            tap.admin_command(now, command);
         }
-        let answer = self.layer.operate(verb);
+        let answer = self.layer.operate(command);
         // The layer may have commands to submit now, and only a step returns them.
         self.step(Input::Timer, host);
         self.show(now);
@@ -391,11 +395,8 @@ impl<L: Layer> Driver<L> {
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Lost ranges are searched only after another device was lost: such a layer accepts no
         // writes, so they do not change in between.
-        let lost_ranges = if shown.members.lost() == members.lost() {
-            shown.lost_ranges.clone()
-        } else {
-            self.layer.lost_ranges().into()
-        };
+        let known = (shown.members.lost() == members.lost()).then(|| shown.lost_ranges.clone());
+        let lost_ranges = known.unwrap_or_else(|| self.layer.lost_ranges().into());
         let tasks = self.layer.tasks().into_iter().collect();
         *shown = Snapshot {
             stats,

@@ -1,6 +1,8 @@
 //! Interfaces of a driver: the source of requests, and the observer of a layer.
 
-use hostftl_core::{Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request, Verb};
+use hostftl_core::{
+    AdminCommand, Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request,
+};
 
 /// Result of asking a host for work.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub trait Tap: Send {
     /// Called before the layer processes `input`.
     fn input(&mut self, now: Nanos, input: &Input);
     /// Called before the layer executes an administrative command.
-    fn verb(&mut self, now: Nanos, verb: Verb);
+    fn admin_command(&mut self, now: Nanos, command: AdminCommand);
     /// Called for each output of the last input.
     fn output(&mut self, now: Nanos, output: &Output);
 }

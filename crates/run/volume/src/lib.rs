@@ -20,7 +20,7 @@ pub use admin::members::{Back, add, online, replace};
 pub use admin::operate::clear;
 pub use admin::operate::set;
 pub use admin::operate::{operate, operate_here};
-pub use admin::operator::{Outcome, Wish};
+pub use admin::operator::{AdminRequest, Outcome};
 pub use admin::replay::{Replayed, replay};
 pub use admin::serve::{Figures, Running};
 pub use admin::status::list::{Listed, list};

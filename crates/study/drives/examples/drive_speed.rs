@@ -43,7 +43,7 @@ impl Bench {
             self.free.extend(self.ended.drain(..).map(|over| over.slot));
         }
         let slot = self.free.pop().expect("one is free");
-        let (lba, tally) = (unit * u64::from(self.unit), Tally::of(Cause::Host, self.unit));
+        let (lba, tally) = (unit * u64::from(self.unit), Tally::single(Cause::Host, self.unit));
         let gather = Gather::from_iter([Piece::Data(self.payload.view_sectors(0, self.unit))]);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         if self.drive.submit(self.now, slot, &command).is_some() {

@@ -52,7 +52,7 @@ pub trait Description: Any + Comparable + Debug + Send + Sync {
 
     /// Returns the smallest size, in sectors, of a write without a read-modify-write.
     fn map_unit(&self) -> u32 {
-        self.device_info().map_unit
+        self.device_info().iu_sectors
     }
 
     /// Returns the erases that a block survives, or the writes that a sector of a memory survives.

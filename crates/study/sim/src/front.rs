@@ -227,7 +227,7 @@ pub(crate) fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -
         Op::Read => (HostOp::Read(data()), Tally::default()),
         Op::Write => {
             let op = HostOp::Write { data: data(), fua: false };
-            (op, Tally::of(Cause::Host, sectors as u32))
+            (op, Tally::single(Cause::Host, sectors as u32))
         }
         Op::Flush => (HostOp::Flush, Tally::default()),
         Op::Discard => (HostOp::Trim { fua: false }, Tally::default()),

@@ -152,7 +152,7 @@ fn planned(target: &TargetSpec, spec: &DriveSpec) -> Result<Planned, String> {
     let device = spec.device_info();
     let view = View::of(&device, target.units()?).map_err(|why| about(why.to_string()))?;
     let info = view.info(&device);
-    let mut config = LayerSpec::parse(&target.layer).map_err(about)?.on(device.map_unit);
+    let mut config = LayerSpec::parse(&target.layer).map_err(about)?.on(device.iu_sectors);
     config.choose_spare(std::slice::from_ref(&info), None);
     let plan = AnyLayer::plan(&config, std::slice::from_ref(&info));
     let plan = plan.map_err(|why| about(why.to_string()))?;

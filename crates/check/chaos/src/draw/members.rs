@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn only_the_victim_comes_back_itself_and_no_device_comes_twice() {
         let mut dice = Dice::new(1, 1);
-        let (lost, fresh) = (DeviceSet::from_iter([0, 1, 3]), DeviceSet::of(3));
+        let (lost, fresh) = (DeviceSet::from_iter([0, 1, 3]), DeviceSet::single(3));
         let drawn: Vec<_> =
             (0..200).flat_map(|_| replacements(&mut dice, lost, fresh, 1)).collect();
         assert!(drawn.iter().all(|(device, _)| [0, 1].contains(device)), "3 came before");

@@ -1,6 +1,6 @@
 //! Requests of an operator.
 
-use hostftl_core::{Scrub, Setting, Verb};
+use hostftl_core::{AdminCommand, Scrub, Setting};
 use hostftl_layers::LayerKind;
 
 use crate::dice::Dice;
@@ -16,20 +16,20 @@ pub(crate) fn rate(seed: u64, layer: LayerKind) -> u32 {
 }
 
 /// Draws a request. With `keeps_scrubbing` a scrub is rarely stopped.
-pub(crate) fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> Verb {
+pub(crate) fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> AdminCommand {
     match dice.below(10) {
-        0..5 => Verb::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
-        5 => Verb::Scrub(Scrub::Pause),
-        6 => Verb::Scrub(Scrub::Resume),
-        7 => Verb::Set(Setting::RebuildShare(dice.between(1, 100) as u8)),
+        0..5 => AdminCommand::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
+        5 => AdminCommand::Scrub(Scrub::Pause),
+        6 => AdminCommand::Scrub(Scrub::Resume),
+        7 => AdminCommand::Set(Setting::RebuildShare(dice.between(1, 100) as u8)),
         // The newest policy takes the last value of each sixteen, so that nearly every seed keeps
         // the policy that it had without it.
-        8 => Verb::Set(Setting::Gc(match dice.below(64) as u16 {
+        8 => AdminCommand::Set(Setting::Gc(match dice.below(64) as u16 {
             side if side % 16 == 15 => 4,
             side => side / 16,
         })),
-        _ if keeps_scrubbing && dice.chance(900) => Verb::Scrub(Scrub::Resume),
-        _ => Verb::Scrub(Scrub::Stop),
+        _ if keeps_scrubbing && dice.chance(900) => AdminCommand::Scrub(Scrub::Resume),
+        _ => AdminCommand::Scrub(Scrub::Stop),
     }
 }
 
@@ -40,14 +40,14 @@ mod tests {
     #[test]
     fn every_kind_of_request_is_drawn() {
         let mut dice = Dice::new(1, 1);
-        let drawn: Vec<Verb> = (0..10_000).map(|_| draw(&mut dice, false)).collect();
+        let drawn: Vec<AdminCommand> = (0..10_000).map(|_| draw(&mut dice, false)).collect();
         for kind in [
-            Verb::Scrub(Scrub::Start(0)),
-            Verb::Scrub(Scrub::Pause),
-            Verb::Scrub(Scrub::Resume),
-            Verb::Scrub(Scrub::Stop),
-            Verb::Set(Setting::Gc(4)),
-            Verb::Set(Setting::RebuildShare(100)),
+            AdminCommand::Scrub(Scrub::Start(0)),
+            AdminCommand::Scrub(Scrub::Pause),
+            AdminCommand::Scrub(Scrub::Resume),
+            AdminCommand::Scrub(Scrub::Stop),
+            AdminCommand::Set(Setting::Gc(4)),
+            AdminCommand::Set(Setting::RebuildShare(100)),
         ] {
             assert!(drawn.contains(&kind), "{kind:?}");
         }
@@ -58,7 +58,7 @@ mod tests {
         let stops = |keeps| {
             let mut dice = Dice::new(1, 1);
             let verbs = (0..1000).map(|_| draw(&mut dice, keeps));
-            verbs.filter(|verb| *verb == Verb::Scrub(Scrub::Stop)).count()
+            verbs.filter(|verb| *verb == AdminCommand::Scrub(Scrub::Stop)).count()
         };
         assert!(5 * stops(true) < stops(false));
     }

@@ -272,7 +272,7 @@ impl<'w> Life<'w> {
         let timer = matches!(input, Input::Timer);
         self.w.look_at_room(&self.layer);
         self.layer.step(self.w.now, input, out);
-        let made = MAX_OUTPUTS - out.room();
+        let made = MAX_OUTPUTS - out.outputs_left();
         for output in out.drain() {
             self.w.observe("  ", || trace::output(&output));
             self.take(output);

@@ -1,6 +1,6 @@
 //! Requests of an operator to a running layer, and checks of their results.
 
-use hostftl_core::{Answer, Layer, Refusal, Scrub, TaskEnd, TaskKind, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, Layer, Refusal, Scrub, TaskEnd, TaskKind};
 
 use super::Life;
 use crate::draw::operator;
@@ -18,10 +18,10 @@ impl Life<'_> {
         let answer = self.layer.operate(verb);
         let works = !self.layer.has_failed();
         match (verb, answer) {
-            (Verb::Scrub(Scrub::Start(place)), Ok(Answer::Begun)) if had_none => {
+            (AdminCommand::Scrub(Scrub::Start(place)), Ok(AdminOutcome::Started)) if had_none => {
                 (self.scrubs_all, self.roots_of_scrub) = (place == 0, 0);
             }
-            (Verb::Scrub(Scrub::Start(_)), Err(_)) if had_none && works => {
+            (AdminCommand::Scrub(Scrub::Start(_)), Err(_)) if had_none && works => {
                 self.expect(Err(format!("{verb:?} was answered {answer:?}")));
             }
             (_, Err(Refusal::Unable)) => self.expect(Err(format!("{verb:?} can't be done"))),
@@ -35,9 +35,11 @@ impl Life<'_> {
         let flights = &self.flights;
         let is_busy = |device| flights.any_to(device);
         let Some(device) = self.w.choose_to_replace(&self.layer, is_busy) else { return false };
-        match self.layer.operate(Verb::MayReplace(device)) {
-            Ok(Answer::Begun) => {}
-            Ok(Answer::WasSo) | Err(Refusal::Because(_) | Refusal::Damaged(_)) => return false,
+        match self.layer.operate(AdminCommand::MayReplace(device)) {
+            Ok(AdminOutcome::Started) => {}
+            Ok(AdminOutcome::NoChange) | Err(Refusal::Because(_) | Refusal::Damaged(_)) => {
+                return false;
+            }
             answer => {
                 self.expect(Err(format!("device {device} may be replaced: {answer:?}")));
                 return false;
@@ -49,7 +51,7 @@ impl Life<'_> {
         }
         self.w.observe("", || format!("{verb:?}"));
         let answer = self.layer.operate(verb);
-        if answer != Ok(Answer::Begun) {
+        if answer != Ok(AdminOutcome::Started) {
             self.expect(Err(format!("{verb:?} was answered {answer:?}")));
         }
         true

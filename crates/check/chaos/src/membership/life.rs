@@ -423,7 +423,8 @@ impl<'a> Life<'a> {
         }
         session.lost.insert(member);
         session.fresh.remove(member);
-        self.given_up |= session.disks(DeviceSet::of(member)).fold(0, |set, disk| set | 1 << disk);
+        self.given_up |=
+            session.disks(DeviceSet::single(member)).fold(0, |set, disk| set | 1 << disk);
         self.seen.losses += 1;
         // If an operator later consents to start with the lost device alone, the present members
         // form a separate branch.

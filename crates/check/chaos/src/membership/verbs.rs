@@ -187,7 +187,7 @@ impl Life<'_> {
             let member = session.seats.len() as u8;
             session.seats.push(Some(*disk));
             session.used.insert(member);
-            session.spare |= DeviceSet::of_if(is_spare, member);
+            session.spare |= DeviceSet::single_if(is_spare, member);
             // It is empty, so it misses nothing.
             let Session { node, root, everywhere, .. } = session;
             self.disks[*disk].data =
@@ -213,7 +213,7 @@ impl Life<'_> {
         }
         self.tell(|_| format!("{disk}, member {member}, is removed"));
         let leaves =
-            Standing { leaving: Some(DeviceSet::of(member).to_bits()), ..Standing::default() };
+            Standing { leaving: Some(DeviceSet::single(member).to_bits()), ..Standing::default() };
         if !self.settle(&mut session, false, leaves)? {
             self.session = Some(session);
             return Ok(());
@@ -239,11 +239,12 @@ impl Life<'_> {
         let Session { node, root, everywhere, .. } = session;
         session.fresh.remove(member);
         let lost = session.lacking();
-        for disk in session.disks(DeviceSet::of(member)).collect::<Vec<_>>() {
+        for disk in session.disks(DeviceSet::single(member)).collect::<Vec<_>>() {
             self.disks[disk].data = Data { node, root, lost, everywhere, whole: true };
         }
         self.write_root(&mut session)?;
-        let joined = Standing { joined: DeviceSet::of(member).to_bits(), ..Standing::default() };
+        let joined =
+            Standing { joined: DeviceSet::single(member).to_bits(), ..Standing::default() };
         self.settle(&mut session, false, joined)?;
         self.session = Some(session);
         Ok(())

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use hostftl_volume::{
-    AddSpec, Added, Back, DeviceId, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate,
-    operate_here, replace,
+    AddSpec, Added, AdminRequest, Back, DeviceId, Outcome, ReplaceSpec, Replaced, add, online,
+    operate, operate_here, replace,
 };
 
 use crate::commands::copying::Copying;
@@ -135,7 +135,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Verb::Replace(args) => run_replace(args, console),
         Verb::Remove(args) => run_remove(args, console),
         Verb::Offline(Offline { which }) => {
-            let wish = Wish::Offline(which.device.clone());
+            let wish = AdminRequest::Offline(which.device.clone());
             let name = which.volume.display();
             let outcome = match operate(&which.volume, &wish)? {
                 Some(outcome) => outcome,
@@ -195,11 +195,17 @@ fn with_device(device: Option<&DeviceId>, rest: serde_json::Value) -> serde_json
 fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     let (volume, device) = (args.volume.display(), args.device.clone());
     let (wish, done, was_so) = match args {
-        Remove { cancel: true, .. } => (Wish::Cancel(device), "stays", "was not being removed"),
-        Remove { dry_run: true, .. } => {
-            (Wish::MayRemove(device), "can be removed", "is already being removed")
+        Remove { cancel: true, .. } => {
+            (AdminRequest::Cancel(device), "stays", "was not being removed")
         }
-        _ => (Wish::Remove(device), "is being removed", "is already being removed, or was removed"),
+        Remove { dry_run: true, .. } => {
+            (AdminRequest::MayRemove(device), "can be removed", "is already being removed")
+        }
+        _ => (
+            AdminRequest::Remove(device),
+            "is being removed",
+            "is already being removed, or was removed",
+        ),
     };
     let say = |Outcome { is_new, device, notes }, console: &mut Console| {
         if console.is_json() {

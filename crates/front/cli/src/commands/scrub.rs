@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hostftl_volume::{Outcome, Wish, operate, operate_here};
+use hostftl_volume::{AdminRequest, Outcome, operate, operate_here};
 
 use crate::commands::wait;
 use crate::console::Console;
@@ -34,10 +34,16 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (wish, done, was_so) = match args {
-        Args { pause: true, .. } => (Wish::PauseScrub, "scrub paused", "scrub already paused"),
-        Args { stop: true, .. } => (Wish::StopScrub, "scrub stopped", "no scrub is running"),
-        Args { resume: true, .. } => (Wish::ResumeScrub, "scrub resumed", "scrub already running"),
-        _ => (Wish::Scrub, "scrub started", "scrub already running"),
+        Args { pause: true, .. } => {
+            (AdminRequest::PauseScrub, "scrub paused", "scrub already paused")
+        }
+        Args { stop: true, .. } => {
+            (AdminRequest::StopScrub, "scrub stopped", "no scrub is running")
+        }
+        Args { resume: true, .. } => {
+            (AdminRequest::ResumeScrub, "scrub resumed", "scrub already running")
+        }
+        _ => (AdminRequest::Scrub, "scrub started", "scrub already running"),
     };
     let volume = args.volume.display();
     let say = |Outcome { is_new, .. }, console: &mut Console| match console.is_json() {

@@ -69,7 +69,7 @@ impl Alone {
             op: HostOp::Write { data, fua: false },
             lba: block * PER,
             sectors: PER,
-            tally: Tally::of(Cause::Host, SECTORS_PER_BLOCK),
+            tally: Tally::single(Cause::Host, SECTORS_PER_BLOCK),
         };
         assert!(self.log.credits().requests > 0, "nothing is under way");
         self.waiting += 1;
@@ -86,7 +86,7 @@ impl Alone {
     /// Returns α: mapped data plus invalid data that GC can reclaim, divided by mapped data.
     pub(crate) fn alpha(&self) -> f64 {
         let gauges = self.log.gauges().expect("it has them");
-        (gauges.live + gauges.stale) as f64 / gauges.live as f64
+        (gauges.valid + gauges.stale) as f64 / gauges.valid as f64
     }
 
     /// Completes all commands.
@@ -109,7 +109,11 @@ impl Alone {
         self.steps += 1;
         let mut out = self.spare.pop().unwrap_or_default();
         self.log.step(0, input, &mut out);
-        if out.room() == MAX_OUTPUTS { self.spare.push(out) } else { self.said.push_back(out) }
+        if out.outputs_left() == MAX_OUTPUTS {
+            self.spare.push(out)
+        } else {
+            self.said.push_back(out)
+        }
     }
 
     #[inline]

@@ -254,7 +254,7 @@ impl Exerciser {
                 Piece::Meta { buf, pages: 1 },
                 Piece::zero_sectors(1),
             ]);
-            let mut tally = Tally::of(Cause::Host, sectors);
+            let mut tally = Tally::single(Cause::Host, sectors);
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
             tally.add(Cause::Pad, 1);
             let lba = self.devices[device] - SCRATCH;
@@ -329,7 +329,7 @@ impl Exerciser {
     fn program_home(&mut self, out: &mut Out) {
         let (lba, sectors) = (self.job().lba, self.job().sectors as u32);
         let gather = Gather::from_iter([Piece::Data(self.host().view_sectors(0, sectors))]);
-        let tally = Tally::of(Cause::Host, sectors);
+        let tally = Tally::single(Cause::Host, sectors);
         self.submit(
             Expect::Plain,
             Command::Program { device: 0, lba, gather, tally, placement: 0 },
@@ -363,7 +363,7 @@ impl Exerciser {
         let sectors = (self.job().sectors - zeroed).min(ZERO_STEP) as u32;
         self.notes.zeroed += u64::from(sectors);
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
-        let tally = Tally::of(Cause::Host, sectors);
+        let tally = Tally::single(Cause::Host, sectors);
         self.submit(
             Expect::Plain,
             Command::Program { device: 0, lba, gather, tally, placement: 0 },

@@ -157,10 +157,11 @@ mod tests {
         assert!(!commands.any_late(104) && commands.any_late(105));
         assert_eq!(
             (commands.late_devices(104), commands.late_devices(105)),
-            (DeviceSet::EMPTY, DeviceSet::of(1))
+            (DeviceSet::EMPTY, DeviceSet::single(1))
         );
         let mut given_up = Vec::new();
-        commands.give_up(DeviceSet::of(1), |token, op, device| given_up.push((token, op, device)));
+        commands
+            .give_up(DeviceSet::single(1), |token, op, device| given_up.push((token, op, device)));
         assert_eq!(given_up, [(slow, 1, 1)]);
         assert!(!commands.any_late(1000) && commands.wake().is_none());
         assert!(commands.is_given_up(slow) && !commands.is_given_up(fast));
@@ -173,8 +174,8 @@ mod tests {
         let mut commands = table();
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty());
-        commands.give_up(DeviceSet::of(1), |_, _, _| ());
-        commands.give_up(DeviceSet::of(1), |_, _, _| panic!("a command is abandoned once"));
+        commands.give_up(DeviceSet::single(1), |_, _, _| ());
+        commands.give_up(DeviceSet::single(1), |_, _, _| panic!("a command is abandoned once"));
         assert!(commands.is_empty());
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty(), "the next one is waited for");

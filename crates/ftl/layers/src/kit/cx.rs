@@ -176,7 +176,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// Counts outputs against the budget.
     fn spend(&mut self, before: usize) {
-        let made = before - self.out.room();
+        let made = before - self.out.outputs_left();
         assert!(made <= self.budget, "a step makes at most the reserved outputs");
         self.budget -= made;
     }
@@ -216,7 +216,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     ///
     /// [`Core::MOST_OUTPUTS`]: super::Core::MOST_OUTPUTS
     pub(crate) fn room(&self) -> usize {
-        self.out.room()
+        self.out.outputs_left()
     }
 
     /// Wakes the engine at once after this step, even if nothing else moves.
@@ -329,7 +329,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     fn push(&mut self, output: Output) {
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         self.out.push(output);
         self.spend(before);
     }
@@ -396,7 +396,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// `pending` is whether a flush finds data that is not durable.
     pub(crate) fn take_request(&mut self, request: Request, pending: bool) -> Option<u16> {
         requests::count(&mut self.common.counters, &request, pending);
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         let taken = self.common.requests.take(request, self.common.exported, self.out);
         self.spend(before);
         taken
@@ -417,7 +417,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     pub(crate) fn end_request(&mut self, req: u16, mark: Mark, is_durable: bool) -> bool {
         let health = self.common.health;
         self.common.requests.at(req).blame(health);
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         let waits = self.common.requests.end(req, mark, is_durable, self.out);
         self.spend(before);
         waits
@@ -425,7 +425,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// Answers the first waiting request. Returns false if there is none.
     pub(crate) fn answer_waiting(&mut self, result: Result<(), HostError>) -> bool {
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         let answered = self.common.requests.answer_waiting(result, self.out);
         self.spend(before);
         answered
@@ -433,14 +433,14 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// Ends a request without parts in flight, of an engine that processes requests in any order.
     pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>) {
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         self.common.requests.answer(req, result, self.out);
         self.spend(before);
     }
 
     /// Answers a request if it has parts in flight. Its payload follows when the device returns it.
     pub(crate) fn abandon_request(&mut self, req: u16) {
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         self.common.requests.abandon_one(req, self.out);
         self.spend(before);
     }
@@ -452,7 +452,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// Abandons some requests with parts in flight.
     pub(super) fn abandon(&mut self) -> bool {
-        let before = self.out.room();
+        let before = self.out.outputs_left();
         let moved = self.common.requests.abandon(self.out);
         self.spend(before);
         moved
@@ -466,7 +466,7 @@ pub(crate) fn trial<Op: Copy, Mark: Copy + Default, T>(
 ) -> T {
     let requests = (Order::Arrival, requests::SLOTS);
     let (mut common, mut out) = (Common::new(1024, [0; 16], 1 << 20, requests), Out::new());
-    let budget = out.room();
+    let budget = out.outputs_left();
     act(&mut Cx::new(0, &mut out, budget, &mut common))
 }
 

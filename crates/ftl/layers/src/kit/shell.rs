@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use hostftl_core::{
-    Answer, ArrayVec, Codec, Command, Counters, Credits, DeviceError, Done, Event, Gauges, Input,
-    Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Members, Nanos, Out, Output, Piece, Refusal, Request,
-    Task, Token, Verb, Verdict, View, ViewMut,
+    AdminCommand, AdminOutcome, ArrayVec, Codec, Command, Counters, Credits, DeviceError, Done,
+    Event, Gauges, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Members, Nanos, Out, Output,
+    Piece, Refusal, Request, Task, Token, Verdict, View, ViewMut,
 };
 
 use super::cx::{Common, Cx};
@@ -100,7 +100,7 @@ pub(crate) trait Core: Debug {
     /// anything moved.
     fn wind_down(&mut self, cx: &mut CxOf<Self>) -> bool;
     /// Implements [`Layer::operate`] for an engine that is running and healthy.
-    fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
+    fn operate(&mut self, _command: AdminCommand) -> Result<AdminOutcome, Refusal> {
         Err(Refusal::Unable)
     }
     /// Implements [`Layer::tasks`].
@@ -247,7 +247,7 @@ impl<C: Core> Shell<C> {
     fn pump(&mut self, now: Nanos, out: &mut Out) {
         self.common.begin_rounds();
         loop {
-            if out.room() < C::ROUND_OUTPUTS || self.common.touched() > MAX_TOUCH / 2 {
+            if out.outputs_left() < C::ROUND_OUTPUTS || self.common.touched() > MAX_TOUCH / 2 {
                 return self.common.leave_rest();
             }
             let (life, health) = (self.common.life(), self.common.health());
@@ -292,9 +292,9 @@ impl<C: Core> Layer for Shell<C> {
         assert!(touched <= MAX_TOUCH, "a step touched {touched} map entries");
     }
 
-    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+    fn operate(&mut self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
         match (self.common.life(), self.common.health()) {
-            (Life::Running, Health::Good) => self.core.operate(verb),
+            (Life::Running, Health::Good) => self.core.operate(command),
             (Life::Running, _) => Err(Refusal::Because("the volume is read-only")),
             _ => Err(Refusal::Because("the volume is not open")),
         }

@@ -52,9 +52,9 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, ArrayVec, BLOCK, Codec, Command, DeviceError, DeviceInfo, DeviceSet, Gauges, MAX_TOUCH,
-    Members, Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb,
-    Verdict, View, ViewMut,
+    AdminCommand, AdminOutcome, ArrayVec, BLOCK, Codec, Command, DeviceError, DeviceInfo,
+    DeviceSet, Gauges, MAX_TOUCH, Members, Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK,
+    Setting, Task, Token, Verdict, View, ViewMut,
 };
 
 use hostftl_format::log::GRAIN;
@@ -264,20 +264,22 @@ impl Core for Engine {
         check::check_live(mapping, media)
     }
 
-    fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
-        match verb {
-            Verb::Scrub(wish) => {
+    fn operate(&mut self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
+        match command {
+            AdminCommand::Scrub(wish) => {
                 let Array { background, media, .. } = &mut self.array;
                 background.scrub.wish(wish, media.gauges.beyond_repair, &media.segments)
             }
-            Verb::Set(Setting::RebuildShare(percent)) => self.array.media.share.change(percent),
-            Verb::Set(Setting::Gc(number)) => {
+            AdminCommand::Set(Setting::RebuildShare(percent)) => {
+                self.array.media.share.change(percent)
+            }
+            AdminCommand::Set(Setting::Gc(number)) => {
                 let policy = GcPolicy::from_number(number);
                 let policy = policy.ok_or(Refusal::Because("unknown victim policy"))?;
                 self.array.media.segments.choose_by(policy);
-                Ok(Answer::Begun)
+                Ok(AdminOutcome::Started)
             }
-            _ => self.array.do_verb(verb),
+            _ => self.array.do_command(command),
         }
     }
 
@@ -304,7 +306,17 @@ impl Core for Engine {
         let known = Gauges { may_lose, lacking, failing, damaged, ..known };
         let unreadable = self.array.live_unreadable();
         let excess = excess(&self.array.media.segments, devices, self.array.layout());
-        Some(Gauges { mapped, live, free, stale, exposed, unreadable, excess, most_live, ..known })
+        Some(Gauges {
+            mapped,
+            valid: live,
+            free,
+            stale,
+            exposed,
+            unreadable,
+            excess,
+            valid_limit: most_live,
+            ..known
+        })
     }
 
     fn members(&self) -> Members {

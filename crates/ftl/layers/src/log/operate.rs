@@ -1,6 +1,6 @@
 //! Administrative commands on a volume that is served: remove, keep, replace or return a device.
 
-use hostftl_core::{Answer, DeviceSet, Refusal, Setting, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, DeviceSet, Refusal, Setting};
 
 use crate::log::array::Array;
 use crate::log::devices::Devices;
@@ -10,58 +10,63 @@ use crate::planted::{Bug, planted};
 
 impl Array {
     /// Executes a command, see [`hostftl_core::Layer::operate`].
-    pub(in crate::log) fn do_verb(&mut self, verb: Verb) -> Result<Answer, Refusal> {
-        match verb {
-            Verb::Remove(device) => self.remove(device, true),
-            Verb::MayRemove(device) => self.remove(device, false),
-            Verb::Cancel(device) => self.cancel(device),
-            Verb::Offline(device) => self.do_without(device),
-            Verb::Settle => {
-                Ok(if self.mapping.checkpoint.hurry() { Answer::Begun } else { Answer::WasSo })
-            }
-            Verb::MayReplace(device) => self.may_replace(device),
-            Verb::Replaced { device, discard } => {
+    pub(in crate::log) fn do_command(
+        &mut self,
+        command: AdminCommand,
+    ) -> Result<AdminOutcome, Refusal> {
+        match command {
+            AdminCommand::Remove(device) => self.remove(device, true),
+            AdminCommand::MayRemove(device) => self.remove(device, false),
+            AdminCommand::Cancel(device) => self.cancel(device),
+            AdminCommand::Offline(device) => self.do_without(device),
+            AdminCommand::Settle => Ok(if self.mapping.checkpoint.hurry() {
+                AdminOutcome::Started
+            } else {
+                AdminOutcome::NoChange
+            }),
+            AdminCommand::MayReplace(device) => self.may_replace(device),
+            AdminCommand::Replaced { device, discard } => {
                 self.comes(device, |devices, _| devices.replaced(device, discard))
             }
-            Verb::Copied { device, discard } if device < 16 => {
+            AdminCommand::Copied { device, discard } if device < 16 => {
                 self.media.devices.copied(device, discard);
-                Ok(Answer::Begun)
+                Ok(AdminOutcome::Started)
             }
-            Verb::Returned { .. } if self.layout().zoned => Err(Refusal::Because(
+            AdminCommand::Returned { .. } if self.layout().zoned => Err(Refusal::Because(
                 "its zones hold data that can't be continued; erase the \
                  device first",
             )),
-            Verb::Returned { device, has } => self.comes(device, |devices, segments| {
+            AdminCommand::Returned { device, has } => self.comes(device, |devices, segments| {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
-            Verb::Clear(device) if device < 16 => {
+            AdminCommand::Clear(device) if device < 16 => {
                 self.media.devices.health_mut().acknowledge(device);
-                Ok(Answer::Begun)
+                Ok(AdminOutcome::Started)
             }
-            Verb::Doubt { device, is_failing } if device < 16 => {
+            AdminCommand::Doubt { device, is_failing } if device < 16 => {
                 // The device may have been replaced meanwhile.
                 if self.media.devices.is_inactive(device) {
-                    return Ok(Answer::WasSo);
+                    return Ok(AdminOutcome::NoChange);
                 }
                 self.media.devices.health_mut().doubt(device, is_failing);
-                Ok(Answer::Begun)
+                Ok(AdminOutcome::Started)
             }
-            Verb::Set(Setting::FaultAfter(limit)) => {
+            AdminCommand::Set(Setting::FaultAfter(limit)) => {
                 let health = self.media.devices.health_mut();
                 let is_new = health.limit() != limit;
                 health.set_limit(limit);
-                Ok(if is_new { Answer::Begun } else { Answer::WasSo })
+                Ok(if is_new { AdminOutcome::Started } else { AdminOutcome::NoChange })
             }
             _ => Err(Refusal::Unable),
         }
     }
 
     /// Starts the removal of a device if that is possible; without `begin` only checks it.
-    fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
-        let it = DeviceSet::of(device);
+    fn remove(&mut self, device: u8, begin: bool) -> Result<AdminOutcome, Refusal> {
+        let it = DeviceSet::single(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
         if !is_journal && (devices.gone() | devices.leaving()).contains(device) {
-            return Ok(Answer::WasSo);
+            return Ok(AdminOutcome::NoChange);
         }
         let left = devices.membership().all() - (devices.inactive() | it);
         if devices.spare().contains(device) {
@@ -90,15 +95,15 @@ impl Array {
             devices.set_leaving(device, true);
             self.media.segments.keep(kept);
         }
-        Ok(Answer::Begun)
+        Ok(AdminOutcome::Started)
     }
 
     /// Stops using a device as if it had failed.
-    fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
-        let it = DeviceSet::of(device);
+    fn do_without(&mut self, device: u8) -> Result<AdminOutcome, Refusal> {
+        let it = DeviceSet::single(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
         if !is_journal && devices.is_inactive(device) {
-            return Ok(Answer::WasSo);
+            return Ok(AdminOutcome::NoChange);
         }
         let refused = if is_journal || !devices.membership().all().contains(device) {
             "it holds no data of the volume"
@@ -108,14 +113,14 @@ impl Array {
             "some segments are degraded or have no parity and would lose data; rebuild first"
         } else {
             devices.leave_out(device);
-            return Ok(Answer::Begun);
+            return Ok(AdminOutcome::Started);
         };
         Err(Refusal::Because(refused))
     }
 
     /// Checks whether a device, which is or may be marked as lost, can be replaced.
-    fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
-        let it = DeviceSet::of(device);
+    fn may_replace(&self, device: u8) -> Result<AdminOutcome, Refusal> {
+        let it = DeviceSet::single(device);
         let devices = &self.media.devices;
         let refused = if self.output.journal.is(device) {
             "the journal device can be replaced only while the volume is stopped"
@@ -133,7 +138,7 @@ impl Array {
             "some segments are degraded or have no parity and would lose data; rebuild first"
         } else {
             let is_known = devices.is_inactive(device) && devices.is_told();
-            return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
+            return Ok(if is_known { AdminOutcome::Started } else { AdminOutcome::NoChange });
         };
         Err(Refusal::Because(refused))
     }
@@ -143,8 +148,8 @@ impl Array {
         &mut self,
         device: u8,
         come: impl FnOnce(&mut Devices, &Segments),
-    ) -> Result<Answer, Refusal> {
-        if self.may_replace(device)? == Answer::WasSo {
+    ) -> Result<AdminOutcome, Refusal> {
+        if self.may_replace(device)? == AdminOutcome::NoChange {
             return Err(Refusal::Because("the previous device is not marked lost yet"));
         }
         come(&mut self.media.devices, &self.media.segments);
@@ -152,24 +157,24 @@ impl Array {
             self.mapping.checkpoint.roots_mut().is_another(device);
         }
         self.mapping.checkpoint.hurry();
-        Ok(Answer::Begun)
+        Ok(AdminOutcome::Started)
     }
 
     /// Cancels the removal of a device.
-    fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
+    fn cancel(&mut self, device: u8) -> Result<AdminOutcome, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
         if is_one && self.media.devices.gone().contains(device) {
             return Err(Refusal::Because("it was removed and holds no data"));
         }
         let stays = is_one && self.media.devices.set_leaving(device, false);
         if !stays {
-            return Ok(Answer::WasSo);
+            return Ok(AdminOutcome::NoChange);
         }
         let stay = self.media.devices.membership().all() - self.media.devices.leaving();
         if let Some(kept) = self.layout().reserves_on(stay) {
             self.media.segments.keep(kept);
         }
-        Ok(Answer::Begun)
+        Ok(AdminOutcome::Started)
     }
 }
 

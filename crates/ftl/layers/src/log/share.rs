@@ -10,7 +10,7 @@
 //! Some units are therefore a *probe* that is not throttled, for at most 1/400 of the time. A
 //! faster probe counts like any other measurement, a slower one only little.
 
-use hostftl_core::{Answer, Nanos, Refusal};
+use hostftl_core::{AdminOutcome, Nanos, Refusal};
 
 use crate::log::layout::LANES;
 
@@ -81,12 +81,12 @@ impl Share {
     }
 
     /// Changes the percentage.
-    pub(super) fn change(&mut self, percent: u8) -> Result<Answer, Refusal> {
+    pub(super) fn change(&mut self, percent: u8) -> Result<AdminOutcome, Refusal> {
         if !(1..=100).contains(&percent) {
             return Err(Refusal::Because("a share is 1 to 100 percent"));
         }
         let was = core::mem::replace(&mut self.percent, percent);
-        Ok(if was == percent { Answer::WasSo } else { Answer::Begun })
+        Ok(if was == percent { AdminOutcome::NoChange } else { AdminOutcome::Started })
     }
 
     /// Notes a host request at time `now`.

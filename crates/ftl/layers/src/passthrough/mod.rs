@@ -58,7 +58,7 @@ impl Passthrough {
         let limits = Limits {
             exported: device.sectors,
             max_transfer: MAX_TRANSFER,
-            align: device.map_unit.clamp(8, MAX_TRANSFER),
+            align: device.iu_sectors.clamp(8, MAX_TRANSFER),
             ack: Ack::Media,
         };
         Ok(Plan { limits, buffers: 0, buffer_sectors: 0, map_bytes: 0, meta_bytes: 0 })
@@ -213,7 +213,7 @@ impl Passthrough {
         for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.is_abandoned()) {
             if slot.deadline > now {
                 self.wake = Some(self.wake.map_or(slot.deadline, |wake| wake.min(slot.deadline)));
-            } else if out.room() > 1 {
+            } else if out.outputs_left() > 1 {
                 expired = true;
                 slot.abandon(out);
             } else {

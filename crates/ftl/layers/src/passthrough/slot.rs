@@ -115,7 +115,7 @@ impl Slot {
                 if self.left == 0 {
                     self.stage = after(fua);
                 }
-                let tally = Tally::of(Cause::Host, sectors);
+                let tally = Tally::single(Cause::Host, sectors);
                 program(token, lba, || Piece::zero_sectors(sectors), &tally, out);
             }
         }

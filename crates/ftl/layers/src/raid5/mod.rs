@@ -217,7 +217,7 @@ impl Raid5 {
         self.more = false;
         let mut left = self.queue.len();
         while left > 0 && !self.idle.is_empty() {
-            if out.room() < MOST {
+            if out.outputs_left() < MOST {
                 self.more = true;
                 return;
             }
@@ -377,5 +377,5 @@ impl Layer for Raid5 {
 
 /// Returns a tally with all sectors attributed to the host.
 fn host(sectors: u32) -> Tally {
-    Tally::of(hostftl_core::Cause::Host, sectors)
+    Tally::single(hostftl_core::Cause::Host, sectors)
 }

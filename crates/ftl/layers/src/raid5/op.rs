@@ -174,7 +174,7 @@ impl Raid5 {
         let view = self.buffers[2 * usize::from(slot) + 1].view_sectors(0, sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
         let device = self.device(part.stripe, self.width());
-        let tally = Tally::of(Cause::Parity, sectors);
+        let tally = Tally::single(Cause::Parity, sectors);
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         self.submit(slot, chunks as u8, command, out);
     }

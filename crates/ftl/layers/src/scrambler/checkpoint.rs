@@ -109,7 +109,7 @@ impl Checkpoint {
         self.stage = Stage::Images(index + 1);
         cx.counters().checkpoint_written += u64::from(layout.page);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: blocks }]);
-        let tally = Tally::of(Cause::Checkpoint, layout.page);
+        let tally = Tally::single(Cause::Checkpoint, layout.page);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         cx.submit(Op::Image { buf: at as u8 }, command);
         true
@@ -162,7 +162,7 @@ impl Checkpoint {
             emit_root(&mut buf.pages_mut()[0], &self.next, self.uuid, lba);
             cx.counters().checkpoint_written += u64::from(SECTORS_PER_BLOCK);
             let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
-            let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
+            let tally = Tally::single(Cause::Checkpoint, SECTORS_PER_BLOCK);
             let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
             cx.submit(Op::Root { copy: copy as u8 }, command);
         }

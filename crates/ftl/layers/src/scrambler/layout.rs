@@ -64,7 +64,7 @@ impl Layout {
             ));
         }
         let Params { slot, .. } = *params;
-        let page = device.map_unit;
+        let page = device.iu_sectors;
         if slot == BY_REQUESTS {
             return Err(PlanError(
                 "scrambler: slot=auto needs a sample of the requests; set slot \

@@ -111,7 +111,7 @@ impl Ring {
         let sectors = (pages * BLOCK as u64 / 512) as u32;
         cx.counters().map_written += u64::from(sectors);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: pages as u32 }]);
-        let tally = Tally::of(Cause::Map, sectors);
+        let tally = Tally::single(Cause::Map, sectors);
         cx.submit(Op::Log, Command::Program { device: 0, lba, gather, tally, placement: 0 });
         true
     }

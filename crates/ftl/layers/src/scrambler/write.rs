@@ -373,7 +373,7 @@ impl Writes {
 fn tally(host: u32, copied: u32, padded: u32, cx: &mut Cx) -> Tally {
     cx.counters().gc_copied += u64::from(copied);
     cx.counters().padded += u64::from(padded);
-    let mut tally = Tally::of(Cause::Host, host);
+    let mut tally = Tally::single(Cause::Host, host);
     tally.add(Cause::Gc, copied);
     tally.add(Cause::Pad, padded);
     tally

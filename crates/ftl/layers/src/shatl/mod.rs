@@ -139,7 +139,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError> {
         let total = Layout::superpages(config, devices)?;
         match config.kind {
-            LayerKind::HatlAuto => auto::layout(config, total, devices[0].map_unit),
+            LayerKind::HatlAuto => auto::layout(config, total, devices[0].iu_sectors),
             _ => {
                 let asked = config.shatl.hidden / u64::from(config.superpage);
                 let count = asked.min(u64::from(total / 4)) as u32;

@@ -313,7 +313,7 @@ impl Movers {
         }
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
         let lba = area.layout.home(first).expect("every sector has a home slot");
-        let tally = Tally::of(Cause::Gc, len);
+        let tally = Tally::single(Cause::Gc, len);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         cx.submit(Own(Op::WriteBack { mover: index as u8 }), command);
         true

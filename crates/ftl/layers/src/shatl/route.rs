@@ -241,7 +241,7 @@ impl Route {
             Some(data) => {
                 let view = data.view_sectors(at as u32, sectors as u32);
                 let gather = Gather::from_iter([Piece::Data(view)]);
-                let tally = Tally::of(Cause::Host, sectors as u32);
+                let tally = Tally::single(Cause::Host, sectors as u32);
                 Command::Program { device: 0, lba, gather, tally, placement: 0 }
             }
         };

@@ -209,7 +209,7 @@ impl Commit {
         let mut meta = self.buffers[buf].lend();
         let lba = cache.list(page, &mut meta.pages_mut()[0]);
         let gather = Gather::from_iter([Piece::Meta { buf: meta, pages: 1 }]);
-        let tally = Tally::of(Cause::Map, SECTORS_PER_BLOCK);
+        let tally = Tally::single(Cause::Map, SECTORS_PER_BLOCK);
         cx.counters().map_written += u64::from(SECTORS_PER_BLOCK);
         let program = Command::Program { device: FAST, lba, gather, tally, placement: 0 };
         cx.submit(Op::Directory { buf: buf as u8 }, program);

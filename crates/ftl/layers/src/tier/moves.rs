@@ -183,7 +183,7 @@ impl Moves {
         let sectors = self.layout.page;
         let view = self.jobs[usize::from(job)].buffer.view_sectors(0, sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
-        let tally = Tally::of(Cause::Gc, sectors);
+        let tally = Tally::single(Cause::Gc, sectors);
         cx.counters().gc_copied += u64::from(sectors);
         cx.submit(op, Command::Program { device, lba, gather, tally, placement: 0 });
     }

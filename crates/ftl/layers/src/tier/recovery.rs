@@ -229,7 +229,7 @@ impl Start {
 
     fn program(&mut self, lba: u64, buf: MetaBuf, pages: u32, cx: &mut Cx) {
         let sectors = pages * SECTORS_PER_BLOCK;
-        let tally = Tally::of(Cause::Checkpoint, sectors);
+        let tally = Tally::single(Cause::Checkpoint, sectors);
         cx.counters().checkpoint_written += u64::from(sectors);
         let gather = Gather::from_iter([Piece::Meta { buf, pages }]);
         self.send(Command::Program { device: FAST, lba, gather, tally, placement: 0 }, cx);

@@ -294,6 +294,6 @@ fn program(req: u16, device: u8, lba: u64, sectors: u32, cx: &mut Cx) -> Command
         Some(data) => Piece::Data(data.view_sectors(from, sectors)),
         None => Piece::zero_sectors(sectors),
     };
-    let (gather, tally) = (Gather::from_iter([piece]), Tally::of(Cause::Host, sectors));
+    let (gather, tally) = (Gather::from_iter([piece]), Tally::single(Cause::Host, sectors));
     Command::Program { device, lba, gather, tally, placement: 0 }
 }

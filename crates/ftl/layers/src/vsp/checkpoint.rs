@@ -494,6 +494,6 @@ fn program<Own: OwnOp>(
         gather.push(Piece::zero_sectors(rest));
     }
     cx.counters().checkpoint_written += u64::from(sectors);
-    let tally = Tally::of(Cause::Checkpoint, sectors);
+    let tally = Tally::single(Cause::Checkpoint, sectors);
     Command::Program { device: 0, lba, gather, tally, placement: 0 }
 }

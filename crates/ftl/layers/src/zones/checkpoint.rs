@@ -233,7 +233,7 @@ impl Checkpoint {
             holds: Holds::Images,
             seq: self.strips,
             newest,
-            tally: Tally::of(Cause::Checkpoint, (self.count + 1) * SECTORS_PER_BLOCK),
+            tally: Tally::single(Cause::Checkpoint, (self.count + 1) * SECTORS_PER_BLOCK),
             placement: 1,
         };
         let command = store.strips.program((segment, strip), draft, &store.lines, cx);

@@ -226,7 +226,7 @@ impl Emeta {
             let entry = Entry { kind: Kind::Page, block, value: index as u32, crc };
             zones::put_entry(&mut tail[0], index, &entry);
         }
-        let tally = Tally::of(Cause::List, (pages as u32 + 1) * SECTORS_PER_BLOCK);
+        let tally = Tally::single(Cause::List, (pages as u32 + 1) * SECTORS_PER_BLOCK);
         let (entries, holds, body) = (pages, Holds::List, Gather::new());
         let (seq, placement) = (newest, 0);
         let draft = Draft { body, meta, entries, holds, seq, newest, tally, placement };

@@ -117,9 +117,9 @@ impl Pads {
         } else {
             gather.push(Piece::zero_sectors(to - from));
         }
-        let mut tally = Tally::of(Cause::Pad, to - from);
+        let mut tally = Tally::single(Cause::Pad, to - from);
         if marked {
-            tally = Tally::of(Cause::Pad, to - from - SECTORS_PER_BLOCK);
+            tally = Tally::single(Cause::Pad, to - from - SECTORS_PER_BLOCK);
             tally.add(Cause::Map, SECTORS_PER_BLOCK);
         }
         store.strips.count(&tally, cx);

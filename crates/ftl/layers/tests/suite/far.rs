@@ -142,7 +142,7 @@ const LIMITS: [(&str, u64, bool, &str); 10] = [
 fn of(config: &LayerConfig, sectors: u64) -> Vec<DeviceInfo> {
     let mut list = devices(config.kind, sectors);
     if config.kind == LayerKind::Scrambler {
-        list[0].map_unit = 32;
+        list[0].iu_sectors = 32;
     }
     list
 }

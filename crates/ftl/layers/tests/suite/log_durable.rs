@@ -7,7 +7,7 @@ use crate::common::World;
 use crate::common::cache::Cache;
 use crate::common::churn::{data, ready};
 use crate::log_scrub::{CHUNK, DEVICE, PART, PARTS, config};
-use hostftl_core::{DeviceSet, Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
+use hostftl_core::{AdminCommand, DeviceSet, Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind};
 use hostftl_layers::{LayerConfig, Mode};
 
 /// Returns a closed volume with data over `devices` devices.
@@ -63,11 +63,11 @@ fn a_power_cut_right_after_a_scrub_takes_no_repair_back() {
     let mut disk = filled(3);
     damage(&mut disk, 1);
     let mut world = open(&config(DeviceSet::EMPTY), disk, 3);
-    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
     assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
     let (_, repaired, unrepaired) = outcome(&world).expect("it is over");
     assert!(repaired > 5 && unrepaired == 0, "{repaired} rows, {unrepaired} not");
-    let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
+    let mut world = open(&config(DeviceSet::single(2)), world.cut(), 3);
     all_reads(&mut world);
     world.stop();
 }
@@ -79,15 +79,15 @@ fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
     let mut places = 0;
     for steps in (0..4000).step_by(400) {
         let mut world = open(&config(DeviceSet::EMPTY), damaged.clone(), 3);
-        world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+        world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
         let end = world.steps + steps;
         world.run_until(|world| world.steps >= end);
         let Some(task) = world.layer.tasks().into_iter().next() else { break };
         places += u64::from(task.place > 0);
         let mut world = open(&config(DeviceSet::EMPTY), world.cut(), 3);
-        world.operate(Verb::Scrub(Scrub::Start(task.place))).unwrap();
+        world.operate(AdminCommand::Scrub(Scrub::Start(task.place))).unwrap();
         assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
-        let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
+        let mut world = open(&config(DeviceSet::single(2)), world.cut(), 3);
         all_reads(&mut world);
         world.cut();
     }
@@ -99,9 +99,9 @@ fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
     let mut disk = filled(3);
     damage(&mut disk, 1);
     let mut world = open(&config(DeviceSet::EMPTY), disk, 3);
-    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
     world.run_until(|world| world.layer.counters().gc_runs > 0);
-    world.operate(Verb::Scrub(Scrub::Stop)).unwrap();
+    world.operate(AdminCommand::Scrub(Scrub::Stop)).unwrap();
     assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
     let Some((TaskEnd::Stopped, 0, 1..)) = outcome(&world) else {
         panic!("{:?}", outcome(&world));
@@ -112,7 +112,7 @@ fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
 #[test]
 fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
     let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
-    world.operate(Verb::Offline(3)).unwrap();
+    world.operate(AdminCommand::Offline(3)).unwrap();
     assert!(world.run_until(|world| has_task(world, TaskKind::Rebuild)), "it begins");
     assert!(world.run_until(|world| !has_task(world, TaskKind::Rebuild)), "it ends");
     let mut world = open(&config(DeviceSet::from_iter([2, 3])), world.cut(), 4);
@@ -125,11 +125,11 @@ fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
     let mut disk = filled(3);
     disk[DEVICE * SECTOR..2 * DEVICE * SECTOR].fill(0);
     let mut fresh = config(DeviceSet::EMPTY);
-    fresh.members.fresh = DeviceSet::of(1);
+    fresh.members.fresh = DeviceSet::single(1);
     let mut world = World::start_array_until_ready(&fresh, disk, 3, Mode::Open, 2);
     world.cache = Some(Cache::default());
     assert!(world.run_until(|world| !has_task(world, TaskKind::Resilver)), "it ends");
-    let mut world = open(&config(DeviceSet::of(2)), world.cut(), 3);
+    let mut world = open(&config(DeviceSet::single(2)), world.cut(), 3);
     all_reads(&mut world);
     world.cut();
 }
@@ -137,10 +137,10 @@ fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
 #[test]
 fn a_power_cut_right_after_an_evacuation_leaves_the_device_removed() {
     let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
-    world.operate(Verb::Remove(3)).unwrap();
+    world.operate(AdminCommand::Remove(3)).unwrap();
     assert!(world.run_until(|world| !has_task(world, TaskKind::Evacuate)), "it ends");
     let mut without = config(DeviceSet::from_iter([2, 3]));
-    without.members.gone = DeviceSet::of(3);
+    without.members.gone = DeviceSet::single(3);
     let mut world = open(&without, world.cut(), 4);
     all_reads(&mut world);
     world.cut();

@@ -72,7 +72,7 @@ fn fill_beside(byte: usize) {
     disk[of_device(1)].fill(0);
     assert!(heads(&disk, 2) > 20);
     harm_heads(&mut disk, 2, byte);
-    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::of(1));
+    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::single(1));
     world.settle();
     world.layer.check().unwrap();
     let disk = world.stop();
@@ -107,7 +107,7 @@ fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
 fn nothing_moves_before_a_device_that_came_is_believed() {
     let mut disk = filled();
     disk[of_device(1)].fill(0);
-    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::of(1));
+    let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::single(1));
     world.settle();
     let (runs, gauges) = (world.layer.counters().gc_runs, world.layer.gauges());
     assert_eq!((runs, gauges.map(|it| it.exposed)), (0, Some(0)));

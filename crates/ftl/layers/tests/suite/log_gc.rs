@@ -74,7 +74,7 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
     }
     let mut disk = world.stop();
     disk[400 * CHUNK * SECTOR..800 * CHUNK * SECTOR].fill(0xee);
-    config.members.missing = DeviceSet::of(1);
+    config.members.missing = DeviceSet::single(1);
     let mut world = World::start_array(&config, disk, 3, Mode::Open, 2);
     world.settle();
     assert_eq!(world.layer.gauges().map(|it| it.exposed), Some(0), "all has parity again");

@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{Codec, Command, DeviceSet, Layer, SECTOR, TaskKind, Token, Verb};
+use hostftl_core::{AdminCommand, Codec, Command, DeviceSet, Layer, SECTOR, TaskKind, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 pub(crate) const CHUNK: usize = 64;
@@ -31,7 +31,7 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
     for seed in 0..SEEDS {
         let mut disk = full.clone();
         disk.resize(4 * DEVICE * SECTOR, 0);
-        let more = DeviceSet::of(3);
+        let more = DeviceSet::single(3);
         let members = Members { born: 3, missing: more, fresh: more, ..Members::default() };
         let config = LayerConfig { members, ..config() };
         let mut world = World::start_array_until_ready(&config, disk, 4, Mode::Open, seed);
@@ -58,14 +58,16 @@ fn a_device_that_comes_while_a_root_is_written_joins_without_further_writes() {
         let mut world = World::start_array(&config(), disk, 3, Mode::Format, seed);
         let id = world.write(0, data(0, PART, 1), false);
         world.wait(id).unwrap();
-        world.operate(Verb::Offline(2)).expect("the volume can lose a device");
+        world.operate(AdminCommand::Offline(2)).expect("the volume can lose a device");
         world.settle();
-        world.operate(Verb::Settle).expect("a root can be written at any time");
+        world.operate(AdminCommand::Settle).expect("a root can be written at any time");
         // The flush at the end of the root is held back.
         let is_flush = |_: Token, command: &Command| matches!(command, Command::Flush { .. });
         world.settle_but(is_flush);
         assert!(world.count(is_flush) > 0, "the root is not durable yet");
-        world.operate(Verb::Replaced { device: 2, discard: false }).expect("it is known as lost");
+        world
+            .operate(AdminCommand::Replaced { device: 2, discard: false })
+            .expect("it is known as lost");
         world.settle();
         let tasks = world.layer.tasks();
         assert!(tasks.iter().all(|task| task.kind != TaskKind::Resilver), "seed {seed}: {tasks:?}");

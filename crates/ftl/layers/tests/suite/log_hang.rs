@@ -71,7 +71,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     let lost =
         Event::DeviceFailed { device: 1, error: hostftl_core::DeviceError::Gone, abandoned: true };
     assert!(world.events.contains(&lost), "{:?}", world.events);
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     for (id, row) in asked {
         let Some(Ok(held)) = world.answer(id) else { panic!("row {row} is not answered") };
         assert!(row % 3 > 0 || held == data(row * ROW, ROW, 1), "row {row}");
@@ -84,7 +84,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     world.settle();
     go_on(&mut world, 6);
     let disk = world.stop();
-    let mut world = World::start_pair(&config(DeviceSet::of(1)), disk, false, Mode::Open, 2);
+    let mut world = World::start_pair(&config(DeviceSet::single(1)), disk, false, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     (0..ROWS).for_each(|row| {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 6), "row {row}");
@@ -106,7 +106,8 @@ fn a_stop_does_not_wait_for_a_device_that_hangs() {
     world.wait_for_timer();
     world.settle_but(hangs);
     assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
-    let mut world = World::start_pair(&config(DeviceSet::of(1)), world.cut(), false, Mode::Open, 2);
+    let mut world =
+        World::start_pair(&config(DeviceSet::single(1)), world.cut(), false, Mode::Open, 2);
     assert!(world.read(0, 8 * ROW).unwrap() == data(0, 8 * ROW, 1));
     world.stop();
 }
@@ -140,7 +141,7 @@ fn a_device_that_hangs_holds_few_discards() {
     assert_eq!(most, 32);
     world.wait_for_timer();
     world.settle_but(forgets);
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     for (id, row) in asked {
         assert!(matches!(world.answer(id), Some(Ok(_))), "row {row} is not written");
         let id = read(&mut world, row);
@@ -180,7 +181,8 @@ fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
     world.begin_stop();
     world.settle_but(on_device);
     assert!(world.events.contains(&Event::Stopped), "{:?}", world.events);
-    let mut world = World::start_pair(&config(DeviceSet::of(1)), world.cut(), false, Mode::Open, 2);
+    let mut world =
+        World::start_pair(&config(DeviceSet::single(1)), world.cut(), false, Mode::Open, 2);
     for row in 1..ROWS {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 2), "row {row}");
     }
@@ -206,7 +208,7 @@ fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
     let half = disk.len() / 2;
     disk[..half].fill(0);
     let mut new = config(DeviceSet::EMPTY);
-    new.members.fresh = DeviceSet::of(0);
+    new.members.fresh = DeviceSet::single(0);
     let mut world = World::start_array_until_ready(&new, disk, 2, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
     let asked = (0..8).map(|row| (read(&mut world, row), row)).collect::<Vec<_>>();
@@ -216,7 +218,7 @@ fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
         world.wait_for_timer();
         world.settle_but(for_the_client);
     }
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     for (id, row) in asked {
         assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 1))), "row {row}");
     }

@@ -32,7 +32,7 @@ fn start(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
 /// Opens a volume whose journal is missing.
 fn without(disk: Vec<u8>) -> World {
     let mut config = config();
-    config.members.missing = DeviceSet::of(1);
+    config.members.missing = DeviceSet::single(1);
     World::start_journaled(&config, disk, JOURNAL, Mode::Open, 1)
 }
 
@@ -238,7 +238,7 @@ fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1));
     let mut world = without(world.stop());
     assert!(ready(&world));
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     let id = world.write(0, data(0, 8, 2), true);
     world.wait(id).unwrap();
     assert_eq!(world.layer.counters().journal_written, 0);

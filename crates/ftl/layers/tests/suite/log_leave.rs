@@ -4,7 +4,8 @@ use crate::common::World;
 use crate::common::churn::data;
 use crate::log_grow::{CHUNK, DEVICE, PART, config};
 use hostftl_core::{
-    Command, DeviceInfo, DeviceSet, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
+    AdminCommand, Command, DeviceInfo, DeviceSet, HostOp, Layer, Refusal, SECTOR, Task, TaskKind,
+    Token,
 };
 use hostftl_layers::{AnyLayer, Mode};
 
@@ -22,7 +23,7 @@ fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_le
         world.wait(id).expect("four devices have room");
     }
     world.flush();
-    world.operate(Verb::Remove(3)).expect("two fifths fit on three devices");
+    world.operate(AdminCommand::Remove(3)).expect("two fifths fit on three devices");
     // No data moves before the remainder is written.
     let of_it = |_: Token, command: &Command| command.device() == Some(3);
     let mut ids = Vec::new();
@@ -60,7 +61,7 @@ fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
     };
     let least = (1..300).map(|chunks| chunks * CHUNK).find(fits).expect("some size fits");
     let mut world = World::start_array(&config, vec![0; 3 * least * SECTOR], 3, Mode::Format, 1);
-    let why = world.operate(Verb::Remove(2));
+    let why = world.operate(AdminCommand::Remove(2));
     let refused = "the remaining devices are too small";
     assert_eq!(why, Err(Refusal::Because(refused)));
     world.stop();
@@ -71,15 +72,15 @@ fn a_lost_device_on_which_nothing_lies_leaves_without_further_writes() {
     let mut world = World::start_array(&config(), vec![0; 4 * DEVICE * SECTOR], 4, Mode::Format, 1);
     let id = world.write(0, data(0, PART, 1), true);
     world.wait(id).unwrap();
-    world.operate(Verb::Offline(2)).expect("the volume can lose a device");
+    world.operate(AdminCommand::Offline(2)).expect("the volume can lose a device");
     while world.layer.members().rebuilt().is_empty() {
         world.settle();
         world.wait_for_timer();
     }
     world.settle();
-    world.operate(Verb::Remove(2)).expect("nothing lies on it");
+    world.operate(AdminCommand::Remove(2)).expect("nothing lies on it");
     world.settle();
-    assert_eq!(world.layer.members().removed(), DeviceSet::of(2));
+    assert_eq!(world.layer.members().removed(), DeviceSet::single(2));
     assert_eq!(evacuation(&world), None);
     world.stop();
 }

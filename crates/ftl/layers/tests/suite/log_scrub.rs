@@ -3,8 +3,8 @@
 use crate::common::World;
 use crate::common::churn::{data, ready};
 use hostftl_core::{
-    Answer, Codec, DeviceSet, Event, Layer, Refusal, SECTOR, Scrub, Setting, TaskEnd, TaskKind,
-    Verb,
+    AdminCommand, AdminOutcome, Codec, DeviceSet, Event, Layer, Refusal, SECTOR, Scrub, Setting,
+    TaskEnd, TaskKind,
 };
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -68,7 +68,7 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
     let mut disk = filled();
     harm(&mut disk, 1);
     let mut world = open(disk, DeviceSet::EMPTY);
-    assert_eq!(world.operate(Verb::Scrub(Scrub::Start(0))), Ok(Answer::Begun));
+    assert_eq!(world.operate(AdminCommand::Scrub(Scrub::Start(0))), Ok(AdminOutcome::Started));
     world.settle();
     let Some((TaskEnd::Done, 0, mended)) = over(&world) else { panic!("{:?}", world.events) };
     assert!(mended > 5, "{mended} rows were wrong");
@@ -77,7 +77,7 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
     all_reads(&mut world);
     // Damaged data has left the first device; otherwise the loss of the other device would reveal
     // it.
-    let mut world = open(world.stop(), DeviceSet::of(2));
+    let mut world = open(world.stop(), DeviceSet::single(2));
     all_reads(&mut world);
     world.stop();
 }
@@ -86,7 +86,7 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
 fn without_a_scrub_the_same_harm_and_the_same_loss_cost_data() {
     let mut disk = filled();
     harm(&mut disk, 1);
-    let mut world = open(disk, DeviceSet::of(2));
+    let mut world = open(disk, DeviceSet::single(2));
     let lost = (0..PARTS).filter(|part| world.read(part * PART, PART).is_err()).count();
     assert!(lost > 0, "the test above shows nothing");
     world.cut();
@@ -98,7 +98,7 @@ fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
     harm(&mut disk, 0);
     harm(&mut disk, 1);
     let mut world = open(disk, DeviceSet::EMPTY);
-    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
     world.settle();
     let Some((TaskEnd::Done, beyond, _)) = over(&world) else { panic!("{:?}", world.events) };
     let told = world.events.iter().filter(|it| matches!(it, Event::Corrupt { .. })).count();
@@ -109,22 +109,22 @@ fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
 #[test]
 fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
     let mut world = open(filled(), DeviceSet::EMPTY);
-    assert_eq!(world.operate(Verb::Scrub(Scrub::Stop)), Ok(Answer::WasSo));
-    assert!(matches!(world.operate(Verb::Scrub(Scrub::Pause)), Err(Refusal::Because(_))));
-    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    assert_eq!(world.operate(AdminCommand::Scrub(Scrub::Stop)), Ok(AdminOutcome::NoChange));
+    assert!(matches!(world.operate(AdminCommand::Scrub(Scrub::Pause)), Err(Refusal::Because(_))));
+    world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
     let task = |world: &World| world.layer.tasks().into_iter().next();
     let all = task(&world).expect("it goes on").left;
     while task(&world).is_some_and(|task| task.place < 8) {
         world.complete_one();
     }
-    assert_eq!(world.operate(Verb::Scrub(Scrub::Pause)), Ok(Answer::Begun));
-    assert_eq!(world.operate(Verb::Scrub(Scrub::Pause)), Ok(Answer::WasSo));
+    assert_eq!(world.operate(AdminCommand::Scrub(Scrub::Pause)), Ok(AdminOutcome::Started));
+    assert_eq!(world.operate(AdminCommand::Scrub(Scrub::Pause)), Ok(AdminOutcome::NoChange));
     world.settle();
     let rests = task(&world).expect("it rests");
     assert!(rests.is_paused && rests.done > 0 && rests.done + rests.left == all, "{rests:?}");
     // After a restart the scrub continues at its position.
     let mut world = open(world.stop(), DeviceSet::EMPTY);
-    world.operate(Verb::Scrub(Scrub::Start(rests.place))).unwrap();
+    world.operate(AdminCommand::Scrub(Scrub::Start(rests.place))).unwrap();
     assert_eq!(task(&world).map(|task| task.place), Some(rests.place));
     world.settle();
     assert_eq!(over(&world), Some((TaskEnd::Done, 0, 0)));
@@ -135,12 +135,21 @@ fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
 #[test]
 fn a_share_and_a_policy_change_while_it_serves() {
     let mut world = open(filled(), DeviceSet::EMPTY);
-    assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(30))), Ok(Answer::WasSo));
-    assert_eq!(world.operate(Verb::Set(Setting::RebuildShare(5))), Ok(Answer::Begun));
-    assert!(world.operate(Verb::Set(Setting::RebuildShare(0))).is_err());
-    assert!(world.operate(Verb::Set(Setting::Gc(99))).is_err());
+    assert_eq!(
+        world.operate(AdminCommand::Set(Setting::RebuildShare(30))),
+        Ok(AdminOutcome::NoChange)
+    );
+    assert_eq!(
+        world.operate(AdminCommand::Set(Setting::RebuildShare(5))),
+        Ok(AdminOutcome::Started)
+    );
+    assert!(world.operate(AdminCommand::Set(Setting::RebuildShare(0))).is_err());
+    assert!(world.operate(AdminCommand::Set(Setting::Gc(99))).is_err());
     for (round, policy) in [1, 2, 258, 0, 3].into_iter().enumerate() {
-        assert_eq!(world.operate(Verb::Set(Setting::Gc(policy))), Ok(Answer::Begun));
+        assert_eq!(
+            world.operate(AdminCommand::Set(Setting::Gc(policy))),
+            Ok(AdminOutcome::Started)
+        );
         for part in 0..PARTS {
             let at = (part * 7 + round as u64) % PARTS * PART;
             let id = world.write(at, data(at, PART, 1), false);

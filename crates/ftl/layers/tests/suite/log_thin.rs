@@ -55,7 +55,7 @@ fn writes_are_refused_before_the_reserve_and_a_full_volume_reads_trims_and_opens
         // A full volume stays full: its data remains readable, and trims free space.
         assert_eq!(fill(&mut world, parts + 1, round), 0, "it was full");
         let gauges = world.layer.gauges().unwrap();
-        assert!(gauges.live <= gauges.most_live, "{gauges:?}");
+        assert!(gauges.valid <= gauges.valid_limit, "{gauges:?}");
         let mut again = World::start(&config(), world.cut_flushed(), Mode::Open, round);
         assert!(ready(&again), "{:?}", again.events);
         assert!(again.read(0, PART).unwrap() == data(0, PART, round - 1), "round {round}");

@@ -94,7 +94,7 @@ impl World {
     }
 
     fn ask(&mut self, op: HostOp, lba: u64, sectors: u64) -> Result<(), HostError> {
-        let tally = Tally::of(hostftl_core::Cause::Host, sectors as u32);
+        let tally = Tally::single(hostftl_core::Cause::Host, sectors as u32);
         let ticket = Ticket::issue(7);
         self.run(Input::Host(Request { ticket, op, lba, sectors, tally }));
         self.result.take().expect("an answer")
@@ -126,7 +126,7 @@ fn without_the_fast_device_clean_pages_are_read_and_dirty_ones_are_named() {
     assert_eq!(world.layer.lost_ranges(), [], "nothing is lost yet");
     world.gone = Some(0);
     assert_eq!(world.read(64), Err(HostError::Io), "only the fast device had it");
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(0));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(0));
     assert_eq!(world.layer.lost_ranges(), [(64, 64), (320, 32)]);
     assert_eq!(world.read(8), Ok(()));
     assert_eq!(world.reads, [(1, 8)], "the slow device has it");
@@ -142,7 +142,7 @@ fn without_the_slow_device_what_is_in_slots_is_read() {
     assert_eq!(world.write(64), Ok(()));
     world.gone = Some(1);
     assert_eq!(world.read(4096), Err(HostError::Io));
-    assert_eq!(world.layer.members().lost(), DeviceSet::of(1));
+    assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     assert_eq!(world.read(64), Ok(()));
     assert_eq!(world.layer.lost_ranges(), [(0, 64), (96, 65_536 - 96)]);
 }

@@ -12,7 +12,7 @@ use crate::error::IoError;
 impl<L: Layer> Driver<L> {
     /// Replaces a device that the layer runs without and that has no commands under way; returns
     /// the old device. The window of the new device is set, and its zones are empty if it is zoned.
-    /// The caller must inform the layer next, by [`hostftl_core::Verb::Replaced`].
+    /// The caller must inform the layer next, by [`hostftl_core::AdminCommand::Replaced`].
     ///
     /// # Errors
     /// When a command is under way, or the system cannot start threads; nothing was changed then.
@@ -45,7 +45,7 @@ impl<L: Layer> Driver<L> {
     }
 
     /// Puts a complete copy in the place of a device whose commands are deferred; returns the old
-    /// device. The caller must inform the layer next, by [`hostftl_core::Verb::Copied`].
+    /// device. The caller must inform the layer next, by [`hostftl_core::AdminCommand::Copied`].
     ///
     /// # Errors
     /// Those of [`Driver::replace`].

@@ -103,7 +103,7 @@ impl Patient {
 
     fn zeros(lba: u64, sectors: u64) -> Command {
         let gather = Gather::from_iter([Piece::zero_sectors(sectors as u32)]);
-        let tally = Tally::of(Cause::Host, sectors as u32);
+        let tally = Tally::single(Cause::Host, sectors as u32);
         Command::Program { device: 0, lba, gather, tally, placement: 0 }
     }
 }
@@ -157,7 +157,7 @@ impl Raw for Patient {
                 Piece::Data(buffer.view(0, bytes))
             },
         ));
-        let tally = Tally::of(Cause::Host, pieces.iter().map(|(_, it)| *it as u32).sum());
+        let tally = Tally::single(Cause::Host, pieces.iter().map(|(_, it)| *it as u32).sum());
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         let (command, result) = self.run(command);
         let Command::Program { gather, .. } = command else { panic!("the command returns") };

@@ -125,7 +125,7 @@ fn an_array_goes_on(engine: EngineKind) {
     assert!(script.answers.values().all(Result::is_ok), "{:?}", script.events);
     let lost = Event::DeviceFailed { device: 2, error: DeviceError::Gone, abandoned: true };
     assert!(script.events.contains(&lost), "{:?}", script.events);
-    assert_eq!(driver.layer().members().lost(), DeviceSet::of(2));
+    assert_eq!(driver.layer().members().lost(), DeviceSet::single(2));
     script.asks.extend(all().map(|at| Ask::Read { at, len: 65_536 }));
     driver.serve(&mut script).unwrap();
     for (at, answer) in all().zip(65..) {

@@ -12,7 +12,7 @@ use hostftl_io::cancel;
 
 use crate::admin::control::client;
 use crate::admin::operate::operate_here;
-use crate::admin::operator::{Operator, Outcome, Wish};
+use crate::admin::operator::{Admin, AdminRequest, Outcome};
 use crate::change::add::{AddSpec, Added};
 use crate::change::changer::is_needed;
 use crate::change::replace::{ReplaceSpec, Replaced};
@@ -54,7 +54,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let force = spec.force || full.new.iter().all(|name| found.pending.contains(name));
     let act =
-        |operator: &Operator, rehearse| operator.add(&AddSpec { force, rehearse, ..spec.clone() });
+        |operator: &Admin, rehearse| operator.add(&AddSpec { force, rehearse, ..spec.clone() });
     let added = here(found, (&spec.path, 0), spec.rehearse, act)?;
     Ok(Added { served: false, ..added })
 }
@@ -82,7 +82,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     }
     let force = spec.force || found.pending.contains(&full.new);
     let index = found.resolve(&full.old)?;
-    let act = |operator: &Operator, rehearse| {
+    let act = |operator: &Admin, rehearse| {
         let old = index.to_string();
         let spec = ReplaceSpec { old, force, rehearse, ..spec.clone() };
         let begun = operator.begin_to_replace(&spec)?;
@@ -126,7 +126,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     if let Some(done) = client::online(config.uuid, &wanted) {
         return done.map(|done| Back::of(done, true)).map_err(|error| error.at(path));
     }
-    let (running, done) = operate_here(path, &Wish::Online(wanted))?;
+    let (running, done) = operate_here(path, &AdminRequest::Online(wanted))?;
     running.stop()?;
     Ok(Back::of(done, false))
 }
@@ -146,7 +146,7 @@ fn here<T>(
     found: Gathered,
     (path, replaced): (&Path, u16),
     is_rehearsal: bool,
-    mut act: impl FnMut(&Operator, bool) -> Result<T, AdminError>,
+    mut act: impl FnMut(&Admin, bool) -> Result<T, AdminError>,
 ) -> Result<T, Error> {
     let options = OpenOptions::default();
     let missing = (0..16).find(|at| replaced >> at & 1 == 1 && found.is_missing(*at));

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::admin::control::client;
-use crate::admin::operator::{Outcome, Wish, keep, verb};
+use crate::admin::operator::{AdminRequest, Outcome, keep, setting};
 use crate::admin::serve::Running;
 use crate::metadata::config::Config;
 use crate::open::gather::OpenOptions;
@@ -21,10 +21,10 @@ use crate::util::volume_lock::Sole;
 ///
 /// # Errors
 /// When there is no such volume, or the request was refused.
-pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
+pub fn operate(path: &Path, request: &AdminRequest) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
-    let done = client::wish(config.uuid, &wish.completed(&config)?);
+    let done = client::wish(config.uuid, &request.completed(&config)?);
     done.transpose().map_err(|error| error.at(path))
 }
 
@@ -33,11 +33,11 @@ pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
 ///
 /// # Errors
 /// When the volume can't be opened, or the request was refused.
-pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Error> {
-    let wish = wish.completed(&Config::load(path)?)?;
+pub fn operate_here(path: &Path, request: &AdminRequest) -> Result<(Running, Outcome), Error> {
+    let request = request.completed(&Config::load(path)?)?;
     let volume = open_with(path, &OpenOptions::default())?;
     let (running, _) = volume.start(&StartOptions::default())?;
-    let done = running.operator().act(&wish);
+    let done = running.operator().act(&request);
     match done {
         Ok(outcome) => Ok((running, outcome)),
         Err(error) => {
@@ -54,9 +54,9 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
 /// When there is no such volume or parameter, or it can't be changed.
 pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
     let config = Config::load(path)?;
-    verb(&config, key, value).map_err(|error| error.at(path))?;
-    let wish = Wish::Set { key: key.into(), value: value.into() };
-    if let Some(outcome) = operate(path, &wish)? {
+    setting(&config, key, value).map_err(|error| error.at(path))?;
+    let request = AdminRequest::Set { key: key.into(), value: value.into() };
+    if let Some(outcome) = operate(path, &request)? {
         return Ok(outcome);
     }
     let _lock = lock(path)?;
@@ -72,7 +72,7 @@ pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
 /// When there is no such volume or device, or the event file can't be written.
 pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     let config = Config::load(path)?;
-    if operate(path, &Wish::Clear(device.map(String::from)))?.is_some() {
+    if operate(path, &AdminRequest::Clear(device.map(String::from)))?.is_some() {
         return Ok(());
     }
     let wanted = device.map(|name| complete(name, &config)).transpose()?;

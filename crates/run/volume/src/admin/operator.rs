@@ -1,12 +1,12 @@
 //! Operator requests to a served volume, and their outcomes.
 //!
-//! A [`Wish`] goes as JSON to the process that serves the volume, whose [`Operator`] translates it
-//! to a command of the layer.
+//! An [`AdminRequest`] goes as JSON to the process that serves the volume, whose [`Admin`]
+//! translates it to a command of the layer.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use hostftl_core::{Answer, Scrub, Setting, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, Scrub, Setting};
 use serde::{Deserialize, Serialize};
 
 use crate::change::add::{AddSpec, Added};
@@ -21,7 +21,7 @@ use crate::util::error::{AdminError, AdminErrorKind, Error};
 /// Request of an operator. A device is named by a path to it, its member number or its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wish {
+pub enum AdminRequest {
     /// Stop using a device.
     Offline(String),
     /// Take a device back.
@@ -71,17 +71,17 @@ impl Outcome {
     }
 }
 
-impl Wish {
+impl AdminRequest {
     /// Returns the request with the complete name of its device; see [`complete`].
     pub(crate) fn completed(&self, config: &Config) -> Result<Self, Error> {
         let whole = |name: &String| complete(name, config);
         Ok(match self {
-            Wish::Offline(name) => Wish::Offline(whole(name)?),
-            Wish::Online(name) => Wish::Online(whole(name)?),
-            Wish::Remove(name) => Wish::Remove(whole(name)?),
-            Wish::MayRemove(name) => Wish::MayRemove(whole(name)?),
-            Wish::Cancel(name) => Wish::Cancel(whole(name)?),
-            Wish::Clear(Some(name)) => Wish::Clear(Some(whole(name)?)),
+            AdminRequest::Offline(name) => AdminRequest::Offline(whole(name)?),
+            AdminRequest::Online(name) => AdminRequest::Online(whole(name)?),
+            AdminRequest::Remove(name) => AdminRequest::Remove(whole(name)?),
+            AdminRequest::MayRemove(name) => AdminRequest::MayRemove(whole(name)?),
+            AdminRequest::Cancel(name) => AdminRequest::Cancel(whole(name)?),
+            AdminRequest::Clear(Some(name)) => AdminRequest::Clear(Some(whole(name)?)),
             other => other.clone(),
         })
     }
@@ -89,15 +89,15 @@ impl Wish {
 
 /// Carries out requests in the process that serves a volume.
 #[derive(Debug)]
-pub(crate) struct Operator {
+pub(crate) struct Admin {
     /// Devices and the layer over them.
     changer: Arc<Changer>,
 }
 
-impl Operator {
+impl Admin {
     /// Creates the operator of the volume with these devices.
     pub(crate) fn new(changer: Changer) -> Self {
-        Operator { changer: Arc::new(changer) }
+        Admin { changer: Arc::new(changer) }
     }
 
     /// Replaces a device of the served volume.
@@ -124,9 +124,9 @@ impl Operator {
     }
 
     /// Carries out a request.
-    pub(crate) fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
-        let verb = match wish {
-            Wish::Offline(name) => {
+    pub(crate) fn act(&self, request: &AdminRequest) -> Result<Outcome, AdminError> {
+        let command = match request {
+            AdminRequest::Offline(name) => {
                 self.changer.refuse_while_copying()?;
                 let index = self.changer.find(name)?;
                 let mut notes = self.changer.notes_on(index);
@@ -135,7 +135,7 @@ impl Operator {
                 notes.extend(self.notes_offline(index));
                 return Ok(self.of_device(index, is_new, notes));
             }
-            Wish::Online(name) => {
+            AdminRequest::Online(name) => {
                 let index = self.changer.find(name)?;
                 if let Some(new) = self.changer.cancel_copy(index)? {
                     let notes = vec![format!("the copy to {new} was cancelled")];
@@ -144,33 +144,33 @@ impl Operator {
                 let is_new = self.changer.online(index)?;
                 return Ok(self.of_device(index, is_new, Vec::new()));
             }
-            Wish::Remove(name) => return self.set_leaving(name, true),
-            Wish::MayRemove(name) => {
+            AdminRequest::Remove(name) => return self.set_leaving(name, true),
+            AdminRequest::MayRemove(name) => {
                 let index = self.changer.find(name)?;
                 let notes = self.changer.notes_on(index);
-                let answer = self.changer.ask(Verb::MayRemove(index))?;
-                return Ok(self.of_device(index, answer == Answer::Begun, notes));
+                let answer = self.changer.ask(AdminCommand::MayRemove(index))?;
+                return Ok(self.of_device(index, answer == AdminOutcome::Started, notes));
             }
-            Wish::Cancel(name) => return self.set_leaving(name, false),
-            Wish::Scrub => Verb::Scrub(Scrub::Start(0)),
-            Wish::PauseScrub => Verb::Scrub(Scrub::Pause),
-            Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
-            Wish::StopScrub => Verb::Scrub(Scrub::Stop),
-            Wish::Clear(name) => {
+            AdminRequest::Cancel(name) => return self.set_leaving(name, false),
+            AdminRequest::Scrub => AdminCommand::Scrub(Scrub::Start(0)),
+            AdminRequest::PauseScrub => AdminCommand::Scrub(Scrub::Pause),
+            AdminRequest::ResumeScrub => AdminCommand::Scrub(Scrub::Resume),
+            AdminRequest::StopScrub => AdminCommand::Scrub(Scrub::Stop),
+            AdminRequest::Clear(name) => {
                 let device = name.as_ref().map(|name| self.changer.find(name)).transpose()?;
                 return self.changer.clear(device).map(|()| Outcome::of_volume(true));
             }
-            Wish::Set { key, value } => {
+            AdminRequest::Set { key, value } => {
                 // The layer comes first: a value that it refuses must not reach the volume file.
-                self.changer.ask(verb(&self.changer.config(), key, value)?)?;
+                self.changer.ask(setting(&self.changer.config(), key, value)?)?;
                 // The lock stays on the inode that was replaced; the lock of the volume's UUID
                 // remains in effect.
                 let kept = keep(self.changer.path(), key, value).map_err(AdminError::from);
                 return kept.map(Outcome::of_volume);
             }
         };
-        let answer = self.changer.ask(verb)?;
-        Ok(Outcome::of_volume(answer == Answer::Begun))
+        let answer = self.changer.ask(command)?;
+        Ok(Outcome::of_volume(answer == AdminOutcome::Started))
     }
 
     /// Marks the named device as leaving, or cancels that.
@@ -204,11 +204,11 @@ impl Operator {
 }
 
 /// Returns the layer command for a new value of a parameter.
-pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, AdminError> {
+pub(crate) fn setting(config: &Config, key: &str, value: &str) -> Result<AdminCommand, AdminError> {
     let wrong = |text| AdminError::new(AdminErrorKind::Usage, text);
     let mut layer = config.layer_config().map_err(wrong)?;
     change(&mut layer, key, value).map_err(wrong)?;
-    Ok(Verb::Set(match key {
+    Ok(AdminCommand::Set(match key {
         "gc" => Setting::Gc(layer.log.gc.to_number()),
         "fault-after" => Setting::FaultAfter(layer.log.fault_after),
         _ => Setting::RebuildShare(layer.log.rebuild_share),

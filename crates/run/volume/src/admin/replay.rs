@@ -189,9 +189,9 @@ impl Stage {
             let now = self.now.checked_add(since).filter(|_| self.allows(&entry));
             self.now = now.ok_or_else(|| format!("record {number} is not valid at this point"))?;
             // A command returns no outputs; the timer input that follows it does.
-            if let Entry::Verb(verb) = entry {
+            if let Entry::Command(command) = entry {
                 self.steps += 1;
-                self.layer.operate(verb).ok();
+                self.layer.operate(command).ok();
                 continue;
             }
             let input = self.input(entry).ok_or_else(|| {
@@ -209,7 +209,7 @@ impl Stage {
     fn allows(&self, entry: &Entry<'_>) -> bool {
         match *entry {
             Entry::Timer => true,
-            Entry::Verb(_) => self.phase == Phase::Ready,
+            Entry::Command(_) => self.phase == Phase::Ready,
             Entry::Done { token, result, .. } => {
                 let in_memory = matches!(
                     self.commands.get(&token),
@@ -241,7 +241,7 @@ impl Stage {
         Some(match entry {
             Entry::Timer => Input::Timer,
             Entry::Stop => Input::Stop,
-            Entry::Verb(_) => return None,
+            Entry::Command(_) => return None,
             Entry::Host { kind, fua, ticket, lba, sectors } => {
                 let op = match kind {
                     Kind::Read => HostOp::Read(self.payload(sectors)?),
@@ -251,7 +251,7 @@ impl Stage {
                     Kind::Zeroes => HostOp::Zeroes { fua },
                 };
                 let written = if kind == Kind::Write { sectors as u32 } else { 0 };
-                let (ticket, tally) = (Ticket::issue(ticket), Tally::of(Cause::Host, written));
+                let (ticket, tally) = (Ticket::issue(ticket), Tally::single(Cause::Host, written));
                 Input::Host(Request { ticket, op, lba, sectors, tally })
             }
             Entry::Done { token, result, meta } => {

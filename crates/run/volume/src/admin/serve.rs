@@ -11,7 +11,7 @@ use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::AnyLayer;
 
 use crate::admin::control::server::Control;
-use crate::admin::operator::Operator;
+use crate::admin::operator::Admin;
 use crate::change::changer::Changer;
 use crate::metadata::config::Config;
 use crate::metadata::record::Recording;
@@ -47,7 +47,7 @@ pub struct Running {
     thread: Option<JoinHandle<Result<(), IoError>>>,
     /// `None` in a rehearsal.
     control: Option<Control>,
-    operator: Arc<Operator>,
+    operator: Arc<Admin>,
     /// Dropped together with the volume.
     _watch: Watch,
     live: Live,
@@ -136,7 +136,7 @@ impl Volume {
         let session = session.filter(|_| !reads);
         let (of, how) = ((&self.config, self.layer), (session.clone(), rehearsal));
         let changer = Changer::new(&self.path, port.clone(), &live, of, how);
-        let operator = Arc::new(Operator::new(changer));
+        let operator = Arc::new(Admin::new(changer));
         let listen = || Control::listen(self.config.uuid, live.clone(), operator.clone());
         let control = (!rehearses).then(listen).transpose()?;
         let (of, events) = ((options, &self.config), &live.watched.events);
@@ -251,7 +251,7 @@ fn recover(
     let begun = Instant::now();
     let mut recovery = Quiet::telling(driver.devices(), events.clone());
     driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
-    damage.pass(|verb| driver.operate(verb, &mut recovery));
+    damage.pass(|command| driver.operate(command, &mut recovery));
     recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
     Ok(recovery)
 }
@@ -301,7 +301,7 @@ fn spawn(
 
 impl Running {
     /// Returns the executor of operator requests.
-    pub(crate) fn operator(&self) -> &Operator {
+    pub(crate) fn operator(&self) -> &Admin {
         &self.operator
     }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, DeviceInfo, DeviceSet, Layer, Refusal, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, DeviceInfo, DeviceSet, Layer, Refusal};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
@@ -144,8 +144,8 @@ impl Changer {
     }
 
     /// Lets the layer do what an operator wants.
-    pub(crate) fn ask(&self, verb: Verb) -> Result<Answer, AdminError> {
-        match self.port.operate(verb) {
+    pub(crate) fn ask(&self, command: AdminCommand) -> Result<AdminOutcome, AdminError> {
+        match self.port.operate(command) {
             Ok(answer) => {
                 // What is promised goes on after a crash.
                 self.live.watched.look();
@@ -259,7 +259,7 @@ impl Changer {
             return Err(text.into());
         }
         let look = self.find_member(index)?;
-        match self.ask(Verb::MayReplace(index)) {
+        match self.ask(AdminCommand::MayReplace(index)) {
             Ok(_) => Ok(look),
             Err(why) => {
                 let lacking =
@@ -307,7 +307,8 @@ impl Changer {
         }
         let begun = Instant::now();
         loop {
-            let is_known = self.ask(Verb::MayReplace(finding.index))? == Answer::Begun;
+            let is_known =
+                self.ask(AdminCommand::MayReplace(finding.index))? == AdminOutcome::Started;
             let (busy, is_said) = self
                 .port
                 .between(|driver, jobs| {
@@ -341,11 +342,16 @@ impl Changer {
     }
 
     /// The layer works with the device from now on.
-    pub(super) fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), AdminError> {
+    pub(super) fn exchange(
+        &self,
+        index: u8,
+        device: Device,
+        command: AdminCommand,
+    ) -> Result<(), AdminError> {
         self.show_device(index, &device);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
-            let answer = driver.operate(verb, jobs);
+            let answer = driver.operate(command, jobs);
             answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
             jobs.end_seat(index, true);
             Ok::<_, AdminError>(old)

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Layer, SECTOR, Verb};
+use hostftl_core::{AdminCommand, Layer, SECTOR};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
 use super::changer::{CLOSED, Changer, Finding, PATIENCE, lock};
@@ -307,12 +307,12 @@ impl Change {
         let old = changer.port.between(|driver, jobs| {
             let old = driver.swap(index, device);
             driver.end_copy();
-            let verb = match &old {
-                Ok(_) => Verb::Copied { device: index, discard },
+            let command = match &old {
+                Ok(_) => AdminCommand::Copied { device: index, discard },
                 // The old device is no member any more, and must not be written.
-                Err(_) => Verb::Offline(index),
+                Err(_) => AdminCommand::Offline(index),
             };
-            let is_told = driver.operate(verb, jobs).is_ok();
+            let is_told = driver.operate(command, jobs).is_ok();
             old.map(drop).map_err(|error| (error, is_told))
         });
         if let Some(Err((error, is_out))) = old {

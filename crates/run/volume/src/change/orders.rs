@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, Layer, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, Layer};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
@@ -27,9 +27,9 @@ impl Changer {
         let (begun, mut roots) = (Instant::now(), 0);
         // The second is begun when the first, which began after the call, is durable.
         while roots < 2 && begun.elapsed() < SETTLES {
-            match self.port.operate(Verb::Settle) {
-                Ok(Answer::Begun) => roots += 1,
-                Ok(Answer::WasSo) => std::thread::sleep(PAUSE),
+            match self.port.operate(AdminCommand::Settle) {
+                Ok(AdminOutcome::Started) => roots += 1,
+                Ok(AdminOutcome::NoChange) => std::thread::sleep(PAUSE),
                 Err(_) => return,
             }
         }
@@ -38,19 +38,20 @@ impl Changer {
     /// Leaves a device out. Whether it was there; else that is so already.
     pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
         self.port.between(|_, jobs| jobs.order(index, true));
-        let done = self.ask(Verb::Offline(index));
-        if done != Ok(Answer::Begun) {
+        let done = self.ask(AdminCommand::Offline(index));
+        if done != Ok(AdminOutcome::Started) {
             self.port.between(|_, jobs| jobs.order(index, false));
         }
-        let is_new = done? == Answer::Begun;
+        let is_new = done? == AdminOutcome::Started;
         self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
         Ok(is_new)
     }
 
     /// Begins to remove a device, or cancels that, durably. Whether that is new.
     pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
-        let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
-        let is_new = self.ask(verb)? == Answer::Begun;
+        let command =
+            if leaves { AdminCommand::Remove(index) } else { AdminCommand::Cancel(index) };
+        let is_new = self.ask(command)? == AdminOutcome::Started;
         let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
         let word = if leaves { "being removed" } else { "kept" };
         self.until_said(word, |now| said(now) == leaves)?;
@@ -85,7 +86,7 @@ impl Changer {
             lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
         for it in (0..16).filter(|it| failing >> it & 1 == 1) {
             if device.is_none_or(|device| device == it) {
-                self.ask(Verb::Clear(it))?;
+                self.ask(AdminCommand::Clear(it))?;
             }
         }
         let shown = lock(&self.live.watched.shown).stats.devices.clone();

@@ -12,7 +12,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use hostftl_core::{SECTOR, Verb};
+use hostftl_core::{AdminCommand, SECTOR};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device};
 use uuid::Uuid;
@@ -231,11 +231,11 @@ impl Change {
     fn exchange(&mut self) -> Result<(), AdminError> {
         let device = self.devices.remove(0);
         let (index, discard) = (self.member().index, device.info().discard);
-        let verb = match self.own {
-            None => Verb::Replaced { device: index, discard },
-            Some((_, has)) => Verb::Returned { device: index, has },
+        let command = match self.own {
+            None => AdminCommand::Replaced { device: index, discard },
+            Some((_, has)) => AdminCommand::Returned { device: index, has },
         };
-        let exchanged = self.changer.exchange(index, device, verb);
+        let exchanged = self.changer.exchange(index, device, command);
         self.changer.end(index, exchanged)?;
         self.changer.rename(index, &self.names[0]);
         Ok(())

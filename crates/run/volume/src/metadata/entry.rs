@@ -11,8 +11,8 @@
 //! Integers outside of records are little-endian.
 
 use hostftl_core::{
-    BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos, Page, Target,
-    Verb, Verdict,
+    AdminCommand, BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, Done, HostOp, Input, Nanos,
+    Page, Target, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,9 @@ impl From<&DeviceInfo> for HeadDevice {
     fn from(info: &DeviceInfo) -> Self {
         assert_eq!(info.kind, DeviceKind::Block, "only block devices are recorded");
         assert_eq!(info.placements, 1, "no real device takes placement hints");
-        let DeviceInfo { sectors, map_unit, reclaim_unit, volatile_cache, discard, .. } = *info;
+        let DeviceInfo {
+            sectors, iu_sectors: map_unit, reclaim_unit, volatile_cache, discard, ..
+        } = *info;
         let collection_hint = info.collection_hint;
         HeadDevice { sectors, map_unit, reclaim_unit, volatile_cache, discard, collection_hint }
     }
@@ -89,7 +91,7 @@ pub(crate) enum Entry<'a> {
     Done { token: u64, result: Result<Verdict, DeviceError>, meta: &'a [u8] },
     Timer,
     Stop,
-    Verb(Verb),
+    Command(AdminCommand),
 }
 
 const KINDS: [Kind; 5] = [Kind::Read, Kind::Write, Kind::Flush, Kind::Trim, Kind::Zeroes];
@@ -103,7 +105,7 @@ const HOST: u64 = 2;
 /// A success; the errors follow.
 const DONE: u64 = 12;
 /// A command of an operator.
-const VERB: u64 = 32;
+const COMMAND: u64 = 32;
 
 /// Appends the record of `input`, `since` nanoseconds after the previous one.
 pub(crate) fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
@@ -129,8 +131,8 @@ pub(crate) fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
 }
 
 /// Appends the record of an operator's command, `since` nanoseconds after the previous one.
-pub(crate) fn emit_verb(since: Nanos, verb: Verb, out: &mut Vec<u8>) {
-    [since, VERB].into_iter().chain(verb.to_numbers()).for_each(|number| put(out, number));
+pub(crate) fn emit_command(since: Nanos, command: AdminCommand, out: &mut Vec<u8>) {
+    [since, COMMAND].into_iter().chain(command.to_numbers()).for_each(|number| put(out, number));
 }
 
 fn emit_done(done: &Done, out: &mut Vec<u8>) {
@@ -172,7 +174,9 @@ pub(crate) fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
             let (ticket, lba, sectors) = (take(bytes)?, take(bytes)?, take(bytes)?);
             Entry::Host { kind, fua, ticket, lba, sectors }
         }
-        VERB => Entry::Verb(Verb::from_numbers([take(bytes)?, take(bytes)?, take(bytes)?])?),
+        COMMAND => {
+            Entry::Command(AdminCommand::from_numbers([take(bytes)?, take(bytes)?, take(bytes)?])?)
+        }
         code => {
             let result = match (code - DONE) as usize {
                 0 => {
@@ -242,8 +246,8 @@ mod tests {
         emit(0, &input, &mut bytes);
         let Input::Host(request) = input else { unreachable!() };
         request.ticket.close();
-        let verb = Verb::Scrub(Scrub::Start(300));
-        emit_verb(2, verb, &mut bytes);
+        let command = AdminCommand::Scrub(Scrub::Start(300));
+        emit_command(2, command, &mut bytes);
         emit(1, &Input::Stop, &mut bytes);
         let rest = &mut &bytes[..];
         let Some((7, Entry::Done { token, result, meta })) = parse(rest) else { panic!("no end") };
@@ -251,7 +255,7 @@ mod tests {
         let (kind, sectors) = (Kind::Zeroes, 1 << 33);
         let host = Entry::Host { kind, fua: true, ticket: 77, lba: 3, sectors };
         assert_eq!(parse(rest), Some((0, host)));
-        assert_eq!(parse(rest), Some((2, Entry::Verb(verb))));
+        assert_eq!(parse(rest), Some((2, Entry::Command(command))));
         assert_eq!(parse(rest), Some((1, Entry::Stop)));
         assert!(rest.is_empty());
     }

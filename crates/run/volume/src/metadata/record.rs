@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use hostftl_core::{DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest, Verb};
+use hostftl_core::{AdminCommand, DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest};
 use hostftl_format::page::crc32c;
 use hostftl_io::Tap;
 use hostftl_layers::{LayerConfig, Mode};
 
-use crate::metadata::entry::{END, Head, HeadDevice, MAGIC, emit, emit_verb};
+use crate::metadata::entry::{END, Head, HeadDevice, MAGIC, emit, emit_command};
 use crate::util::error::{Error, file};
 use crate::util::private::new_private;
 
@@ -154,8 +154,8 @@ impl Tap for Listener {
         lock(&self.0).note(now, |since, batch| emit(since, input, batch));
     }
 
-    fn verb(&mut self, now: Nanos, verb: Verb) {
-        lock(&self.0).note(now, |since, batch| emit_verb(since, verb, batch));
+    fn admin_command(&mut self, now: Nanos, command: AdminCommand) {
+        lock(&self.0).note(now, |since, batch| emit_command(since, command, batch));
     }
 
     fn output(&mut self, now: Nanos, output: &Output) {

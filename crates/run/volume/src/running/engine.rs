@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ord
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, Refusal, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, Refusal};
 use hostftl_io::polling::Polling;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
@@ -215,9 +215,9 @@ impl Engine {
     }
 
     /// Passes an operator's command to the layer, between two of its steps.
-    pub(crate) fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
+    pub(crate) fn operate(&self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
         let closed = Err(Refusal::Because("the volume is being closed"));
-        self.between(|driver, jobs| driver.operate(verb, jobs)).unwrap_or(closed)
+        self.between(|driver, jobs| driver.operate(command, jobs)).unwrap_or(closed)
     }
 
     /// Calls `act` between two steps of the layer; `None` when the volume is being closed.

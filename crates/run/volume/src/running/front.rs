@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use hostftl_core::{Refusal, Verb};
+use hostftl_core::{AdminCommand, Refusal};
 use hostftl_io::{Arena, Driver, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -113,10 +113,13 @@ impl Port {
     }
 
     /// Passes an operator's command to the layer.
-    pub(crate) fn operate(&self, verb: Verb) -> Result<hostftl_core::Answer, Refusal> {
+    pub(crate) fn operate(
+        &self,
+        command: AdminCommand,
+    ) -> Result<hostftl_core::AdminOutcome, Refusal> {
         let engine = self.engine();
         let closed = Err(Refusal::Because("the volume is being closed"));
-        engine.map_or(closed, |engine| engine.operate(verb))
+        engine.map_or(closed, |engine| engine.operate(command))
     }
 
     /// Calls `act` between two steps of the layer; `None` when the volume is being closed.

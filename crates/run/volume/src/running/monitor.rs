@@ -101,12 +101,12 @@ impl Watched {
     /// Reports an event when a threshold is passed.
     fn fill(&self, gauges: &Gauges) {
         let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let passed = filling.look(gauges.live, gauges.most_live, Instant::now());
+        let passed = filling.look(gauges.valid, gauges.valid_limit, Instant::now());
         drop(filling);
         if let Some(used) = passed {
             let text = format!(
                 "{used} % of the capacity is used ({} of {} bytes); trim, or add a device",
-                gauges.live, gauges.most_live
+                gauges.valid, gauges.valid_limit
             );
             self.events.tell(Level::Warning, "space-low", text);
         }

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use hostftl_core::{
-    Answer, Credits, DeviceSet, Event, Layer, Payload, Refusal, Reply, Scrub, TaskKind, Verb,
+    AdminCommand, AdminOutcome, Credits, DeviceSet, Event, Layer, Payload, Refusal, Reply, Scrub,
+    TaskKind,
 };
 use hostftl_io::{Device, Driver, Host, Pull};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
@@ -116,13 +117,15 @@ fn resume(
     driver: &mut Driver<AnyLayer>,
     jobs: &mut Jobs,
 ) {
-    let mut ask = |verb| -> Result<Answer, Refusal> { driver.operate(verb, &mut Answering(jobs)) };
+    let mut ask = |command| -> Result<AdminOutcome, Refusal> {
+        driver.operate(command, &mut Answering(jobs))
+    };
     damage.pass(&mut ask);
     let Some(place) = damage.scrub_from(scrub.map(|(place, _)| place)) else { return };
     // Only a layer that supports scrubs can have reported one, or damage.
-    ask(Verb::Scrub(Scrub::Start(place))).ok();
+    ask(AdminCommand::Scrub(Scrub::Start(place))).ok();
     if scrub.is_some_and(|(_, is_paused)| is_paused) {
-        ask(Verb::Scrub(Scrub::Pause)).ok();
+        ask(AdminCommand::Scrub(Scrub::Pause)).ok();
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hostftl_core::{Answer, DeviceSet, Gauges, Refusal, Scrub, Task, TaskKind, Verb};
+use hostftl_core::{AdminCommand, AdminOutcome, DeviceSet, Gauges, Refusal, Scrub, Task, TaskKind};
 use serde::{Deserialize, Serialize};
 
 use crate::running::front::Port;
@@ -65,10 +65,10 @@ impl Damage {
     }
 
     /// Passes the damage to a layer.
-    pub(crate) fn pass(self, mut ask: impl FnMut(Verb) -> Result<Answer, Refusal>) {
+    pub(crate) fn pass(self, mut ask: impl FnMut(AdminCommand) -> Result<AdminOutcome, Refusal>) {
         for device in self.damaged.iter() {
             // Only a layer with redundancy reports damage, and so takes the request.
-            ask(Verb::Doubt { device, is_failing: self.failing.contains(device) }).ok();
+            ask(AdminCommand::Doubt { device, is_failing: self.failing.contains(device) }).ok();
         }
     }
 
@@ -121,9 +121,9 @@ impl Scrubbing {
         let path = beside(volume, ENDING);
         let noted = read(&path);
         if let Some(place) = noted.damage().scrub_from(noted.place) {
-            port.operate(Verb::Scrub(Scrub::Start(place))).ok();
+            port.operate(AdminCommand::Scrub(Scrub::Start(place))).ok();
             if noted.paused {
-                port.operate(Verb::Scrub(Scrub::Pause)).ok();
+                port.operate(AdminCommand::Scrub(Scrub::Pause)).ok();
             }
         }
         let (written, at) = (noted.clone(), Instant::now());
@@ -161,7 +161,7 @@ impl Scrubbing {
                         self.noted.ended = Some(now);
                         // A refused start counts as well, so that it is not repeated at each
                         // sample.
-                        self.port.operate(Verb::Scrub(Scrub::Start(0))).ok();
+                        self.port.operate(AdminCommand::Scrub(Scrub::Start(0))).ok();
                     }
                 }
             }

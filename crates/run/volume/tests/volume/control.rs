@@ -8,8 +8,8 @@ use std::path::Path;
 
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::{
-    AddSpec, AdminErrorKind, CreateSpec, Error, StartOptions, Wish, add, create, events, open,
-    operate, operate_here, set, status,
+    AddSpec, AdminErrorKind, AdminRequest, CreateSpec, Error, StartOptions, add, create, events,
+    open, operate, operate_here, set, status,
 };
 
 use crate::common::{MIB, Place};
@@ -85,7 +85,7 @@ fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
     // A server that is stopped: connections enter its queue and are never accepted.
     fs::remove_file(&socket).unwrap();
     let still = UnixListener::bind(&socket).unwrap();
-    let wish = Wish::Set { key: "gc".into(), value: "greedy".into() };
+    let wish = AdminRequest::Set { key: "gc".into(), value: "greedy".into() };
     let why = operate(&path, &wish).unwrap_err().to_string();
     assert!(why.contains("process ") && why.contains("does not answer"), "{why}");
     assert!(why.contains("nothing was changed"), "{why}");
@@ -113,8 +113,8 @@ fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_
         spare: false,
         rehearse: true,
     };
-    let wish = |key: &str, value: &str| Wish::Set { key: key.into(), value: value.into() };
-    let nobody = Wish::Offline("9".into());
+    let wish = |key: &str, value: &str| AdminRequest::Set { key: key.into(), value: value.into() };
+    let nobody = AdminRequest::Offline("9".into());
     // This process carries the requests out.
     let here = [
         set(&path, "superpage", "64k").unwrap_err(),
@@ -148,7 +148,7 @@ fn the_outcome_is_unknown_when_the_server_ends_after_it_took_a_request() {
     fs::remove_file(&socket).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     let error = std::thread::scope(|scope| {
-        let client = scope.spawn(|| operate(&path, &Wish::Scrub).unwrap_err());
+        let client = scope.spawn(|| operate(&path, &AdminRequest::Scrub).unwrap_err());
         let mut said = String::new();
         // The client queries the status first, to identify the volume.
         let mut status = BufReader::new(listener.accept().unwrap().0);

@@ -11,8 +11,8 @@ use crate::common::{Client, MIB, Place, until};
 use hostftl_io::cuts::{Copies, set_copies};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
-    StartOptions, Verdict, Wish, add, check_with, online, open_with, operate, replace,
+    AddSpec, AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced,
+    Running, StartOptions, Verdict, add, check_with, online, open_with, operate, replace,
 };
 
 const BLOCKS: u64 = 800;
@@ -229,8 +229,8 @@ fn a_cancelled_copy_leaves_the_old_device_a_member() {
         put(&place, "0", &place.name("other")).map(drop).unwrap_err(),
         add(&spec).map(drop).unwrap_err(),
         online(&path, "0").map(drop).unwrap_err(),
-        operate(&path, &Wish::Offline("2".into())).map(drop).unwrap_err(),
-        operate(&path, &Wish::Remove("2".into())).map(drop).unwrap_err(),
+        operate(&path, &AdminRequest::Offline("2".into())).map(drop).unwrap_err(),
+        operate(&path, &AdminRequest::Remove("2".into())).map(drop).unwrap_err(),
     ];
     for why in refused.map(|error| error.to_string()) {
         assert!(why.contains("device 1 is being copied to") && why.contains("wait"), "{why}");

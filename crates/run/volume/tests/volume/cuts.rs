@@ -8,8 +8,8 @@ use std::process::{Command, exit};
 
 use crate::common::{Client, Place, until};
 use hostftl_volume::{
-    AddSpec, Config, OpenOptions, ReplaceSpec, Running, StartOptions, Verdict, Wish, add, check,
-    online, open_with, operate, operate_here, replace,
+    AddSpec, AdminRequest, Config, OpenOptions, ReplaceSpec, Running, StartOptions, Verdict, add,
+    check, online, open_with, operate, operate_here, replace,
 };
 
 /// Variable with the volume file, the command, whether the volume is served, and the steps before
@@ -45,7 +45,7 @@ fn made(verb: &str) -> Place {
     };
     write(0..BLOCKS / 2);
     if verb == "online" {
-        operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap().unwrap();
+        operate(&place.path("v.toml"), &AdminRequest::Offline("1".into())).unwrap().unwrap();
     }
     write(BLOCKS / 2..BLOCKS);
     running.stop().unwrap();
@@ -55,7 +55,7 @@ fn made(verb: &str) -> Place {
 fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
     let words = |error: hostftl_volume::Error| error.to_string();
     let new = path.with_file_name("n").to_str().unwrap().to_owned();
-    let wish = |wish: Wish| {
+    let wish = |wish: AdminRequest| {
         if is_served {
             operate(path, &wish).map(|_| None).map_err(words)
         } else {
@@ -73,8 +73,8 @@ fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
             return replace(&spec, &mut |_, _| {}).map(drop).map_err(words);
         }
         "online" => return online(&path, "1").map(drop).map_err(words),
-        "offline" => wish(Wish::Offline("1".into()))?,
-        "remove" => wish(Wish::Remove("1".into()))?,
+        "offline" => wish(AdminRequest::Offline("1".into()))?,
+        "remove" => wish(AdminRequest::Remove("1".into()))?,
         other => panic!("no verb {other}"),
     };
     if let Some(running) = left {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use hostftl_core::SECTOR;
 use hostftl_format::superblock::data_window;
 use hostftl_volume::{
-    Event, EventList, OpenOptions, Running, StartOptions, Status, Wish, clear, events, open,
-    open_with, operate, status,
+    AdminRequest, Event, EventList, OpenOptions, Running, StartOptions, Status, clear, events,
+    open, open_with, operate, status,
 };
 
 use crate::common::{Client, MIB, Place, until};
@@ -89,7 +89,7 @@ fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
     let path = place.path("v.toml");
     damage(&path, "d1");
     let (running, _client) = start(&path);
-    operate(&path, &Wish::Scrub).unwrap().unwrap();
+    operate(&path, &AdminRequest::Scrub).unwrap().unwrap();
     until(&running, |running| running.events().total("scrub-complete") == 1);
     let told = running.events().since(0);
     let (repairs, ends) = (kinds(&told, "repaired"), kinds(&told, "scrub-complete"));
@@ -131,7 +131,7 @@ fn damage_that_a_scrub_left_needs_a_hand_over_restarts_until_it_is_acknowledged(
     damage(&path, "d0");
     damage(&path, "d1");
     let (running, _client) = start(&path);
-    operate(&path, &Wish::Scrub).unwrap().unwrap();
+    operate(&path, &AdminRequest::Scrub).unwrap().unwrap();
     until(&running, |running| running.events().total("scrub-damage") == 1);
     assert!(running.status().notes.len() < 100, "{:?}", running.status().notes);
     running.stop().unwrap();

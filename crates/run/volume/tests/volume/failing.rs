@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, OpenOptions, ReplaceSpec, Running, StartOptions, Wish, add, open_with, operate,
-    replace,
+    AddSpec, AdminRequest, OpenOptions, ReplaceSpec, Running, StartOptions, add, open_with,
+    operate, replace,
 };
 
 const BLOCKS: u64 = 1200;
@@ -51,8 +51,8 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     let path = place.path("v.toml");
     let refused = |wish| operate(&path, &wish).unwrap_err().to_string();
     let damaged = format!("device 2 ({}) has damaged data, and this device", place.name("d2"));
-    assert!(refused(Wish::Offline("1".into())).contains(&damaged));
-    assert!(refused(Wish::Remove("1".into())).contains(&damaged));
+    assert!(refused(AdminRequest::Offline("1".into())).contains(&damaged));
+    assert!(refused(AdminRequest::Remove("1".into())).contains(&damaged));
     let put = |old: &str| {
         let (path, old, new) = (path.clone(), old.into(), place.name("n"));
         let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
@@ -62,7 +62,7 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     put("2").unwrap();
     until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().degraded_bytes == 0);
     assert_eq!(running.status().devices[2].health, "online");
-    operate(&path, &Wish::Offline("1".into())).unwrap();
+    operate(&path, &AdminRequest::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();
 }
@@ -103,7 +103,7 @@ fn known_damage_outlives_the_layer_until_a_scrub_has_verified_all_data() {
         let space = status.space.as_ref().unwrap();
         assert_eq!((space.failures_tolerated, &space.damaged_devices[..]), (0, &[2][..]));
         assert_eq!(status.devices[2].health, health);
-        let refused = operate(&path, &Wish::Offline("1".into())).unwrap_err();
+        let refused = operate(&path, &AdminRequest::Offline("1".into())).unwrap_err();
         assert!(refused.to_string().contains("has damaged data"), "{refused}");
     };
     is_damaged("failing");
@@ -113,12 +113,12 @@ fn known_damage_outlives_the_layer_until_a_scrub_has_verified_all_data() {
     add(&spec).unwrap();
     is_damaged("failing");
     // An operator acknowledges the failures, which repairs nothing.
-    operate(&path, &Wish::Clear(None)).unwrap();
+    operate(&path, &AdminRequest::Clear(None)).unwrap();
     is_damaged("online");
-    operate(&place.path("v.toml"), &Wish::ResumeScrub).unwrap();
+    operate(&place.path("v.toml"), &AdminRequest::ResumeScrub).unwrap();
     until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "online");
     assert!(running.events().total("scrub-complete") > 0, "{:?}", running.status().events);
-    operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
+    operate(&place.path("v.toml"), &AdminRequest::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();
 }
@@ -132,7 +132,7 @@ fn a_device_that_fails_too_often_is_given_up_for_a_spare() {
     assert!(status.degraded && status.events["device-faulted"] == 1, "{status:?}");
     // Its data is rebuilt on the other three devices.
     until(&running, |it| may_lose(it) == 1);
-    operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
+    operate(&place.path("v.toml"), &AdminRequest::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, Added, CheckOptions, Config, Error, OpenOptions, Running, StartOptions, Verdict, Wish,
-    add, check_with, open, open_with, operate, set,
+    AddSpec, Added, AdminRequest, CheckOptions, Config, Error, OpenOptions, Running, StartOptions,
+    Verdict, add, check_with, open, open_with, operate, set,
 };
 
 const BLOCKS: u64 = 400;
@@ -189,11 +189,11 @@ fn a_scrub_goes_on_where_it_was() {
     let client = Client::new(port);
     write(&client, 0);
     let wish = |wish| operate(&place.path("v.toml"), &wish).unwrap().unwrap();
-    assert!(wish(Wish::Scrub).is_new && wish(Wish::PauseScrub).is_new);
+    assert!(wish(AdminRequest::Scrub).is_new && wish(AdminRequest::PauseScrub).is_new);
     put(&place, &["n"]).unwrap();
     let tasks = running.status().tasks;
     assert!(tasks.iter().any(|task| task.task == "scrub" && task.paused), "{tasks:?}");
-    assert!(wish(Wish::ResumeScrub).is_new);
+    assert!(wish(AdminRequest::ResumeScrub).is_new);
     until(&running, |it| it.status().events.contains_key("scrub-complete"));
     running.stop().unwrap();
     check(&place);
@@ -249,7 +249,7 @@ fn a_volume_file_that_was_edited_ends_nothing() {
     refused("devices = [", "v.toml");
     fs::write(&path, &text).unwrap();
     verify(&client, 0);
-    operate(&path, &Wish::Offline("2".into())).unwrap();
+    operate(&path, &AdminRequest::Offline("2".into())).unwrap();
     until(&running, |it| it.status().events.contains_key("degraded"));
     fs::write(&path, &missing).unwrap();
     // Until all other superblocks exclude it, `add` asks to try again.

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
-    StartOptions, Status, Verdict, Wish, add, check_with, online, open_with, operate, operate_here,
-    replace, status,
+    AddSpec, AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced,
+    Running, StartOptions, Status, Verdict, add, check_with, online, open_with, operate,
+    operate_here, replace, status,
 };
 
 /// Lists the devices `order` of a volume in its file, in this order.
@@ -87,7 +87,7 @@ fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named
     assert_eq!(Config::load(&path).unwrap().devices, wanted);
     assert!(running.status().notes[0].contains("listed by number"), "{:?}", running.status().notes);
     write(&port);
-    let told = operate(&path, &Wish::Offline(place.name("d3"))).unwrap().unwrap();
+    let told = operate(&path, &AdminRequest::Offline(place.name("d3"))).unwrap().unwrap();
     let device = told.device.unwrap();
     assert_eq!((device.number, &device.path), (3, &place.name("d3")));
     assert_eq!(device.uuid, before.devices[3].uuid);
@@ -100,11 +100,11 @@ fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named
     joined(&running, 1);
     // A UUID and a symbolic link denote the same device.
     symlink(place.path("d1"), place.path("link")).unwrap();
-    let by_link = Wish::MayRemove(place.name("link"));
+    let by_link = AdminRequest::MayRemove(place.name("link"));
     assert_eq!(operate(&path, &by_link).unwrap().unwrap().device.unwrap().number, 1);
-    let by_uuid = Wish::MayRemove(before.devices[2].uuid.clone());
+    let by_uuid = AdminRequest::MayRemove(before.devices[2].uuid.clone());
     assert_eq!(operate(&path, &by_uuid).unwrap().unwrap().device.unwrap().number, 2);
-    operate(&path, &Wish::Remove(place.name("d0"))).unwrap().unwrap();
+    operate(&path, &AdminRequest::Remove(place.name("d0"))).unwrap().unwrap();
     until(&running, |it| with_health(&it.status(), "removed") == ["d0"]);
     running.stop().unwrap();
     let devices = Config::load(&path).unwrap().devices;
@@ -131,7 +131,7 @@ fn a_volume_that_is_not_served_changes_the_device_that_is_named() {
     verify(&port);
     running.stop().unwrap();
     permute(&place, &["n2", "d4", "d3", "d0", "d1"]);
-    let (running, done) = operate_here(&path, &Wish::Offline(place.name("d4"))).unwrap();
+    let (running, done) = operate_here(&path, &AdminRequest::Offline(place.name("d4"))).unwrap();
     assert_eq!(done.device.unwrap().number, 4);
     running.stop().unwrap();
     permute(&place, &["n2", "d4", "d3", "d0", "d1"]);
@@ -165,7 +165,7 @@ fn a_volume_file_that_is_permuted_while_it_is_served_changes_nothing() {
     let spec = AddSpec { path: spec_path, new, force: false, spare: false, rehearse: false };
     assert_eq!(add(&spec).unwrap().devices[0].number, 5);
     joined(&running, 2);
-    let done = operate(&path, &Wish::MayRemove(place.name("d2"))).unwrap().unwrap();
+    let done = operate(&path, &AdminRequest::MayRemove(place.name("d2"))).unwrap().unwrap();
     assert_eq!(done.device.unwrap().number, 2);
     verify(&port);
     running.stop().unwrap();
@@ -307,7 +307,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     let now = running.status();
     assert!(now.devices[4].health == "online" && now.devices[4].role == "spare", "{now:?}");
     // A device that an operator took offline keeps its slot, also over a restart.
-    let told = operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
+    let told = operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap();
     assert!(told.notes.iter().any(|note| note.contains("the spare is not used")), "{told:?}");
     heal(&running);
     running.stop().unwrap();

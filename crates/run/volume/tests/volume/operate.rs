@@ -6,8 +6,8 @@ use hostftl_core::HostError;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    CreateSpec, Error, Running, StartOptions, Wish, create, open, operate, operate_here, replay,
-    set,
+    AdminRequest, CreateSpec, Error, Running, StartOptions, create, open, operate, operate_here,
+    replay, set,
 };
 
 use crate::common::{Client, MIB, Place};
@@ -17,19 +17,19 @@ fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
     let place = Place::new();
     create(&place.spec(LayerKind::Passthrough)).unwrap();
     let path = place.path("v.toml");
-    assert!(matches!(operate(&path, &Wish::Scrub), Ok(None)), "nobody serves it");
+    assert!(matches!(operate(&path, &AdminRequest::Scrub), Ok(None)), "nobody serves it");
     let recording = place.path("recording");
     let options = StartOptions { record: Some(recording.clone()), ..StartOptions::default() };
     let (running, port) = open(&path).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     client.write(0, &[7; 4096], false).unwrap();
-    let why = |wish: &Wish| match operate(&path, wish) {
+    let why = |wish: &AdminRequest| match operate(&path, wish) {
         Err(Error::Refused { why, .. }) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(&Wish::Scrub), "layer passthrough can't do that");
-    assert_eq!(why(&Wish::Offline("0".into())), "layer passthrough can't do that");
-    let text = why(&Wish::Remove("nobody".into()));
+    assert_eq!(why(&AdminRequest::Scrub), "layer passthrough can't do that");
+    assert_eq!(why(&AdminRequest::Offline("0".into())), "layer passthrough can't do that");
+    let text = why(&AdminRequest::Remove("nobody".into()));
     assert!(
         text.contains("nobody is not a device of the volume; its devices are device 0 ("),
         "{text}"
@@ -46,7 +46,8 @@ fn a_wish_for_a_volume_that_nobody_serves_opens_it_and_closes_it_again() {
     create(&place.spec(LayerKind::Hard)).unwrap();
     let path = place.path("v.toml");
     for _ in 0..2 {
-        let refused = operate_here(&path, &Wish::Scrub).err().map(|error| error.to_string());
+        let refused =
+            operate_here(&path, &AdminRequest::Scrub).err().map(|error| error.to_string());
         let expected = format!("{}: layer hard can't do that", path.display());
         assert_eq!(refused, Some(expected));
     }
@@ -95,8 +96,8 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     std::fs::write(place.path("d1"), &bytes).unwrap();
     let (running, port) = start();
     let client = Client::new(port);
-    assert!(operate(&path, &Wish::Scrub).unwrap().unwrap().is_new);
-    assert!(operate(&path, &Wish::PauseScrub).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Scrub).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::PauseScrub).unwrap().unwrap().is_new);
     let task = running.status().tasks.pop().expect("it rests");
     assert!(task.paused && task.task == "scrub" && task.remaining_bytes > 0, "{task:?}");
     running.stop().unwrap();
@@ -104,14 +105,14 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     let (running, _port) = start();
     let task = running.status().tasks.pop().expect("it rests still");
     assert!(task.paused, "{task:?}");
-    assert!(operate(&path, &Wish::ResumeScrub).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::ResumeScrub).unwrap().unwrap().is_new);
     wait(&running);
     assert_eq!(running.events().total("scrub-complete"), 1);
     assert!(running.events().total("repaired") > 3, "{:?}", running.status().events);
     running.stop().unwrap();
     // Everything is repaired, so the next scrub finds nothing. It may have started by itself,
     // because device 1 failed repeatedly and the resumed scrub did not verify all data.
-    let (running, _) = operate_here(&path, &Wish::Scrub).unwrap();
+    let (running, _) = operate_here(&path, &AdminRequest::Scrub).unwrap();
     wait(&running);
     assert!(running.status().space.unwrap().damaged_devices.is_empty());
     assert_eq!(running.events().total("repaired"), 0);
@@ -205,8 +206,8 @@ fn where_a_scrub_is_that_can_not_be_kept_is_told_once_until_it_can() {
     let client = Client::new(port);
     (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
     std::fs::create_dir(place.path("v.toml.scrub.new")).unwrap();
-    operate(&path, &Wish::Scrub).unwrap();
-    operate(&path, &Wish::PauseScrub).unwrap();
+    operate(&path, &AdminRequest::Scrub).unwrap();
+    operate(&path, &AdminRequest::PauseScrub).unwrap();
     assert_eq!(running.events().total("scrub-not-saved"), 1);
     let needs = running.status().problems;
     assert!(needs.len() == 1 && needs[0].contains("v.toml.scrub: "), "{needs:?}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    AddSpec, CheckOptions, OpenOptions, Running, StartOptions, Verdict, Wish, add, check_with,
-    import, online, open_with, operate, operate_here, status,
+    AddSpec, AdminRequest, CheckOptions, OpenOptions, Running, StartOptions, Verdict, add,
+    check_with, import, online, open_with, operate, operate_here, status,
 };
 
 fn made(layer: &str, files: usize) -> Place {
@@ -42,13 +42,16 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     client.flush();
     let path = place.path("v.toml");
     let exported = running.status().exported_bytes;
-    assert!(operate(&path, &Wish::MayRemove("1".into())).unwrap().unwrap().is_new);
-    assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
-    assert!(!operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new, "once is enough");
+    assert!(operate(&path, &AdminRequest::MayRemove("1".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
+    assert!(
+        !operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new,
+        "once is enough"
+    );
     until(&running, |it| it.status().devices[1].health == "removed");
     assert_eq!(running.status().space.unwrap().failures_tolerated, lose);
     assert!(running.events().since(0).iter().any(|event| event.kind == "device-removed"));
-    let late = operate(&path, &Wish::Cancel("1".into())).unwrap_err().to_string();
+    let late = operate(&path, &AdminRequest::Cancel("1".into())).unwrap_err().to_string();
     assert!(late.contains("it was removed"), "{late}");
     (800..900).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     client.flush();
@@ -95,7 +98,7 @@ fn a_device_that_has_left_comes_again_under_its_name() {
         let (running, client) = serve(&place);
         (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
         let path = place.path("v.toml");
-        assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+        assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
         let new = vec![place.name("d1")];
         let again = AddSpec { path, new, force: true, spare: false, rehearse: false };
         until(&running, |it| it.status().devices[1].health == "removed");
@@ -127,7 +130,7 @@ fn what_is_left_takes_what_it_has_room_for_and_keeps_that() {
     let place = made("log:compress=none", 3);
     let (running, client) = serve(&place);
     let path = place.path("v.toml");
-    assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "removed");
     let blocks = running.status().exported_bytes / 4096;
     let fill = |client: &Client, from: u64| {
@@ -153,15 +156,16 @@ fn a_removal_goes_on_after_a_restart_and_can_be_cancelled() {
     (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     running.stop().unwrap();
     let path = place.path("v.toml");
-    let (running, outcome) = operate_here(&path, &Wish::Remove("2".into())).unwrap();
+    let (running, outcome) = operate_here(&path, &AdminRequest::Remove("2".into())).unwrap();
     assert!(outcome.is_new);
     running.stop().unwrap();
     if health(&place)[2] != "removed" {
-        match operate_here(&path, &Wish::Cancel("2".into())) {
+        match operate_here(&path, &AdminRequest::Cancel("2".into())) {
             Ok((running, outcome)) => {
                 running.stop().unwrap();
                 assert!(outcome.is_new, "the volume knows of it after a restart");
-                let (running, outcome) = operate_here(&path, &Wish::Remove("2".into())).unwrap();
+                let (running, outcome) =
+                    operate_here(&path, &AdminRequest::Remove("2".into())).unwrap();
                 assert!(outcome.is_new, "it stayed");
                 running.stop().unwrap();
             }
@@ -185,7 +189,7 @@ fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
     client.flush();
     let path = place.path("v.toml");
     let refused = |name: &str, why: &str| {
-        let message = operate(&path, &Wish::Remove(name.into())).unwrap_err().to_string();
+        let message = operate(&path, &AdminRequest::Remove(name.into())).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
     refused("0", "bytes of what is live would have no room without it");
@@ -193,7 +197,8 @@ fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
     assert!(running.status().tasks.is_empty(), "nothing was begun");
     running.stop().unwrap();
     let mirror = made("log:parity=yes", 2);
-    let message = operate_here(&mirror.path("v.toml"), &Wish::Remove("0".into())).unwrap_err();
+    let message =
+        operate_here(&mirror.path("v.toml"), &AdminRequest::Remove("0".into())).unwrap_err();
     assert!(message.to_string().contains("too few devices would remain"), "{message}");
 }
 
@@ -208,12 +213,12 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     running.stop().unwrap();
     let (running, client) = serve(&place);
     until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
-    assert!(operate(&path, &Wish::Offline("1".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "lost");
     // The volume is full, so the data of the device is not rebuilt, and new writes lack its chunk.
     (0..40).for_each(|at| client.write(at * 4096, &content(at + 7), false).unwrap());
     client.flush();
-    let refused = operate(&path, &Wish::Offline("0".into())).unwrap_err().to_string();
+    let refused = operate(&path, &AdminRequest::Offline("0".into())).unwrap_err().to_string();
     assert!(refused.contains("some segments are degraded"), "{refused}");
     nothing_goes_on(&running);
     running.stop().unwrap();
@@ -261,11 +266,11 @@ fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
         client.flush();
         let path = place.path("v.toml");
         for device in 0..lost {
-            operate(&path, &Wish::Offline(device.to_string())).unwrap();
+            operate(&path, &AdminRequest::Offline(device.to_string())).unwrap();
             until(&running, |it| it.status().devices[device].health == "lost");
         }
         nothing_goes_on(&running);
-        operate(&path, &Wish::Scrub).unwrap();
+        operate(&path, &AdminRequest::Scrub).unwrap();
         until(&running, |it| it.events().since(0).iter().any(|it| it.kind == "scrub-complete"));
         for device in 0..lost {
             // Each device returns only after the previous one has joined.
@@ -289,7 +294,9 @@ fn what_status_says_must_be_trimmed_is_enough_after_each_of_several_losses() {
     let (mut kept, mut trims) = (blocks, 0);
     for device in [3, 0, 5] {
         until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
-        assert!(operate(&path, &Wish::Offline(device.to_string())).unwrap().unwrap().is_new);
+        assert!(
+            operate(&path, &AdminRequest::Offline(device.to_string())).unwrap().unwrap().is_new
+        );
         until(&running, |it| it.status().devices[device].health == "lost");
         until(&running, |it| it.status().tasks.is_empty());
         let status = running.status();

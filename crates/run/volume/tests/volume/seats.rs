@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions,
-    Verdict, Wish, check_with, online, open_with, operate, replace, set, status,
+    AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
+    StartOptions, Verdict, check_with, online, open_with, operate, replace, set, status,
 };
 
 const BLOCKS: u64 = 500;
@@ -121,7 +121,7 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
     let (running, port) = serve(&place);
     let client = Client::new(port);
     write(&client, 0);
-    operate(&place.path("v.toml"), &Wish::Offline("2".into())).unwrap().unwrap();
+    operate(&place.path("v.toml"), &AdminRequest::Offline("2".into())).unwrap().unwrap();
     write(&client, 1);
     set(&place.path("v.toml"), "rebuild-share", "55").unwrap();
     let done = put(&place, "2", "n2").unwrap();
@@ -185,7 +185,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     let of_copy = [
         replace(&copy, &mut |_, _| {}).map(drop).unwrap_err(),
         online(&copy.path, "1").map(drop).unwrap_err(),
-        operate(&copy.path, &Wish::Offline("1".into())).map(drop).unwrap_err(),
+        operate(&copy.path, &AdminRequest::Offline("1".into())).map(drop).unwrap_err(),
     ];
     for why in of_copy.map(|error| error.to_string()) {
         assert!(why.contains("v.toml with the same UUID is served"), "{why}");
@@ -202,7 +202,7 @@ fn a_device_comes_back_beside_a_client_with_what_it_has() {
     let client = Client::new(port);
     (0..8).for_each(|turn| write(&client, turn));
     assert!(!online(&path, "1").unwrap().is_new, "it belongs");
-    operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
+    operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap();
     let told = |it: &Running| it.events().since(0).into_iter().find(|it| it.kind == "degraded");
     until(&running, |it| told(it).is_some_and(|it| it.text.contains("offline by command")));
     assert!(!running.status().events.contains_key("device-lost"), "nobody need be called");

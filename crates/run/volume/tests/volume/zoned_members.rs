@@ -7,8 +7,8 @@ use std::ops::Range;
 use crate::common::{Client, MIB, Place, until};
 use crate::zoned::zoned_log;
 use hostftl_volume::{
-    AddSpec, CreateSpec, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions, Verdict,
-    Wish, add, check, create, online, open_with, operate, replace, status,
+    AddSpec, AdminRequest, CreateSpec, Error, OpenOptions, ReplaceSpec, Replaced, Running,
+    StartOptions, Verdict, add, check, create, online, open_with, operate, replace, status,
 };
 
 /// Number of blocks written: more than a tenth of the exported capacity.
@@ -160,7 +160,7 @@ fn a_device_that_comes_back_is_made_anew() {
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);
     let path = place.path("v.toml");
-    assert!(operate(&path, &Wish::Offline("2".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Offline("2".into())).unwrap().unwrap().is_new);
     it.write(0..BLOCKS / 2, 1);
     assert!(online(&path, "2").unwrap().is_new);
     it.heals();
@@ -212,7 +212,7 @@ fn devices_come_and_leave_and_a_spare_takes_the_place_of_a_lost_one() {
     it.write(0..BLOCKS, 0);
     let before = it.running.status().exported_bytes;
     let path = place.path("v.toml");
-    assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+    assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
     until(&it.running, |it| it.status().devices[1].health == "removed");
     let added = comes(&place, "d4", false).unwrap();
     assert_eq!(added.exported, (before, before), "roots have no room for a larger map");

@@ -386,7 +386,7 @@ impl Drive {
     fn read_rest(&mut self, now: Nanos, data: &Data, rest: u32) -> u32 {
         let (pool, local) = self.home(data.unit);
         let Drive { pools, back, spec, .. } = self;
-        let tally = Tally::of(Cause::Rmw, rest);
+        let tally = Tally::single(Cause::Rmw, rest);
         book(&mut back.work.sectors, &tally);
         book(&mut back.work.crossed, &tally);
         let Some(page) = pools[pool as usize].find(local) else { return NONE };

@@ -74,7 +74,7 @@ impl Drive {
             let mut mask = [0; 16];
             from.read_exact(&mut mask)?;
             let mask = u128::from_le_bytes(mask);
-            let tally = Tally::of(Cause::Host, mask.count_ones());
+            let tally = Tally::single(Cause::Host, mask.count_ones());
             let data = Data { unit, mask, tally, placement };
             let window = drive.window.as_mut();
             let window = window.ok_or(LoadError::Damaged("a buffer beyond those of the drive"))?;

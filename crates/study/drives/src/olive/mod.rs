@@ -347,7 +347,7 @@ mod tests {
 
     fn write(olive: &mut Olive, lba: u64, sectors: u32) -> Result<Nanos, DeviceError> {
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
-        let tally = Tally::of(Cause::Host, sectors);
+        let tally = Tally::single(Cause::Host, sectors);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         let began = *olive.chips.iter().max().expect("there are chips");
         if let Some(done) = olive.submit(began, 0, &command) {

@@ -242,7 +242,7 @@ mod tests {
 
     fn program(scm: &mut Scm, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
-        let tally = Tally::of(Cause::Host, sectors);
+        let tally = Tally::single(Cause::Host, sectors);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         assert_eq!(scm.submit(now, 0, &command), None);
         let mut ended = VecDeque::new();
@@ -264,7 +264,7 @@ mod tests {
         let mut scm = Scm::new(&spec);
         let mut write = |cause: Cause| {
             let gather = Gather::from_iter([Piece::zero_sectors(1)]);
-            let tally = Tally::of(cause, 1);
+            let tally = Tally::single(cause, 1);
             let command = Command::Program { device: 0, lba: 3, gather, tally, placement: 0 };
             assert_eq!(scm.submit(0, 0, &command), None);
             scm.advance(Nanos::MAX, &mut VecDeque::new());

@@ -18,7 +18,7 @@ fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {
             Command::Read { device: 0, lba, into, cause: Cause::Host }
         }
         _ => {
-            let tally = Tally::of(Cause::Host, sectors);
+            let tally = Tally::single(Cause::Host, sectors);
             let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
             Command::Program { device: 0, lba, gather, tally, placement: 0 }
         }

@@ -57,7 +57,7 @@ impl Raw for Patient {
 
     fn write(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let gather = Gather::from_iter([Piece::zero_sectors(sectors as u32)]);
-        let tally = Tally::of(Cause::Host, sectors as u32);
+        let tally = Tally::single(Cause::Host, sectors as u32);
         self.run(Command::Program { device: 0, lba, gather, tally, placement: 0 })
     }
 
@@ -124,7 +124,7 @@ fn units_work_side_by_side_and_segments_of_one_do_not() {
         let far = if other == 1 { 1 } else { count / units };
         for (slot, segment) in [(0, 0), (1, far)] {
             let gather = Gather::from_iter([Piece::zero_sectors(size)]);
-            let tally = Tally::of(Cause::Host, size);
+            let tally = Tally::single(Cause::Host, size);
             let lba = u64::from(segment) * u64::from(size);
             let program = Command::Program { device: 0, lba, gather, tally, placement: 0 };
             assert_eq!(device.drive.submit(0, slot, &program), None);

@@ -83,7 +83,7 @@ fn the_flash_is_told_what_is_done() {
         result
     };
     let gather = hostftl_core::Gather::from_iter([Piece::zero_sectors(16)]);
-    let tally = Tally::of(Cause::Host, 16);
+    let tally = Tally::single(Cause::Host, 16);
     let lba = 4 * 32;
     assert_eq!(play(Command::Program { device, lba, gather, tally, placement }), Ok(0..0));
     let into = Target::Meta { buf: MetaBuf::new(1), pages: 1 };

@@ -12,7 +12,7 @@ fn request(id: u64, wish: Wish) -> Request {
     let Wish { kind, lba, sectors, fua } = wish;
     let data = || Payload::issue(1000 + id as u32, sectors);
     let tally = match kind {
-        WishKind::Write => Tally::of(Cause::Host, sectors),
+        WishKind::Write => Tally::single(Cause::Host, sectors),
         _ => Tally::default(),
     };
     let op = match kind {

@@ -32,7 +32,7 @@ impl Layer for Asker {
             Input::Host(Request { ticket, op: HostOp::Zeroes { .. }, lba, sectors, .. }) => {
                 self.ticket = Some(ticket);
                 let gather = [hostftl_core::Piece::zero_sectors(sectors as u32)];
-                let tally = Tally::of(Cause::Host, sectors as u32);
+                let tally = Tally::single(Cause::Host, sectors as u32);
                 let gather = hostftl_core::Gather::from_iter(gather);
                 Command::Program { device: 0, lba, gather, tally, placement: 0 }
             }

@@ -151,7 +151,7 @@ fn over_drive(layer: &str, drive: &str, area: u64, habits: &[Habit]) {
     let mut config = LayerConfig::parse(layer).expect("a layer");
     let spec = DriveSpec::find(drive).expect("a drive");
     let info = spec.device_info();
-    config.superpage = config.superpage.next_multiple_of(info.map_unit);
+    config.superpage = config.superpage.next_multiple_of(info.iu_sectors);
     for &habit in habits {
         let drives = vec![Drive::new(&spec).expect("a possible drive")];
         let work = |exported: u64| requests(habit, exported, exported, area * MIB);

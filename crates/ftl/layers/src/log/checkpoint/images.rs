@@ -297,7 +297,7 @@ impl Checkpoint {
             gather.push(Piece::zero_sectors(pad));
         }
         let tally = if matches!(which, Chunk::Parity(_)) {
-            Tally::of(Cause::Parity, sectors)
+            Tally::single(Cause::Parity, sectors)
         } else {
             // Replay reads the head, so it counts as map, as in every stripe.
             let head = if which == Chunk::Data(0) {
@@ -305,7 +305,7 @@ impl Checkpoint {
             } else {
                 0
             };
-            let mut tally = Tally::of(Cause::Checkpoint, sectors - pad - head);
+            let mut tally = Tally::single(Cause::Checkpoint, sectors - pad - head);
             tally.add(Cause::Map, head);
             tally.add(Cause::Pad, pad);
             tally

@@ -82,7 +82,7 @@ impl Checkpoint {
             log::emit_root(&mut buf, &self.uuid, at, &root, tops);
             let fill = if layout.zoned { layout.root_stride() - layout.root() } else { 0 };
             let gather = root_gather(buf, gap, fill);
-            let mut tally = Tally::of(Cause::Checkpoint, layout.root());
+            let mut tally = Tally::single(Cause::Checkpoint, layout.root());
             tally.add(Cause::Pad, gap + fill);
             count_sent(&tally, cx);
             let lba = at - u64::from(gap);

@@ -206,7 +206,7 @@ impl Roots {
         let Zone { sent, len, .. } = *self.at(device, zone);
         let lba = self.lba(zone, sent);
         let gather = Gather::from_iter([Piece::zero_sectors(len - sent)]);
-        let tally = Tally::of(Cause::Pad, len - sent);
+        let tally = Tally::single(Cause::Pad, len - sent);
         count_sent(&tally, cx);
         self.at(device, zone).sent = len;
         let command = Command::Program { device, lba, gather, tally, placement: MAP };

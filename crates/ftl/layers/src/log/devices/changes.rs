@@ -13,7 +13,7 @@ use crate::planted::{Bug, planted};
 impl Devices {
     /// Takes a device offline for an operator.
     pub(crate) fn leave_out(&mut self, device: u8) {
-        self.lose(DeviceSet::of(device));
+        self.lose(DeviceSet::single(device));
         self.members.plan(device, true);
     }
 
@@ -105,7 +105,7 @@ impl Devices {
 
     /// Marks a joining device that failed again as lost.
     pub(crate) fn stop_joining(&mut self, device: u8) {
-        let came = self.untrusted() & DeviceSet::of(device);
+        let came = self.untrusted() & DeviceSet::single(device);
         if !came.is_empty() {
             self.members.change(device, MemberState::Lost);
             self.newcomers.end(came);
@@ -144,7 +144,7 @@ impl Devices {
             if !planted(Bug::SpareTwice) {
                 self.members.assign(new, MemberRole::Data);
             }
-            self.belong(DeviceSet::of(new));
+            self.belong(DeviceSet::single(new));
         }
     }
 

@@ -115,7 +115,7 @@ impl Health {
     /// Records that a device had damage before a restart, or had failed repeatedly.
     pub(crate) fn doubt(&mut self, device: u8, is_failing: bool) {
         self.doubted.insert(device);
-        self.failing |= DeviceSet::of_if(is_failing, device);
+        self.failing |= DeviceSet::single_if(is_failing, device);
         self.reported |= self.failing;
     }
 
@@ -145,8 +145,8 @@ impl Health {
         (faults.count, faults.place) = (faults.count + 1, Some(place));
         let count = faults.count;
         let is_due = self.limit > 0 && count >= self.limit;
-        self.due |= DeviceSet::of_if(is_due, device);
-        self.failing |= DeviceSet::of_if(count >= FAILING || is_due, device);
+        self.due |= DeviceSet::single_if(is_due, device);
+        self.failing |= DeviceSet::single_if(count >= FAILING || is_due, device);
     }
 
     /// Records damage of a segment on a device before the valid data of the segment is known.
@@ -264,14 +264,14 @@ impl Devices {
         self.health.reported = self.health.failing;
         let due = (self.health.due & self.membership.all()) - self.inactive();
         let spared = |device: &u8| {
-            let it = DeviceSet::of(*device);
+            let it = DeviceSet::single(*device);
             self.may_lose_beside(it) > 0 && self.can_do_without(it)
         };
         if cx.life() == Life::Running
             && let Some(device) = due.iter().find(spared)
         {
             let faults = self.health.faults[usize::from(device)].count;
-            self.lose(DeviceSet::of(device));
+            self.lose(DeviceSet::single(device));
             cx.tell(Event::Failing { device, faults, is_lost: true });
             cx.disturb();
             cx.wake();

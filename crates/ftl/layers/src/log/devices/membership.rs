@@ -226,7 +226,7 @@ impl Membership {
         self.anew += 1;
         for segment in 0..self.members.len() {
             let (members, lacking) = (self.members[segment], self.lacking[segment]);
-            self.set(segment as u32, members, lacking | members & DeviceSet::of(device));
+            self.set(segment as u32, members, lacking | members & DeviceSet::single(device));
         }
     }
 
@@ -238,7 +238,7 @@ impl Membership {
             let is_old = self.newest[segment] > has || may_get(segment as u32);
             if is_old {
                 let (members, lacking) = (self.members[segment], self.lacking[segment]);
-                self.set(segment as u32, members, lacking | members & DeviceSet::of(device));
+                self.set(segment as u32, members, lacking | members & DeviceSet::single(device));
             }
         }
     }

@@ -435,8 +435,8 @@ impl Devices {
 
     /// Marks a device as lost after a failure; fails the volume if it is needed.
     pub(super) fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
-        if self.can_do_without(DeviceSet::of(device)) {
-            self.lose(DeviceSet::of(device));
+        if self.can_do_without(DeviceSet::single(device)) {
+            self.lose(DeviceSet::single(device));
             cx.tell(Event::DeviceFailed { device, error, abandoned: false });
         } else {
             fail(device, error, cx);

@@ -184,7 +184,7 @@ impl Journal {
         if sectors * SECTOR as u32 > full {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
         }
-        let tally = Tally::of(Cause::Journal, sectors);
+        let tally = Tally::single(Cause::Journal, sectors);
         count_sent(&tally, cx);
         // All copies are complete, so this record no longer needs the buffers of stripes.
         self.making = Some(Making { is_sent: true, rows: 0, ..making });

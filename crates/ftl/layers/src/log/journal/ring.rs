@@ -37,7 +37,7 @@ impl Ring {
                 "log can't use a zoned device as its journal; use a block device",
             ));
         }
-        let align = device.map_unit.next_multiple_of(SECTORS_PER_BLOCK);
+        let align = device.iu_sectors.next_multiple_of(SECTORS_PER_BLOCK);
         let data = chunk.min(MOST_DATA);
         let slot = (MOST_PAGES * SECTORS_PER_BLOCK + data).next_multiple_of(align);
         let slots = device.sectors / u64::from(slot);
@@ -55,7 +55,7 @@ impl Ring {
 
     /// Returns the set of its device.
     pub fn device_set(&self) -> DeviceSet {
-        DeviceSet::of(self.device)
+        DeviceSet::single(self.device)
     }
 
     /// Returns the slot of a record.

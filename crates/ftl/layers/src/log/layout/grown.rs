@@ -88,8 +88,8 @@ mod tests {
             let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
             config.members.born = 4;
             let (mut leaves, mut spare, wider) = (config.clone(), config.clone(), config);
-            (leaves.members.leaving, leaves.exported) = (DeviceSet::of(0), exported);
-            (spare.members.spare, spare.exported) = (DeviceSet::of(4), exported);
+            (leaves.members.leaving, leaves.exported) = (DeviceSet::single(0), exported);
+            (spare.members.spare, spare.exported) = (DeviceSet::single(4), exported);
             for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
                 let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
                 let places =

@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn as_much_is_kept_whether_a_device_is_told_to_leave_before_the_start_or_after_it() {
         for (mib, parity) in [(16, 1), (48, 1), (48, 2), (48, 0), (400, 0)] {
-            let (made, opened) = volumes(mib, parity, DeviceSet::of(0));
+            let (made, opened) = volumes(mib, parity, DeviceSet::single(0));
             assert_eq!(made.reserves_on(opened.stay), Some(opened.reserves), "{mib} {parity}");
             assert_eq!(opened.reserves_on(opened.members), Some(made.reserves), "it stays");
             assert!(
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn where_too_few_devices_would_stay_as_much_is_kept_as_for_all() {
         let (made, opened) = volumes(16, 0, DeviceSet::first_n(5));
-        assert_eq!((made.reserves_on(DeviceSet::of(5)), opened.full_width()), (None, 1));
+        assert_eq!((made.reserves_on(DeviceSet::single(5)), opened.full_width()), (None, 1));
         let (Reserves { images, host, .. }, all) = (opened.reserves, made.reserves);
         assert_eq!((images, host), (all.images, all.host));
     }

@@ -24,7 +24,7 @@ pub(super) fn grains(
         return Err(PlanError("log needs a chunk of 16 KiB to 1 MiB, in steps of 4 KiB"));
     }
     let zone_unit = zones.map_or(1, |zones| zones.unit);
-    let unit = devices.iter().map(|device| device.map_unit).max().unwrap_or(1).max(zone_unit);
+    let unit = devices.iter().map(|device| device.iu_sectors).max().unwrap_or(1).max(zone_unit);
     if unit > superpage || !superpage.is_multiple_of(unit) {
         return Err(PlanError(
             "log needs a superpage that is a multiple of the indirection unit of \
@@ -32,7 +32,7 @@ pub(super) fn grains(
         ));
     }
     let padded = devices.iter().filter(|device| !device.merges);
-    let align = padded.map(|device| device.map_unit).max().unwrap_or(1);
+    let align = padded.map(|device| device.iu_sectors).max().unwrap_or(1);
     let align = align.max(zone_unit).max(SECTORS_PER_BLOCK);
     Ok((superpage, if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { superpage }))
 }

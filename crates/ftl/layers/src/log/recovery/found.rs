@@ -65,7 +65,7 @@ impl Found {
         let zones = media.devices.zones();
         let may = zones.sent(segment, device) > 0 || zones.has_room(device);
         if !may {
-            media.devices.membership_mut().claim_lack(segment, DeviceSet::of(device));
+            media.devices.membership_mut().claim_lack(segment, DeviceSet::single(device));
         }
         may
     }

@@ -89,7 +89,7 @@ impl Recovery {
         let second = search.next.expect("a copy was read") % 2 == 1;
         // A root with a copy that was never written was not durable.
         let both = !second && !blank && search.damaged_behind;
-        search.doubtful |= DeviceSet::of_if(both, device);
+        search.doubtful |= DeviceSet::single_if(both, device);
         search.damaged_behind = second && !blank;
     }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_device_is_doubted_when_both_copies_of_a_root_are_damaged() {
-        assert_eq!(doubts(false, false), DeviceSet::of(0));
+        assert_eq!(doubts(false, false), DeviceSet::single(0));
         assert!(doubts(true, false).is_empty(), "the second copy was never written");
         assert!(doubts(false, true).is_empty(), "the first copy was never written");
     }

@@ -295,7 +295,7 @@ impl Verify {
         let mut gather = Gather::new();
         let from = (lba - first) as u32;
         gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(from, sectors)));
-        let tally = Tally::of(Cause::Parity, sectors);
+        let tally = Tally::single(Cause::Parity, sectors);
         count_sent(&tally, cx);
         let command = Command::Program { device, lba, gather, tally, placement: stream };
         sent.send(chunk as u16, command, &mut media.devices, cx);

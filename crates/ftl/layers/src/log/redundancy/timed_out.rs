@@ -165,7 +165,7 @@ impl Hung {
             Op::Images { .. } => {
                 let buf = self.images.pop()?;
                 let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
-                let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
+                let tally = Tally::single(Cause::Checkpoint, SECTORS_PER_BLOCK);
                 Command::Program { device, lba: 0, gather, tally, placement: MAP }
             }
             // These hold no needed buffer: a lost device gets no root.

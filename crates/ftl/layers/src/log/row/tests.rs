@@ -70,7 +70,7 @@ fn a_short_row_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() {
         let layout = Layout::new(&config, &[device]).expect("a plan");
         let mut row = Row::new(&layout);
         let at = At { segment: 1, slot: 2, sector: 0 };
-        row.open(&layout, (at, Stripe::new(DeviceSet::of(0), 0)), 0, 9);
+        row.open(&layout, (at, Stripe::new(DeviceSet::single(0), 0)), 0, 9);
         let (chunk, byte) = row.take(4096).expect("room");
         row.push(item(chunk, byte));
         assert_eq!(row.sectors(&layout, 0), sectors, "a head and a block");
@@ -86,7 +86,7 @@ fn a_row_behind_a_short_one_has_room_for_its_head_however_long_chunks_are() {
         let begin = At { segment: 1, slot: 2, sector: 0 };
         for end in (16..=superpage).step_by(8) {
             let Some(at) = layout.after(begin, end).filter(|at| at.sector > 0) else { continue };
-            row.open(&layout, (at, Stripe::new(DeviceSet::of(0), 0)), 0, 9);
+            row.open(&layout, (at, Stripe::new(DeviceSet::single(0), 0)), 0, 9);
             assert!(row.fill.used(0) <= row.fill.size(), "{superpage}: {at:?}");
             row.go(Phase::Closed);
             row.go(Phase::Sealing);

@@ -17,8 +17,8 @@ mod repairs;
 mod row;
 
 use hostftl_core::{
-    Answer, Cause, Command, DeviceError, Event, MetaBuf, Refusal, Scrub as Wish, Target, Task,
-    TaskEnd, TaskKind,
+    AdminOutcome, Cause, Command, DeviceError, Event, MetaBuf, Refusal, Scrub as Wish, Target,
+    Task, TaskEnd, TaskKind,
 };
 use hostftl_format::log::{self, Head};
 
@@ -117,9 +117,9 @@ impl Scrub {
         wish: Wish,
         beyond: u64,
         segments: &Segments,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<AdminOutcome, Refusal> {
         let (was_paused, is_off) = (self.is_paused, self.phase == Phase::Off);
-        let new = |is: bool| if is { Answer::Begun } else { Answer::WasSo };
+        let new = |is: bool| if is { AdminOutcome::Started } else { AdminOutcome::NoChange };
         match wish {
             Wish::Start(place) if is_off => {
                 let segment = u32::try_from(place).unwrap_or(u32::MAX);
@@ -129,12 +129,12 @@ impl Scrub {
                 (self.lost, self.beyond) = (0, beyond);
                 self.is_stopped = false;
                 self.go(Phase::Next);
-                Ok(Answer::Begun)
+                Ok(AdminOutcome::Started)
             }
             Wish::Start(_) if self.is_stopped => {
                 Err(Refusal::Because("the previous scrub is ending; retry"))
             }
-            Wish::Stop if is_off => Ok(Answer::WasSo),
+            Wish::Stop if is_off => Ok(AdminOutcome::NoChange),
             Wish::Pause | Wish::Resume if is_off => Err(Refusal::Because("no scrub is running")),
             Wish::Start(_) | Wish::Resume => {
                 self.is_paused = false;

@@ -45,7 +45,7 @@ impl Devices {
         let begin = self.layout().lba(At { segment, slot: 0, sector: 0 });
         let lba = begin + u64::from(self.zones().sent(segment, device));
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
-        let tally = Tally::of(Cause::Pad, sectors);
+        let tally = Tally::single(Cause::Pad, sectors);
         count_sent(&tally, cx);
         self.zones_mut().fill_begins(segment);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };

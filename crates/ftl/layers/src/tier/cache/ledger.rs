@@ -124,7 +124,7 @@ impl Ledger {
         let named = self.named.iter().copied();
         emit_ledger(&mut buf.pages_mut()[0], stamp, named, self.uuid, lba);
         let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
-        let tally = Tally::of(Cause::Map, SECTORS_PER_BLOCK);
+        let tally = Tally::single(Cause::Map, SECTORS_PER_BLOCK);
         Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
     }
 

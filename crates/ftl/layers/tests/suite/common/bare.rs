@@ -126,7 +126,7 @@ impl Bare {
         self.waiting += 1;
         let (lba, sectors) = (block * PER, blocks * PER);
         let written = if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 };
-        let (ticket, tally) = (Ticket::issue(0), Tally::of(Cause::Host, written));
+        let (ticket, tally) = (Ticket::issue(0), Tally::single(Cause::Host, written));
         self.step(Input::Host(Request { ticket, op, lba, sectors, tally }));
         self.failed.take().map_or(Ok(()), Err)
     }

@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 
 use hostftl_compute::{Job, Tools};
 use hostftl_core::{
-    Answer, BLOCK, Cause, Command, DeviceError, Done, Event, HostError, HostOp, Input, Layer, Out,
-    Output, Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb, Verdict,
-    View,
+    AdminCommand, AdminOutcome, BLOCK, Cause, Command, DeviceError, Done, Event, HostError, HostOp,
+    Input, Layer, Out, Output, Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket,
+    Token, Verdict, View,
 };
 use hostftl_layers::AnyLayer;
 
@@ -58,8 +58,8 @@ pub(crate) struct World {
 
 impl World {
     /// Executes an administrative command as a driver does.
-    pub(crate) fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
-        let answer = self.layer.operate(verb);
+    pub(crate) fn operate(&mut self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
+        let answer = self.layer.operate(command);
         self.step(Input::Timer);
         answer
     }
@@ -293,7 +293,7 @@ impl World {
         self.next_id += 1;
         let id = u64::from(self.next_id);
         let op = op(self);
-        let tally = Tally::of(
+        let tally = Tally::single(
             Cause::Host,
             if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 },
         );

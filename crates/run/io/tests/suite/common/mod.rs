@@ -49,7 +49,7 @@ impl Script {
             Ask::Flush => (HostOp::Flush, 0, 0),
         };
         let written = if matches!(op, HostOp::Write { .. }) { len as u32 / 512 } else { 0 };
-        let tally = Tally::of(Cause::Host, written);
+        let tally = Tally::single(Cause::Host, written);
         Request { ticket, op, lba: at / 512, sectors: len / 512, tally }
     }
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::{GO, PATIENCE, Question, READY, Report, Talk, now_ns};
-use crate::admin::operator::{Outcome, Wish};
+use crate::admin::operator::{AdminRequest, Outcome};
 use crate::change::add::{AddSpec, Added};
 use crate::change::replace::{ReplaceSpec, Replaced};
 use crate::running::status::{Status, VolumeFile};
@@ -42,7 +42,7 @@ pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
 
 /// Sends a request to the process that serves a volume and returns its outcome; `None` when no
 /// process serves it.
-pub(crate) fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, AdminError>> {
+pub(crate) fn wish(volume: Uuid, wish: &AdminRequest) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(wish.clone()))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminErr
 
 /// Asks the serving process to take a device back; `None` when no process serves the volume.
 pub(crate) fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
-    put(volume, Question::Wish(Wish::Online(device.into())))
+    put(volume, Question::Wish(AdminRequest::Online(device.into())))
 }
 
 fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A, AdminError>> {

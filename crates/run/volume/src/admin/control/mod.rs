@@ -34,7 +34,7 @@ use hostftl_io::{Deadline, Timed};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::operator::Wish;
+use crate::admin::operator::AdminRequest;
 use crate::change::add::AddSpec;
 use crate::change::replace::ReplaceSpec;
 use crate::running::status::Status;
@@ -63,7 +63,7 @@ enum Question {
     /// Report the status; the answer is a [`Report`].
     Status,
     /// Carry out an operator's request; the answer is its outcome or an error.
-    Wish(Wish),
+    Wish(AdminRequest),
     /// Replace a device. Takes as long as the replacement needs.
     Replace(ReplaceSpec),
     /// Add devices.

@@ -17,7 +17,7 @@ use hostftl_io::{Deadline, connect_unix};
 use uuid::Uuid;
 
 use super::{GO, Message, PATIENCE, Question, READY, Report, Talk, now_ns};
-use crate::admin::operator::{Operator, Wish};
+use crate::admin::operator::{Admin, AdminRequest};
 use crate::running::live::Live;
 use crate::util::error::{AdminError, Error, file};
 use crate::util::guests::Guests;
@@ -50,7 +50,7 @@ impl Control {
     /// Listens, and answers with the status of `live` until the socket is closed. The caller has
     /// the volume's lock, so an existing socket on which no process listens is a leftover of a
     /// killed process.
-    pub(crate) fn listen(volume: Uuid, live: Live, operator: Arc<Operator>) -> Result<Self, Error> {
+    pub(crate) fn listen(volume: Uuid, live: Live, operator: Arc<Admin>) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "sock");
         match connect_unix(&path, &Deadline::after(PATIENCE)) {
@@ -103,7 +103,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 #[derive(Debug)]
 struct Served {
     live: Live,
-    operator: Arc<Operator>,
+    operator: Arc<Admin>,
     /// Serializes short requests.
     turn: Mutex<()>,
 }
@@ -166,7 +166,9 @@ impl Served {
     fn carry_out(&self, question: Question, deadline_ns: u64) -> serde_json::Result<Vec<u8>> {
         let turn = match &question {
             // Long requests exclude each other on their own and would block the short ones.
-            Question::Wish(Wish::Online(_)) | Question::Replace(_) | Question::Add(_) => None,
+            Question::Wish(AdminRequest::Online(_)) | Question::Replace(_) | Question::Add(_) => {
+                None
+            }
             _ => Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         if now_ns() > deadline_ns {

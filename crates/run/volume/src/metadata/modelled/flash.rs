@@ -217,7 +217,7 @@ mod tests {
     const DRIVE: &str = "mlc-32g:capacity=64m";
 
     fn program(lba: u64, sectors: u32) -> Command {
-        let (gather, tally) = (Gather::new(), Tally::of(Cause::Host, sectors));
+        let (gather, tally) = (Gather::new(), Tally::single(Cause::Host, sectors));
         Command::Program { device: 0, lba, gather, tally, placement: 0 }
     }
 

@@ -72,7 +72,7 @@ impl Space {
         let Gauges { packed_from, packed_into, .. } = *gauges;
         Space {
             logical_bytes: gauges.mapped,
-            physical_bytes: gauges.live,
+            physical_bytes: gauges.valid,
             free_bytes: gauges.free,
             reclaimable_bytes: gauges.stale,
             parity_bytes: 0,
@@ -86,7 +86,7 @@ impl Space {
             trim_required_bytes: gauges.excess,
             failures_tolerated: gauges.may_lose,
             damaged_devices: gauges.damaged.iter().collect(),
-            capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
+            capacity_bytes: Some(gauges.valid_limit).filter(|most| *most > 0),
             full_in_seconds: None,
         }
     }

@@ -40,7 +40,7 @@ impl Rig {
     }
 
     pub(crate) fn write(&mut self, lba: u64, sectors: u32) -> usize {
-        let tally = Tally::of(Cause::Host, sectors);
+        let tally = Tally::single(Cause::Host, sectors);
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
         self.submit(Command::Program { device: 0, lba, gather, tally, placement: 0 })
     }

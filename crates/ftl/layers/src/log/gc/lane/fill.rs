@@ -269,7 +269,7 @@ impl Lane {
         let gather = Gather::from_iter([Piece::Data(view)]);
         let chunk = fill.chunk.expect("data is pending");
         let cause = if matches!(chunk, Chunk::Parity(_)) { Cause::Parity } else { Cause::Gc };
-        let tally = Tally::of(cause, fill.sectors);
+        let tally = Tally::single(cause, fill.sectors);
         count_sent(&tally, cx);
         let At { segment, slot, .. } = self.at;
         let device = chunk.device(media.devices.stripe(segment), (segment, slot));

@@ -152,7 +152,7 @@ fn any_two_chunks_are_made_of_the_others_however_long_the_row_is() {
             let (slot, whole) = ((3, 9), Bytes::new(chunks, 2));
             let is = whole.of(wanted).unwrap();
             let bytes = whole.without(&[wanted, other]);
-            let known = DeviceSet::of(other.device(stripe, slot));
+            let known = DeviceSet::single(other.device(stripe, slot));
             for missing in [set(0), known] {
                 let of = Rebuild::new(stripe, slot, wanted, chunks.into(), missing);
                 assert!(bytes.make(of, is, chunks.into()), "{wanted:?} {other:?} of {chunks}");
@@ -193,7 +193,7 @@ fn nothing_is_read_of_the_device_that_is_made_up_for() {
                 assert!(!member || (0..parity).any(is_parity));
                 continue;
             };
-            let mut seen = DeviceSet::of(device);
+            let mut seen = DeviceSet::single(device);
             for (_, from) in rebuild.sources() {
                 assert!(!seen.contains(from), "a device has one chunk of a row");
                 seen.insert(from);

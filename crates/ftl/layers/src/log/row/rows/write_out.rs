@@ -281,7 +281,7 @@ impl Rows {
             let sectors = it.sectors(&layout, 0);
             let buffer = Buffer::row(row, layout.number_of(which));
             gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(0, sectors)));
-            return (gather, Tally::of(Cause::Parity, sectors));
+            return (gather, Tally::single(Cause::Parity, sectors));
         }
         let (sectors, used) = (it.sectors(&layout, chunk), it.fill.used(chunk));
         let copied = it.fill.copied(chunk).div_ceil(SECTOR as u32);
@@ -301,9 +301,9 @@ impl Rows {
             gather.push(Piece::Zeros(whole - end));
         }
         if parity {
-            return (gather, Tally::of(Cause::Parity, sectors));
+            return (gather, Tally::single(Cause::Parity, sectors));
         }
-        let mut tally = Tally::of(Cause::Map, head / SECTOR as u32);
+        let mut tally = Tally::single(Cause::Map, head / SECTOR as u32);
         let data = (used - head).div_ceil(SECTOR as u32);
         tally.add(Cause::Gc, copied.min(data));
         tally.add(Cause::Host, data.saturating_sub(copied));

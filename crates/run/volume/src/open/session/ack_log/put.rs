@@ -86,7 +86,7 @@ impl Again<'_> {
         self.flying.insert(id, (offset, offset + bytes));
         let (lba, sectors) = (offset / SECTOR as u64, bytes / SECTOR as u64);
         let written = if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 };
-        let (ticket, tally) = (Ticket::issue(id), Tally::of(Cause::Host, written));
+        let (ticket, tally) = (Ticket::issue(id), Tally::single(Cause::Host, written));
         Pull::Request(Request { ticket, op, lba, sectors, tally })
     }
 

@@ -4,7 +4,7 @@ use crate::DeviceSet;
 
 /// Command of an operator. Devices are indices in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum AdminCommand {
     /// Takes a device offline, as if it had failed.
     Offline(u8),
     /// Brings a lost device back with its contents, and resilvers its missing chunks.
@@ -36,15 +36,15 @@ pub enum Verb {
         discard: bool,
     },
     /// Checks whether `Replaced` would be accepted, without starting it. The answer is
-    /// [`Answer::WasSo`] when the present device must be taken offline first.
+    /// [`AdminOutcome::NoChange`] when the present device must be taken offline first.
     MayReplace(u8),
     /// Controls a scrub of all valid data.
     Scrub(Scrub),
     /// Changes a parameter.
     Set(Setting),
     /// Hurries a checkpoint, so that a device that is absent from then on misses few chunks. The
-    /// answer is [`Answer::Begun`] when the checkpoint starts now, [`Answer::WasSo`] while an
-    /// earlier one is still in progress.
+    /// answer is [`AdminOutcome::Started`] when the checkpoint starts now,
+    /// [`AdminOutcome::NoChange`] while an earlier one is still in progress.
     Settle,
     /// Resets the fault count of a device, after an operator has seen it.
     Clear(u8),
@@ -84,11 +84,11 @@ pub enum Setting {
 
 /// Outcome of an accepted command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AdminOutcome {
     /// The command was executed or started; [`crate::Layer::tasks`] then reports its progress.
-    Begun,
+    Started,
     /// Nothing had to be changed.
-    WasSo,
+    NoChange,
 }
 
 /// Reason why a command was refused; nothing was changed.
@@ -160,56 +160,56 @@ pub enum TaskEnd {
     Stopped,
 }
 
-impl Verb {
+impl AdminCommand {
     /// Encodes the command as three numbers, for recordings.
     pub fn to_numbers(self) -> [u64; 3] {
         match self {
-            Verb::Offline(device) => [0, device.into(), 0],
-            Verb::Returned { device, has } => [1, device.into(), has],
-            Verb::Remove(device) => [2, device.into(), 0],
-            Verb::Cancel(device) => [3, device.into(), 0],
-            Verb::Scrub(Scrub::Start(place)) => [4, 0, place],
-            Verb::Scrub(Scrub::Pause) => [4, 1, 0],
-            Verb::Scrub(Scrub::Resume) => [4, 2, 0],
-            Verb::Scrub(Scrub::Stop) => [4, 3, 0],
-            Verb::MayRemove(device) => [6, device.into(), 0],
-            Verb::Replaced { device, discard } => [7, device.into(), discard.into()],
-            Verb::MayReplace(device) => [8, device.into(), 0],
-            Verb::Settle => [9, 0, 0],
-            Verb::Clear(device) => [10, device.into(), 0],
-            Verb::Copied { device, discard } => [11, device.into(), discard.into()],
-            Verb::Doubt { device, is_failing } => [12, device.into(), is_failing.into()],
-            Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
-            Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
-            Verb::Set(Setting::FaultAfter(limit)) => [5, 2, limit.into()],
+            AdminCommand::Offline(device) => [0, device.into(), 0],
+            AdminCommand::Returned { device, has } => [1, device.into(), has],
+            AdminCommand::Remove(device) => [2, device.into(), 0],
+            AdminCommand::Cancel(device) => [3, device.into(), 0],
+            AdminCommand::Scrub(Scrub::Start(place)) => [4, 0, place],
+            AdminCommand::Scrub(Scrub::Pause) => [4, 1, 0],
+            AdminCommand::Scrub(Scrub::Resume) => [4, 2, 0],
+            AdminCommand::Scrub(Scrub::Stop) => [4, 3, 0],
+            AdminCommand::MayRemove(device) => [6, device.into(), 0],
+            AdminCommand::Replaced { device, discard } => [7, device.into(), discard.into()],
+            AdminCommand::MayReplace(device) => [8, device.into(), 0],
+            AdminCommand::Settle => [9, 0, 0],
+            AdminCommand::Clear(device) => [10, device.into(), 0],
+            AdminCommand::Copied { device, discard } => [11, device.into(), discard.into()],
+            AdminCommand::Doubt { device, is_failing } => [12, device.into(), is_failing.into()],
+            AdminCommand::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
+            AdminCommand::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
+            AdminCommand::Set(Setting::FaultAfter(limit)) => [5, 2, limit.into()],
         }
     }
 
     /// Decodes a command; `None` for unknown numbers.
-    pub fn from_numbers([verb, which, value]: [u64; 3]) -> Option<Self> {
+    pub fn from_numbers([code, which, value]: [u64; 3]) -> Option<Self> {
         let (device, small) = (u8::try_from(which), u16::try_from(value));
-        let found = match (verb, which) {
-            (0, _) => Verb::Offline(device.ok()?),
-            (1, _) => Verb::Returned { device: device.ok()?, has: value },
-            (2, _) => Verb::Remove(device.ok()?),
-            (3, _) => Verb::Cancel(device.ok()?),
-            (4, 0) => Verb::Scrub(Scrub::Start(value)),
-            (4, 1) => Verb::Scrub(Scrub::Pause),
-            (4, 2) => Verb::Scrub(Scrub::Resume),
-            (4, 3) => Verb::Scrub(Scrub::Stop),
-            (5, 0) => Verb::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
-            (6, _) => Verb::MayRemove(device.ok()?),
-            (7, _) => Verb::Replaced { device: device.ok()?, discard: value == 1 },
-            (8, _) => Verb::MayReplace(device.ok()?),
-            (9, _) => Verb::Settle,
-            (10, _) => Verb::Clear(device.ok()?),
-            (11, _) => Verb::Copied { device: device.ok()?, discard: value == 1 },
-            (12, _) => Verb::Doubt { device: device.ok()?, is_failing: value == 1 },
-            (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
-            (5, 2) => Verb::Set(Setting::FaultAfter(small.ok()?)),
+        let found = match (code, which) {
+            (0, _) => AdminCommand::Offline(device.ok()?),
+            (1, _) => AdminCommand::Returned { device: device.ok()?, has: value },
+            (2, _) => AdminCommand::Remove(device.ok()?),
+            (3, _) => AdminCommand::Cancel(device.ok()?),
+            (4, 0) => AdminCommand::Scrub(Scrub::Start(value)),
+            (4, 1) => AdminCommand::Scrub(Scrub::Pause),
+            (4, 2) => AdminCommand::Scrub(Scrub::Resume),
+            (4, 3) => AdminCommand::Scrub(Scrub::Stop),
+            (5, 0) => AdminCommand::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
+            (6, _) => AdminCommand::MayRemove(device.ok()?),
+            (7, _) => AdminCommand::Replaced { device: device.ok()?, discard: value == 1 },
+            (8, _) => AdminCommand::MayReplace(device.ok()?),
+            (9, _) => AdminCommand::Settle,
+            (10, _) => AdminCommand::Clear(device.ok()?),
+            (11, _) => AdminCommand::Copied { device: device.ok()?, discard: value == 1 },
+            (12, _) => AdminCommand::Doubt { device: device.ok()?, is_failing: value == 1 },
+            (5, 1) => AdminCommand::Set(Setting::Gc(small.ok()?)),
+            (5, 2) => AdminCommand::Set(Setting::FaultAfter(small.ok()?)),
             _ => return None,
         };
-        (found.to_numbers() == [verb, which, value]).then_some(found)
+        (found.to_numbers() == [code, which, value]).then_some(found)
     }
 }
 
@@ -218,30 +218,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verb_is_its_numbers() {
-        let verbs = [
-            Verb::Offline(3),
-            Verb::Returned { device: 15, has: 1 << 50 },
-            Verb::Remove(0),
-            Verb::Cancel(1),
-            Verb::MayRemove(7),
-            Verb::Replaced { device: 2, discard: true },
-            Verb::Replaced { device: 0, discard: false },
-            Verb::MayReplace(3),
-            Verb::Copied { device: 4, discard: true },
-            Verb::Settle,
-            Verb::Scrub(Scrub::Start(1 << 40)),
-            Verb::Scrub(Scrub::Pause),
-            Verb::Scrub(Scrub::Resume),
-            Verb::Scrub(Scrub::Stop),
-            Verb::Set(Setting::RebuildShare(30)),
-            Verb::Set(Setting::Gc(2)),
-            Verb::Set(Setting::FaultAfter(50)),
-            Verb::Clear(3),
-            Verb::Doubt { device: 1, is_failing: true },
+    fn numbers_encode_a_command() {
+        let commands = [
+            AdminCommand::Offline(3),
+            AdminCommand::Returned { device: 15, has: 1 << 50 },
+            AdminCommand::Remove(0),
+            AdminCommand::Cancel(1),
+            AdminCommand::MayRemove(7),
+            AdminCommand::Replaced { device: 2, discard: true },
+            AdminCommand::Replaced { device: 0, discard: false },
+            AdminCommand::MayReplace(3),
+            AdminCommand::Copied { device: 4, discard: true },
+            AdminCommand::Settle,
+            AdminCommand::Scrub(Scrub::Start(1 << 40)),
+            AdminCommand::Scrub(Scrub::Pause),
+            AdminCommand::Scrub(Scrub::Resume),
+            AdminCommand::Scrub(Scrub::Stop),
+            AdminCommand::Set(Setting::RebuildShare(30)),
+            AdminCommand::Set(Setting::Gc(2)),
+            AdminCommand::Set(Setting::FaultAfter(50)),
+            AdminCommand::Clear(3),
+            AdminCommand::Doubt { device: 1, is_failing: true },
         ];
-        for verb in verbs {
-            assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
+        for command in commands {
+            assert_eq!(AdminCommand::from_numbers(command.to_numbers()), Some(command));
         }
         for wrong in [
             [13, 0, 0],
@@ -254,7 +254,7 @@ mod tests {
             [5, 0, 256],
             [4, 1, 1],
         ] {
-            assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
+            assert_eq!(AdminCommand::from_numbers(wrong), None, "{wrong:?}");
         }
     }
 }
