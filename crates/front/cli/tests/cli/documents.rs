@@ -1,4 +1,4 @@
-//! The documents say of layers and drives what the program says: parameters, defaults and memory.
+//! The documents agree with the program: parameters, defaults, memory, keys of drives, commands.
 
 use std::collections::HashSet;
 use std::fs;
@@ -116,10 +116,10 @@ fn keys(drives: &[Value]) -> String {
 }
 
 #[test]
-fn the_catalogue_is_what_the_program_tells() {
-    let intro = "# Catalogue\n\nThe keys of drive models, as `hostftl drives NAME` prints them. A test \
-                 compares this page with the\nprogram. [DRIVES.md](DRIVES.md) describes the models, and \
-                 `hostftl drives` lists them.\n\n## Keys of a drive\n\n";
+fn the_catalogue_has_the_keys_of_each_kind_of_drive() {
+    let intro = "# Catalogue\n\nThe keys of drive models, as `hostftl drives NAME` prints them. \
+                 A test compares this page with the\nprogram. [DRIVES.md](DRIVES.md) describes \
+                 the models, and `hostftl drives` lists them.\n\n## Keys of a drive\n\n";
     let page = format!("{intro}{}", keys(&list(&["drives"])));
     assert_current("CATALOGUE.md", &page);
 }
