@@ -111,7 +111,7 @@ impl Service<'_> {
         }
         let Open { exported, budget, throttle } = &self.exports[agreed.export];
         let outlet = Arc::new(Outlet::new(Table::new(agreed, budget.clone()), direct));
-        let inlet = inlet.onto(Source::new(channel, exported.port.seat()));
+        let inlet = inlet.onto(Source::new(channel, exported.port.submitter()));
         std::thread::scope(|scope| {
             let shared = &outlet;
             let writer = std::thread::Builder::new().name("writer".into());

@@ -38,7 +38,7 @@ impl Drop for Reader<'_> {
     fn drop(&mut self) {
         // Jobs that this thread pushed must not wait for it: leaving processes them and lets
         // another thread drive the devices.
-        self.inlet.source().seat.leave();
+        self.inlet.source().submitter.leave();
         self.outlet.close();
     }
 }
@@ -99,7 +99,7 @@ impl Reader<'_> {
         let socket = source.socket();
         let is_stopping = || stopping.load(Ordering::Relaxed);
         let gives_up = || is_stopping() || is_hung_up(socket.as_fd());
-        let is_paid = throttle.pay(bytes.into(), || source.seat.leave(), gives_up);
+        let is_paid = throttle.pay(bytes.into(), || source.submitter.leave(), gives_up);
         if is_paid || is_stopping() {
             return Ok(());
         }
@@ -213,9 +213,9 @@ impl Reader<'_> {
 
     /// Returns a buffer, waiting until the volume has a free one.
     fn buffer(&mut self, bytes: u32) -> Buffer {
-        let seat = &mut self.inlet.source().seat;
+        let submitter = &mut self.inlet.source().submitter;
         self.port.try_buffer(bytes).unwrap_or_else(|| {
-            seat.leave();
+            submitter.leave();
             self.port.buffer(bytes)
         })
     }
@@ -223,7 +223,7 @@ impl Reader<'_> {
     /// Enters a request into the table, waiting until the window has room.
     fn enter(&mut self, entry: Entry) -> u32 {
         self.outlet.table.try_enter(entry).unwrap_or_else(|| {
-            self.inlet.source().seat.leave();
+            self.inlet.source().submitter.leave();
             self.outlet.table.enter(entry)
         })
     }
@@ -236,7 +236,7 @@ impl Reader<'_> {
 
     fn push(&mut self, op: JobOp, offset: u64, bytes: u64, cookie: u64) {
         let reply = self.outlet.clone();
-        self.inlet.source().seat.push(Job { op, offset, bytes, cookie, reply });
+        self.inlet.source().submitter.push(Job { op, offset, bytes, cookie, reply });
     }
 
     /// Answers a request without the volume, through the table like every reply.

@@ -229,7 +229,7 @@ impl Server {
     }
 
     fn report_to(&self, export: usize, text: impl Into<String>) {
-        self.exports[export].exported.events.tell(Level::Info, "client", text);
+        self.exports[export].exported.events.report(Level::Info, "client", text);
     }
 
     /// Starts a thread for every client until the server is stopped; returns the number of clients.

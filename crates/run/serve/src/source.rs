@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use hostftl_io::polling::Wait;
-use hostftl_volume::front::Seat;
+use hostftl_volume::front::Submitter;
 
 use crate::channel::{Channel, NonBlocking, Socket};
 
@@ -17,14 +17,14 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) struct Source<'a> {
     channel: Channel<'a>,
     /// Access of this thread to the volume.
-    pub(crate) seat: Seat,
+    pub(crate) submitter: Submitter,
     /// Whether the last read returned less than requested, so the socket is probably empty.
     dry: bool,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(channel: Channel<'a>, seat: Seat) -> Self {
-        Source { channel, seat, dry: true }
+    pub(crate) fn new(channel: Channel<'a>, submitter: Submitter) -> Self {
+        Source { channel, submitter, dry: true }
     }
 
     /// Returns the client's socket.
@@ -41,18 +41,18 @@ impl Read for Source<'_> {
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let Channel::Plain(socket) = self.channel else {
             // The TLS session decides when to read from the socket, and blocks there.
-            self.seat.leave();
+            self.submitter.leave();
             return self.channel.read_vectored(into);
         };
         loop {
             // A thread that waits only for its client can block in the read: one system call
             // instead of two.
-            let alone = self.dry && self.seat.is_free();
-            if self.dry && !alone && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
+            let alone = self.dry && self.submitter.is_free();
+            if self.dry && !alone && !self.submitter.wait_readable(socket.as_fd(), Some(TICK)) {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let read = if alone {
-                wait_for(socket, self.seat.polls(), into)
+                wait_for(socket, self.submitter.polls(), into)
             } else {
                 NonBlocking(socket).read_vectored(into)
             };
@@ -69,7 +69,7 @@ impl Read for Source<'_> {
     }
 }
 
-/// Polls briefly if the seat permits it, then blocks until data arrives or the socket's timeout.
+/// Polls briefly if `polls` permits it, then blocks until data arrives or the socket's timeout.
 fn wait_for(
     mut socket: &Socket,
     mut polls: Option<Wait<'_>>,

@@ -29,7 +29,8 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     };
     create(&spec).unwrap();
     let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), vec![running.figures()]).unwrap();
+    let metrics =
+        Metrics::serve("127.0.0.1:0".parse().unwrap(), vec![running.status_handle()]).unwrap();
     let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
@@ -101,7 +102,7 @@ fn the_figures_of_several_volumes_are_told_metric_by_metric() {
         open(&spec.path).unwrap().start(&StartOptions::default()).unwrap().0
     };
     let (one, two) = (start("one"), start("two"));
-    let figures = vec![one.figures(), two.figures()];
+    let figures = vec![one.status_handle(), two.status_handle()];
     let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), figures).unwrap();
     let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -49,13 +49,13 @@ fn bytes(text: &str) -> Result<u64, Any> {
     Ok(hostftl_io::parse_bytes(text)?)
 }
 
-fn file_of(volume: &Path) -> PathBuf {
+fn device_path(volume: &Path) -> PathBuf {
     volume.with_extension("data")
 }
 
 /// Creates a volume.
 fn make(volume: &Path, size: u64) -> Result<LayerConfig, Any> {
-    let name = file_of(volume).to_str().ok_or("the path is not UTF-8")?.to_owned();
+    let name = device_path(volume).to_str().ok_or("the path is not UTF-8")?.to_owned();
     let mut layer = LayerConfig::new(LayerKind::Log);
     layer.log.compress = hostftl_core::Codec::Raw;
     let (path, label) = (volume.to_path_buf(), String::new());
@@ -279,7 +279,7 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     let config = make(volume, size)?;
     let (first, sectors) = data_window(size / SECTOR as u64);
     let layout = LogLayout::new(&config, &[DeviceInfo::block(sectors, 1)]).map_err(|why| why.0)?;
-    let file = OpenOptions::new().read(true).write(true).open(file_of(volume))?;
+    let file = OpenOptions::new().read(true).write(true).open(device_path(volume))?;
     let (uuid, first) = (config.uuid, first * SECTOR as u64);
     let images = u64::from(layout.tree.pages + layout.tree.tops());
     let each = layout.row_blocks() * u64::from(layout.slots);

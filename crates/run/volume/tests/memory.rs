@@ -121,7 +121,7 @@ fn measure(layer: LayerKind) {
         open(&spec.path).expect("the volume").start(&StartOptions::default()).expect("it starts");
     let mut client = Client::new(port);
     client.touch_all();
-    let memory = running.figures().status().memory;
+    let memory = running.status_handle().status().memory;
     let used = memory.resident_bytes.expect("the system tells");
     running.stop().expect("it stops");
     println!("{layer}: {} KiB in use of {memory:?}", used >> 10);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_volume::{
-    AddSpec, Added, AdminRequest, Back, DeviceId, Outcome, ReplaceSpec, Replaced, add, online,
+    AddSpec, Added, AdminRequest, DeviceId, Outcome, ReplaceSpec, Replaced, Returned, add, online,
     operate, operate_here, replace,
 };
 
@@ -19,11 +19,11 @@ use crate::units::bytes;
 #[command(after_help = "Example: hostftl device replace vol.toml 1 /dev/sdd")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    command: AdminCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum AdminCommand {
     Add(Add),
     Spare(Spare),
     Replace(Replace),
@@ -129,18 +129,18 @@ struct Replace {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    match &args.verb {
-        Verb::Add(args) => run_add(args, false, console),
-        Verb::Spare(args) => run_add(&args.add, true, console),
-        Verb::Replace(args) => run_replace(args, console),
-        Verb::Remove(args) => run_remove(args, console),
-        Verb::Offline(Offline { which }) => {
-            let wish = AdminRequest::Offline(which.device.clone());
+    match &args.command {
+        AdminCommand::Add(args) => run_add(args, false, console),
+        AdminCommand::Spare(args) => run_add(&args.add, true, console),
+        AdminCommand::Replace(args) => run_replace(args, console),
+        AdminCommand::Remove(args) => run_remove(args, console),
+        AdminCommand::Offline(Offline { which }) => {
+            let request = AdminRequest::Offline(which.device.clone());
             let name = which.volume.display();
-            let outcome = match operate(&which.volume, &wish)? {
+            let outcome = match operate(&which.volume, &request)? {
                 Some(outcome) => outcome,
                 None => {
-                    let (running, outcome) = operate_here(&which.volume, &wish)?;
+                    let (running, outcome) = operate_here(&which.volume, &request)?;
                     running.stop()?;
                     outcome
                 }
@@ -149,8 +149,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let next = format!("hostftl device online {name} {number}");
             tell_change(which, &outcome, "is offline", &next, console)
         }
-        Verb::Online(Online { which }) => {
-            let (Back { device, is_new, served, notes }, name) =
+        AdminCommand::Online(Online { which }) => {
+            let (Returned { device, is_new, served, notes }, name) =
                 (online(&which.volume, &which.device)?, which.volume.display());
             let next = if served {
                 format!("hostftl wait {name}")
@@ -194,7 +194,7 @@ fn with_device(device: Option<&DeviceId>, rest: serde_json::Value) -> serde_json
 
 fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     let (volume, device) = (args.volume.display(), args.device.clone());
-    let (wish, done, was_so) = match args {
+    let (request, done, was_so) = match args {
         Remove { cancel: true, .. } => {
             (AdminRequest::Cancel(device), "stays", "was not being removed")
         }
@@ -222,7 +222,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
         }
     };
     let begins = !args.cancel && !args.dry_run;
-    if let Some(outcome) = operate(&args.volume, &wish)? {
+    if let Some(outcome) = operate(&args.volume, &request)? {
         if !(args.wait && console.is_json()) {
             say(outcome, console)?;
         }
@@ -235,7 +235,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (running, outcome) = operate_here(&args.volume, &wish)?;
+    let (running, outcome) = operate_here(&args.volume, &request)?;
     if !(begins && console.is_json()) {
         say(outcome, console)?;
     }
@@ -262,11 +262,11 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
             "next": next,
         }));
     }
-    let verb = if args.dry_run { "would be added" } else { "added" };
+    let command = if args.dry_run { "would be added" } else { "added" };
     let role = if spare { "spare " } else { "" };
     for device in devices {
         let volume = args.volume.display();
-        console.line(format!("{volume}: {} {verb} as {role}{device}", device.path))?;
+        console.line(format!("{volume}: {} {command} as {role}{device}", device.path))?;
     }
     if !spare {
         let (more, before) = (bytes(after - before), bytes(before));
@@ -309,9 +309,9 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
             "dry_run": args.dry_run, "notes": notes, "next": next,
         }));
     }
-    let verb = if args.dry_run { "would replace" } else { "replaces" };
+    let command = if args.dry_run { "would replace" } else { "replaces" };
     let when = if copying { " after the copy" } else { "" };
-    console.line(format!("{volume}: {} {verb} {old}{when}", new.path))?;
+    console.line(format!("{volume}: {} {command} {old}{when}", new.path))?;
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
         return console.field("note", "dry run, no changes");

@@ -57,7 +57,7 @@ pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{target}: {why}"));
     if Path::new(target).exists() {
         let full = fs::canonicalize(target).map_err(|why| said(why.to_string()))?;
-        if let Some(user) = full.to_str().and_then(hostftl_volume::user_of) {
+        if let Some(user) = full.to_str().and_then(hostftl_volume::find_user) {
             return Err(said(user));
         }
         let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let (wish, done, was_so) = match args {
+    let (request, done, was_so) = match args {
         Args { pause: true, .. } => {
             (AdminRequest::PauseScrub, "scrub paused", "scrub already paused")
         }
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => console.value(&serde_json::json!({"volume": args.volume, "changed": is_new})),
         false => console.line(format!("{volume}: {}", if is_new { done } else { was_so })),
     };
-    if let Some(outcome) = operate(&args.volume, &wish)? {
+    if let Some(outcome) = operate(&args.volume, &request)? {
         say(outcome, console)?;
         if args.wait {
             return wait::served(&args.volume, Some("scrub"), None, console);
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.pause || args.stop {
         return Err(Failure::failed(format!("{volume} is not served: no scrub is running")));
     }
-    let (running, outcome) = operate_here(&args.volume, &wish)?;
+    let (running, outcome) = operate_here(&args.volume, &request)?;
     if !console.is_json() {
         say(outcome, console)?;
     }

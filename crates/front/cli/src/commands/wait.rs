@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_volume::{Event, Running, Status, TaskStatus, tasks_of};
+use hostftl_volume::{Event, Running, Status, TaskStatus, supported_tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -135,7 +135,7 @@ fn watch(
 /// Refuses to wait for a task that the volume's layer never has.
 fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Result<(), Failure> {
     let Some(task) = wanted else { return Ok(()) };
-    let possible = tasks_of(&status.parameters);
+    let possible = supported_tasks(&status.parameters);
     if possible.contains(&task) {
         return Ok(());
     }

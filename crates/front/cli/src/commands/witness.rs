@@ -61,7 +61,7 @@ impl Tracing {
             let written = write_all(writer, &records);
             if let Err(error) = &written {
                 let text = format!("the trace stops here: {error}; the volume runs on");
-                events.tell(Level::Warning, "note", text);
+                events.report(Level::Warning, "note", text);
             }
             written
         };

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use hostftl_io::{Deadline, Timed};
-use hostftl_volume::{Figures, Guests, Status};
+use hostftl_volume::{Guests, Status, StatusHandle};
 
 use crate::error::ServeError;
 
@@ -54,7 +54,7 @@ impl Metrics {
     ///
     /// # Errors
     /// When the address cannot be used.
-    pub fn serve(address: SocketAddr, figures: Vec<Figures>) -> Result<Self, ServeError> {
+    pub fn serve(address: SocketAddr, figures: Vec<StatusHandle>) -> Result<Self, ServeError> {
         let failed = |doing| {
             move |error: io::Error| ServeError::Io {
                 path: address.to_string().into(),
@@ -69,7 +69,7 @@ impl Metrics {
         let over = Arc::new(AtomicBool::new(false));
         let guests = Arc::new(Guests::new(MAX_GUESTS));
         let (ends, enters, (alive, threads)) = (over.clone(), guests.clone(), channel());
-        let figures: Arc<[Figures]> = figures.into();
+        let figures: Arc<[StatusHandle]> = figures.into();
         let accept = move || accept(&listener, &figures, (&enters, &ends), &alive);
         let builder = thread::Builder::new().name("metrics".into());
         builder.spawn(accept).map_err(failed("cannot start its thread"))?;
@@ -97,7 +97,7 @@ impl Drop for Metrics {
 /// Accepts scrapers until `over` is set; each thread holds a clone of `alive`.
 fn accept(
     listener: &TcpListener,
-    figures: &Arc<[Figures]>,
+    figures: &Arc<[StatusHandle]>,
     (guests, over): (&Arc<Guests>, &AtomicBool),
     alive: &Sender<()>,
 ) {
@@ -120,13 +120,13 @@ fn accept(
     }
 }
 
-fn answer(stream: &TcpStream, figures: &[Figures], guests: &Guests) -> io::Result<()> {
+fn answer(stream: &TcpStream, figures: &[StatusHandle], guests: &Guests) -> io::Result<()> {
     let guest = guests.enter(OwnedFd::from(stream.try_clone()?));
     stream.set_nonblocking(true)?;
     let deadline = Deadline::after(PATIENCE);
     let mut stream = Timed::new(stream, &deadline);
     let (status, kind, body) = match read_request(&mut stream)? {
-        Asked::Figures => ("200 OK", CONTENT, text::emit(&statuses(figures))),
+        Asked::Metrics => ("200 OK", CONTENT, text::emit(&statuses(figures))),
         Asked::Other => ("404 Not Found", "text/plain", "try /metrics\n".into()),
         Asked::Method => ("405 Method Not Allowed", "text/plain", "use GET\n".into()),
         Asked::Nonsense => ("400 Bad Request", "text/plain", "this is HTTP/1.1\n".into()),
@@ -141,13 +141,13 @@ fn answer(stream: &TcpStream, figures: &[Figures], guests: &Guests) -> io::Resul
     stream.write_all(body.as_bytes())
 }
 
-fn statuses(figures: &[Figures]) -> Vec<Status> {
-    figures.iter().map(Figures::status).collect()
+fn statuses(figures: &[StatusHandle]) -> Vec<Status> {
+    figures.iter().map(StatusHandle::status).collect()
 }
 
 /// Resource of a request.
 enum Asked {
-    Figures,
+    Metrics,
     Other,
     Method,
     Nonsense,
@@ -164,7 +164,7 @@ fn read_request(stream: &mut impl Read) -> io::Result<Asked> {
                 // The path without its query.
                 let path = request.path.and_then(|path| path.split('?').next());
                 return Ok(match (request.method, path) {
-                    (Some("GET"), Some("/metrics")) => Asked::Figures,
+                    (Some("GET"), Some("/metrics")) => Asked::Metrics,
                     (Some("GET"), _) => Asked::Other,
                     _ => Asked::Method,
                 });

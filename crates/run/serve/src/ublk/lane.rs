@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use hostftl_core::HostError;
 use hostftl_io::Waker;
 use hostftl_io::ublk::{Op, Queue, Request};
-use hostftl_volume::front::{Answer, Buffer, Job, JobOp, Port, Seat};
+use hostftl_volume::front::{Answer, Buffer, Job, JobOp, Port, Submitter};
 
 use super::completions::Completions;
 use crate::witness::{RequestKind, RequestObserver};
@@ -28,7 +28,7 @@ pub(super) struct Lane {
     port: Port,
     /// Maximum length of a read or write in bytes.
     longest: u64,
-    seat: Seat,
+    submitter: Submitter,
     completions: Arc<Completions>,
     witness: Option<Arc<dyn RequestObserver>>,
     /// Requests without a buffer, in order of arrival.
@@ -53,13 +53,14 @@ impl Lane {
         quit: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let queue = Queue::new(node, number, depth, waker.clone())?;
-        let (seat, completions, waiting) = (port.seat(), Completions::new(waker), VecDeque::new());
+        let (submitter, completions, waiting) =
+            (port.submitter(), Completions::new(waker), VecDeque::new());
         let (flying, requests, longest) = (0, 0, port.export().max_transfer.into());
         Ok(Lane {
             queue,
             port,
             longest,
-            seat,
+            submitter,
             completions,
             witness,
             waiting,
@@ -76,7 +77,7 @@ impl Lane {
             self.queue.collect(&mut came);
             self.requests += came.len() as u64;
             came.drain(..).for_each(|request| self.take(request));
-            self.seat.help();
+            self.submitter.help();
             self.settle();
             self.begin_waiting();
             if self.quit.load(SeqCst) || self.queue.is_over() {
@@ -88,17 +89,17 @@ impl Lane {
 
     /// Passes answers to the kernel and waits for a request, an answer or the end.
     fn sleep(&mut self) {
-        let (completions, seat, quit) = (&self.completions, &mut self.seat, &self.quit);
+        let (completions, submitter, quit) = (&self.completions, &mut self.submitter, &self.quit);
         let has_work = || completions.has_some() || quit.load(SeqCst);
-        if seat.is_free() {
-            return self.queue.submit_and_sleep(has_work, seat.polls());
+        if submitter.is_free() {
+            return self.queue.submit_and_sleep(has_work, submitter.polls());
         }
         if self.queue.has_answers() {
             // The same call returns new requests.
             return self.queue.submit();
         }
         self.queue.sleep(has_work, |fd| {
-            seat.wait_until(fd, None, has_work);
+            submitter.wait_until(fd, None, has_work);
         });
     }
 
@@ -134,7 +135,7 @@ impl Lane {
                 // completion queue.
                 None if self.flying > 0 => return,
                 None => {
-                    self.seat.leave();
+                    self.submitter.leave();
                     self.port.buffer(bytes)
                 }
             };
@@ -161,7 +162,7 @@ impl Lane {
         let (cookie, reply) =
             (transferred << LENGTH_SHIFT | u64::from(tag), self.completions.clone());
         self.flying += 1;
-        self.seat.push(Job { op, offset, bytes, cookie, reply });
+        self.submitter.push(Job { op, offset, bytes, cookie, reply });
     }
 
     /// Passes completed answers to the kernel.

@@ -49,7 +49,7 @@ impl DeviceLength {
                 (Level::Warning, text)
             }
         };
-        self.events.tell(level, "note", text);
+        self.events.report(level, "note", text);
     }
 }
 

@@ -240,7 +240,7 @@ impl Disk {
             },
             Err(error) => format!("{path} has no name in {folder}: {error}"),
         };
-        exported.events.tell(Level::Warning, "note", text);
+        exported.events.report(Level::Warning, "note", text);
     }
 
     /// Starts the thread of queue `number`. On return its tags are registered with the kernel.
@@ -318,7 +318,7 @@ fn judge(kernel: &Kernel, force: bool, exported: &Exported) -> Result<(), UblkEr
         }
         Known::Bad(why) | Known::Doubtful(why) => why,
     };
-    exported.events.tell(Level::Warning, "note", format!("Linux {release}: {why}"));
+    exported.events.report(Level::Warning, "note", format!("Linux {release}: {why}"));
     Ok(())
 }
 

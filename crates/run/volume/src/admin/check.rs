@@ -5,11 +5,11 @@ use std::path::Path;
 use hostftl_core::{Layer, SECTOR};
 use serde::Serialize;
 
-use crate::open::cut::Cut;
+use crate::open::cut::InterruptedChange;
 use crate::open::gather::{CHECK, OpenOptions};
 use crate::open::inspect::sweep::{DataRead, Progress};
 use crate::open::inspect::{Data, inspect};
-use crate::open::refusal::degraded::{beyond_parity, say_what_it_means};
+use crate::open::refusal::degraded::{beyond_parity, redundancy_note};
 use crate::open::session::{self, Last};
 use crate::open::volume::open_with;
 use crate::util::error::Error;
@@ -80,12 +80,12 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let in_memory = volume.config.is_memory();
     let (mut absent, flaws): (Vec<_>, Vec<_>) =
         std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
-    let cut = volume.cut.as_ref().map(Cut::note);
-    let left = session::left_by(&volume.config, &Last::of(&volume.config, &volume.devices, 0))?;
+    let cut = volume.cut.as_ref().map(InterruptedChange::note);
+    let left = session::find_log(&volume.config, &Last::read(&volume.config, &volume.devices, 0))?;
     let found = inspect(volume, data.map_or(Data::None, Data::All))?;
     let (mut problems, mut notes) = (found.problems, found.mended);
     if let Some(gauges) = found.driver.layer().gauges() {
-        say_what_it_means(&mut absent, &gauges);
+        redundancy_note(&mut absent, &gauges);
         problems.extend(beyond_parity(gauges.unreadable));
     }
     notes.extend(cut);

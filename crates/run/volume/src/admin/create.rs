@@ -25,10 +25,10 @@ use crate::metadata::journal;
 use crate::metadata::modelled;
 use crate::metadata::roster::{clear_ends, stamp, write_ends};
 use crate::metadata::storage;
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::open::machine::{assemble_machine, infos, plan};
-use crate::open::take::made::Undo;
-use crate::open::take::peer_geometry::Beside;
+use crate::open::take::created_files::CreatedFiles;
+use crate::open::take::peer_geometry::PeerGeometry;
 use crate::open::take::{content, make_file};
 use crate::open::volume::open_fresh;
 use crate::running::status::memory::Memory;
@@ -78,7 +78,7 @@ struct Prepared {
     config: Config,
     layer: LayerConfig,
     draft: Draft,
-    undo: Undo,
+    undo: CreatedFiles,
     /// Devices, opened exclusively by this process.
     devices: Vec<Device>,
     plan: Plan,
@@ -97,18 +97,21 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     create_with(spec, &mut |_, _| ())
 }
 
-/// Creates a volume like [`create()`]. If the layer needs devices that read zeros, `tell` gets the
-/// progress of each device: the number of zeroed bytes and their total.
+/// Creates a volume like [`create()`]. If the layer needs devices that read zeros, `progress` gets
+/// the number of zeroed bytes of each device and their total.
 ///
 /// # Errors
 /// When a device or the volume file can't be used.
-pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Created, Error> {
+pub fn create_with(
+    spec: &CreateSpec,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Created, Error> {
     let Prepared { config, layer, draft, mut undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).map(Device::bytes).sum(),
         unused_bytes: unused(&layer, &devices),
-        memory: Memory::of(&plan),
+        memory: Memory::from_plan(&plan),
         ack: plan.limits.ack,
         notes,
         config,
@@ -130,7 +133,7 @@ pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<
     cancel::check(&spec.path.display().to_string())?;
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
     undo.formats(created.config.uuid);
-    format(spec, machine.driver, draft, &superblocks, &held, tell)?;
+    format(spec, machine.driver, draft, &superblocks, &held, progress)?;
     undo.keep();
     Ok(created)
 }
@@ -148,7 +151,7 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let names = names(spec)?;
     let mut config = config(spec, names)?;
     let mut layer = config.layer_config().map_err(|why| asked(&spec.path, why))?;
-    let mut undo = Undo::default();
+    let mut undo = CreatedFiles::default();
     if !config.is_memory() {
         make_files(spec, &config, &mut undo)?;
     }
@@ -227,7 +230,7 @@ fn asked(path: &Path, why: String) -> Error {
 }
 
 /// Creates missing files and checks the use of existing ones.
-fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
+fn make_files(spec: &CreateSpec, config: &Config, undo: &mut CreatedFiles) -> Result<(), Error> {
     for name in &config.devices {
         if let (Some(made), Some(path)) = (modelled::make(name)?, modelled::backing(name)) {
             undo.add(name, Path::new(path), &made);
@@ -237,13 +240,13 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
         let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
         // A journal needs only a small file, regardless of the requested size.
         let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
-        make_file((asked, name), &Beside { size, zones: None }, !is_journal, undo)?;
+        make_file((asked, name), &PeerGeometry { size, zones: None }, !is_journal, undo)?;
     }
     Ok(())
 }
 
 /// Allocates the new files, except those of drive models. Returns notes for the operator.
-fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
+fn allocate_files(config: &Config, undo: &CreatedFiles) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for name in &config.devices {
         let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
@@ -263,7 +266,7 @@ fn format(
     draft: Draft,
     superblocks: &[Superblock],
     held: &[Option<String>],
-    tell: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
     let (mut touched, mut is_formatted) = (0, false);
     let finish = || -> Result<(), Error> {
@@ -277,10 +280,10 @@ fn format(
         // The check for blank devices reads samples only, so it does not prove that they read
         // zeros.
         if spec.layer.kind.registration().promises.reads_unwritten {
-            driver.devices().iter().try_for_each(|one| zero(one, tell))?;
+            driver.devices().iter().try_for_each(|one| zero(one, progress))?;
         }
         is_formatted = true;
-        let mut host = Quiet::of(driver.devices());
+        let mut host = EventHost::new(driver.devices());
         let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
         if let Some(trouble) = host.events.notes().into_iter().next() {
             return Err(device(&spec.path.display().to_string(), trouble));
@@ -297,9 +300,9 @@ fn format(
 }
 
 /// Zeroes the window of a device, unless the process is to end before that.
-pub(crate) fn zero(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+pub(crate) fn zero(one: &Device, progress: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
     one.clear_parts(&mut |done, all| {
-        tell(done, all);
+        progress(done, all);
         cancel::check(one.name())
     })
 }
@@ -341,12 +344,12 @@ fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
     let rows = journal::others(layer, devices);
     let mut lengths = rows.map(|one| one.info().sectors).collect::<Vec<_>>();
     lengths.sort_unstable_by_key(|length| Reverse(*length));
-    let beside = layer.tolerates() as usize;
-    let (true, Some(most)) = (layer.kind.registration().promises.changes(), lengths.get(beside))
+    let tolerated = layer.tolerates() as usize;
+    let (true, Some(most)) = (layer.kind.registration().promises.changes(), lengths.get(tolerated))
     else {
         return 0;
     };
-    lengths[..beside].iter().map(|length| length - most).sum::<u64>() * SECTOR as u64
+    lengths[..tolerated].iter().map(|length| length - most).sum::<u64>() * SECTOR as u64
 }
 
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {

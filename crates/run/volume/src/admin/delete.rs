@@ -28,10 +28,10 @@ use crate::running::scrubbing;
 use crate::util::error::{Error, device, file};
 use crate::util::events;
 use crate::util::private::{sync_folder, target};
-use crate::util::volume_lock::Sole;
+use crate::util::volume_lock::VolumeLock;
 
 /// Removes the volume whose file is `path` from its devices, and removes the file. Zones become
-/// free, and other devices read zeros: `tell` gets the number of cleared bytes of a device and
+/// free, and other devices read zeros: `progress` gets the number of cleared bytes of a device and
 /// their total. Without `force` the function only checks that the removal is possible. Returns the
 /// configuration of the volume.
 ///
@@ -39,10 +39,14 @@ use crate::util::volume_lock::Sole;
 /// When the volume is in use, or a device is missing or holds another volume; then nothing is
 /// changed. When the process is to end before everything is cleared; the same call resumes the
 /// removal.
-pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Result<Config, Error> {
+pub fn delete(
+    path: &Path,
+    force: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Config, Error> {
     let config = Config::load(path)?;
     let _lock = lock(path)?;
-    let _sole = Sole::take(config.uuid, path)?;
+    let _volume_lock = VolumeLock::take(config.uuid, path)?;
     let names: &[String] = if config.is_memory() { &[] } else { &config.devices };
     let there = names.iter().filter(|name| *name != MISSING);
     let devices = there.map(|name| modelled::open_as(name, Access::Full));
@@ -55,7 +59,7 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     // touched.
     let mut ours = Vec::new();
     for one in devices {
-        if is_of(&one, config.uuid)? {
+        if belongs_to(&one, config.uuid)? {
             ours.push(one);
         }
     }
@@ -63,7 +67,7 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
         return Ok(config);
     }
     ours.iter().try_for_each(|one| forget_member(one, config.uuid))?;
-    ours.iter_mut().try_for_each(|one| free(one, tell))?;
+    ours.iter_mut().try_for_each(|one| free(one, progress))?;
     scrubbing::forget(path);
     events::forget(path);
     ack_log::forget(config.uuid);
@@ -79,7 +83,7 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
 
 /// Returns whether a device is marked as a member of this volume, by a superblock or by the mark of
 /// an interrupted `delete`.
-fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
+fn belongs_to(one: &Device, volume: Uuid) -> Result<bool, Error> {
     let sectors = one.bytes() / SECTOR as u64;
     let mut others = Vec::new();
     for at in places(sectors) {
@@ -119,12 +123,12 @@ fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
 }
 
 /// Clears the data of clients on a device, and then its marks.
-fn free(one: &mut Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+fn free(one: &mut Device, progress: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
     if !one.is_zoned() {
         let (start, len) = data_window(one.bytes() / SECTOR as u64);
         one.set_window(start, len);
     }
-    zero(one, tell)?;
+    zero(one, progress)?;
     session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
     one.sync()?;
     if one.is_zoned() {

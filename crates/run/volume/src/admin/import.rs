@@ -43,7 +43,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
         Some(member) => member.device.name().into(),
         None => String::from(MISSING),
     };
-    let config = Config::of(&superblock, members.iter().map(name).collect());
+    let config = Config::from_superblock(&superblock, members.iter().map(name).collect());
     // A volume file that no command could load must not be written.
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;

@@ -12,7 +12,7 @@ use hostftl_io::cancel;
 
 use crate::admin::control::client;
 use crate::admin::operate::operate_here;
-use crate::admin::operator::{Admin, AdminRequest, Outcome};
+use crate::admin::request::{Admin, AdminRequest, Outcome};
 use crate::change::add::{AddSpec, Added};
 use crate::change::changer::is_needed;
 use crate::change::replace::{ReplaceSpec, Replaced};
@@ -26,7 +26,7 @@ use crate::running::copying::Copying;
 use crate::util::error::{AdminError, Error};
 
 /// Interval of the progress reports of a copy.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Note on an interrupted change that was finished.
 const FINISHED: &str = "a change that was cut off is finished";
 
@@ -53,19 +53,18 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         return Ok(Added { devices: come, exported: (bytes, bytes), served: false, notes });
     }
     let force = spec.force || full.new.iter().all(|name| found.pending.contains(name));
-    let act =
-        |operator: &Admin, rehearse| operator.add(&AddSpec { force, rehearse, ..spec.clone() });
+    let act = |admin: &Admin, rehearse| admin.add(&AddSpec { force, rehearse, ..spec.clone() });
     let added = here(found, (&spec.path, 0), spec.rehearse, act)?;
     Ok(Added { served: false, ..added })
 }
 
-/// Replaces a device. When the volume is not served and the old device is copied, `tell` gets the
-/// number of copied bytes and their total.
+/// Replaces a device. When the volume is not served and the old device is copied, `progress` gets
+/// the number of copied bytes and their total.
 ///
 /// # Errors
 /// When another member is missing, the old device has to be copied and can't be read, or the new
 /// one can't be used. Nothing was changed then.
-pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
+pub fn replace(spec: &ReplaceSpec, progress: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
     let (old, new) = (complete(&spec.old, &config)?, modelled::full_name(&spec.new)?);
@@ -82,12 +81,12 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     }
     let force = spec.force || found.pending.contains(&full.new);
     let index = found.resolve(&full.old)?;
-    let act = |operator: &Admin, rehearse| {
+    let act = |admin: &Admin, rehearse| {
         let old = index.to_string();
         let spec = ReplaceSpec { old, force, rehearse, ..spec.clone() };
-        let begun = operator.begin_to_replace(&spec)?;
+        let begun = admin.begin_to_replace(&spec)?;
         let (replaced, Some(copying)) = begun else { return Ok(begun.0) };
-        let copied = wait(&copying, tell)?;
+        let copied = wait(&copying, progress)?;
         Ok(Replaced { copied, copying: false, lacks: !copied, ..replaced })
     };
     let replaced = here(found, (&spec.path, 1 << index), spec.rehearse, act)?;
@@ -96,7 +95,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
 
 /// Result of taking a device back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Back {
+pub struct Returned {
     /// The device.
     pub device: DeviceId,
     /// Whether it was excluded; otherwise it was a member already.
@@ -107,10 +106,10 @@ pub struct Back {
     pub notes: Vec<String>,
 }
 
-impl Back {
-    fn of(done: Outcome, served: bool) -> Self {
+impl Returned {
+    fn from_outcome(done: Outcome, served: bool) -> Self {
         let Outcome { is_new, device, notes } = done;
-        Back { device: device.unwrap_or_default(), is_new, served, notes }
+        Returned { device: device.unwrap_or_default(), is_new, served, notes }
     }
 }
 
@@ -119,16 +118,16 @@ impl Back {
 /// # Errors
 /// When another member is missing, or the device is not the one that was lost. It stays excluded
 /// then.
-pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
+pub fn online(path: &Path, wanted: &str) -> Result<Returned, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
     let wanted = complete(wanted, &config)?;
     if let Some(done) = client::online(config.uuid, &wanted) {
-        return done.map(|done| Back::of(done, true)).map_err(|error| error.at(path));
+        return done.map(|done| Returned::from_outcome(done, true)).map_err(|error| error.at(path));
     }
     let (running, done) = operate_here(path, &AdminRequest::Online(wanted))?;
     running.stop()?;
-    Ok(Back::of(done, false))
+    Ok(Returned::from_outcome(done, false))
 }
 
 /// Durably finishes an interrupted change, except in a rehearsal.
@@ -161,7 +160,7 @@ fn here<T>(
             Error::Refused { path: path.into(), why: is_needed(&name, &others) }
         }
     })?;
-    let rehearsed = act(rehearsal.operator(), true).map_err(|error| error.at(path))?;
+    let rehearsed = act(rehearsal.admin(), true).map_err(|error| error.at(path))?;
     // The rehearsal holds the locks of the volume.
     drop(rehearsal);
     if is_rehearsal {
@@ -169,7 +168,7 @@ fn here<T>(
     }
     let volume = find(path)?.open(replaced, &options)?;
     let (running, _) = volume.start(&StartOptions::default())?;
-    let done = act(running.operator(), false);
+    let done = act(running.admin(), false);
     // Stop even if the change failed; its error takes precedence.
     let stopped = running.stop();
     let done = done.map_err(|error| error.at(path))?;
@@ -178,14 +177,14 @@ fn here<T>(
 
 /// Waits for a copy, and cancels it when this process is to end. Returns whether the new device has
 /// all data.
-fn wait(copying: &Copying, tell: &mut dyn FnMut(u64, u64)) -> Result<bool, AdminError> {
-    let mut told = 0;
+fn wait(copying: &Copying, progress: &mut dyn FnMut(u64, u64)) -> Result<bool, AdminError> {
+    let mut reported = 0;
     loop {
-        let outcome = copying.wait(LOOK);
+        let outcome = copying.wait(CHECK_INTERVAL);
         let (done, all) = copying.progress();
-        if done > told {
-            told = done;
-            tell(done, all);
+        if done > reported {
+            reported = done;
+            progress(done, all);
         }
         let interrupted = cancel::check(&copying.new);
         // The new device may take over nevertheless, so the outcome decides.

@@ -12,7 +12,7 @@ pub(crate) mod dump;
 pub(crate) mod import;
 pub(crate) mod members;
 pub(crate) mod operate;
-pub(crate) mod operator;
 pub(crate) mod replay;
+pub(crate) mod request;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::admin::control::client;
-use crate::admin::operator::{AdminRequest, Outcome, keep, setting};
+use crate::admin::request::{AdminRequest, Outcome, keep, setting};
 use crate::admin::serve::Running;
 use crate::metadata::config::Config;
 use crate::open::gather::OpenOptions;
@@ -15,7 +15,7 @@ use crate::open::options::StartOptions;
 use crate::open::volume::{lock, open_with};
 use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::events::Events;
-use crate::util::volume_lock::Sole;
+use crate::util::volume_lock::VolumeLock;
 
 /// Sends a request to the process that serves the volume; `None` when no process does.
 ///
@@ -24,7 +24,7 @@ use crate::util::volume_lock::Sole;
 pub fn operate(path: &Path, request: &AdminRequest) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
-    let done = client::wish(config.uuid, &request.completed(&config)?);
+    let done = client::send(config.uuid, &request.completed(&config)?);
     done.transpose().map_err(|error| error.at(path))
 }
 
@@ -37,7 +37,7 @@ pub fn operate_here(path: &Path, request: &AdminRequest) -> Result<(Running, Out
     let request = request.completed(&Config::load(path)?)?;
     let volume = open_with(path, &OpenOptions::default())?;
     let (running, _) = volume.start(&StartOptions::default())?;
-    let done = running.operator().act(&request);
+    let done = running.admin().act(&request);
     match done {
         Ok(outcome) => Ok((running, outcome)),
         Err(error) => {
@@ -60,8 +60,8 @@ pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
         return Ok(outcome);
     }
     let _lock = lock(path)?;
-    let _sole = Sole::take(config.uuid, path)?;
-    keep(path, key, value).map(Outcome::of_volume)
+    let _volume_lock = VolumeLock::take(config.uuid, path)?;
+    keep(path, key, value).map(Outcome::for_volume)
 }
 
 /// Durably acknowledges the events of a volume so far, or those of one device, through the process
@@ -77,7 +77,7 @@ pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     }
     let wanted = device.map(|name| complete(name, &config)).transpose()?;
     let _lock = lock(path)?;
-    let _sole = Sole::take(config.uuid, path)?;
+    let _volume_lock = VolumeLock::take(config.uuid, path)?;
     let names = Names::read(&config);
     let found = wanted.map(|name| names.resolve(&name, 0)).transpose();
     let found = found.map_err(|error| error.at(path))?;

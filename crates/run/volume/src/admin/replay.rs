@@ -46,7 +46,7 @@ pub fn replay(path: &Path) -> Result<Replayed, Error> {
     let wrong = |why: String| Error::Recording { path: path.into(), why };
     let mut input = BufReader::new(File::open(path).map_err(file(path, "open the recording"))?);
     let head = read_head(&mut input).map_err(wrong)?;
-    let mut stage = Stage::new(&head).map_err(wrong)?;
+    let mut stage = RecordedDevices::new(&head).map_err(wrong)?;
     for number in 0.. {
         let good = stage.steps;
         let batch = read_batch(&mut input, number)
@@ -141,7 +141,7 @@ enum Phase {
 }
 
 /// A layer without devices: commands complete when the recording has their completion.
-struct Stage {
+struct RecordedDevices {
     layer: AnyLayer,
     out: Out,
     commands: BTreeMap<u64, Command>,
@@ -154,7 +154,7 @@ struct Stage {
     waiting: u64,
 }
 
-impl Stage {
+impl RecordedDevices {
     fn new(head: &Head) -> Result<Self, String> {
         let layer = LayerConfig::parse(&head.layer)?;
         let Head { deadline, deadlines, uuid, missing, .. } = *head;
@@ -168,7 +168,7 @@ impl Stage {
         let mode = if head.format { Mode::Format } else { Mode::Open };
         let layer =
             AnyLayer::new(&config, &devices, buffers, mode).map_err(|error| error.to_string())?;
-        Ok(Stage {
+        Ok(RecordedDevices {
             layer,
             out: Out::new(),
             commands: BTreeMap::new(),
@@ -316,7 +316,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for RecordedDevices {
     fn drop(&mut self) {
         // Commands and buffers must be released explicitly, or dropping them panics.
         std::mem::take(&mut self.commands).into_values().for_each(Command::void);

@@ -11,33 +11,33 @@ use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::AnyLayer;
 
 use crate::admin::control::server::Control;
-use crate::admin::operator::Admin;
+use crate::admin::request::Admin;
 use crate::change::changer::Changer;
 use crate::metadata::config::Config;
 use crate::metadata::record::Recording;
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::open::machine::assemble_machine;
 use crate::open::options::StartOptions;
-use crate::open::refusal::degraded::say_what_it_means;
-use crate::open::session::ack_log::Stash;
-use crate::open::session::previous_run::{begin, stash_for, take_up};
+use crate::open::refusal::degraded::redundancy_note;
+use crate::open::session::ack_log::AckLog;
+use crate::open::session::previous_run::{begin, make_ack_log, take_up};
 use crate::open::session::{self, ServedNames, Session};
 use crate::open::volume::Volume;
-use crate::running::device_view::Faces;
+use crate::running::device_view::DeviceViews;
 use crate::running::engine::Engine;
 use crate::running::front::Port;
 use crate::running::front::job::Export;
 use crate::running::jobs::Jobs;
-use crate::running::live::Live;
-use crate::running::monitor::{Watch, Watched};
-use crate::running::scrubbing::{Damage, Scrubbing};
+use crate::running::monitor::{Monitor, Samples};
+use crate::running::scrubbing::{KnownDamage, Scrubbing};
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
-use crate::running::superblock_writer::Keeper;
+use crate::running::status_sources::StatusSources;
+use crate::running::superblock_writer::SuperblockWriter;
 use crate::util::counted::counted;
 use crate::util::error::Error;
 use crate::util::events::{Events, Level};
-use crate::util::volume_lock::Sole;
+use crate::util::volume_lock::VolumeLock;
 
 /// A volume that accepts jobs. [`Running::stop`] stops it and reports errors; dropping it stops it
 /// without a report.
@@ -47,24 +47,24 @@ pub struct Running {
     thread: Option<JoinHandle<Result<(), IoError>>>,
     /// `None` in a rehearsal.
     control: Option<Control>,
-    operator: Arc<Admin>,
+    admin: Arc<Admin>,
     /// Dropped together with the volume.
-    _watch: Watch,
-    live: Live,
+    _monitor: Monitor,
+    sources: StatusSources,
     recording: Option<Recording>,
     /// Whether a thread panicked in the driver.
     broken: Arc<AtomicBool>,
     /// Held until the driver's thread has ended.
     _lock: std::fs::File,
     /// Lock that all copies and mirror halves of the volume share.
-    _sole: Sole,
+    _volume_lock: VolumeLock,
 }
 
 /// Handle for the status of a running volume. Any thread may use it, also after the volume stopped.
 #[derive(Clone, Debug)]
-pub struct Figures(Live);
+pub struct StatusHandle(StatusSources);
 
-impl Figures {
+impl StatusHandle {
     /// Returns the current status, or the last one if the volume was stopped.
     pub fn status(&self) -> Status {
         self.0.status()
@@ -95,51 +95,51 @@ impl Volume {
     fn run(mut self, options: &StartOptions, rehearses: bool) -> Result<(Running, Port), Error> {
         let reads = rehearses || self.access == Access::ReadOnly;
         let rehearsal = self.roster.target().filter(|_| rehearses);
-        let _sole = Sole::take(self.config.uuid, &self.path)?;
+        let _volume_lock = VolumeLock::take(self.config.uuid, &self.path)?;
         let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
         let events = self.events(rehearses)?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
-        let mut faces = Faces::of(&self.devices, self.names);
+        let mut views = DeviceViews::new(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let (mut driver, mut notes) = (machine.driver, self.notes);
         notes.extend(machine.note.into_iter().chain(note));
-        let mut still =
-            Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
-        options.beginning.recovers(driver.shown());
-        let mut recovery = recover(&mut driver, (reads, Damage::saved(&self.path)), &events)?;
-        faces.tell_of_reconnects(&self.config.devices, &events);
+        let mut fixed = Status::new(&self.path, &self.config, &self.layer, &self.plan, &driver);
+        options.start_progress.recovers(driver.shown());
+        let mut recovery = recover(&mut driver, (reads, KnownDamage::saved(&self.path)), &events)?;
+        views.report_reconnects(&self.config.devices, &events);
         let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
         let roster = (!reads).then_some(&mut self.roster);
         let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
         let (session, lost) = take_up(options, of, &mut driver, means)?;
-        let (news, name) = (Arc::new(Mutex::new(recovery)), export_name(&self.path, &self.config));
+        let (host, name) = (Arc::new(Mutex::new(recovery)), export_name(&self.path, &self.config));
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
-        still.unclean_shutdown = session.as_ref().is_some_and(Session::is_unclean);
-        let plain = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
+        fixed.unclean_shutdown = session.as_ref().is_some_and(Session::is_unclean);
+        let plain = make_export(&self.config, name, driver.layer(), machine.arena.longest(), reads);
         let export = session.iter().fold(plain, served_as);
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let (latencies, waker) = (Arc::<Mutex<Latencies>>::default(), machine.waker.clone());
-        let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
+        let mut jobs = Jobs::new(inbox, host.clone(), latencies.clone());
         if !reads {
-            jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
+            let it = SuperblockWriter::new(self.roster, &self.layer, &driver, fresh, waker, &host)?;
+            jobs.set_superblock_writer(it);
         }
         jobs.set_standing(&self.layer.members, out, reads);
         jobs.keep(driver.layer());
-        jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
-        still.set_service(options, &port.export());
-        still.notes.clone_from(&notes);
-        tell_notes(&events, notes, driver.layer().gauges());
-        faces.still = still;
-        let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
-        let live = Live::new(faces, news, latencies, watched.clone());
+        jobs.set_acks(options.acks, make_ack_log(options, &self.config, session.as_ref())?);
+        fixed.set_service(options, &port.export());
+        fixed.notes.clone_from(&notes);
+        report_notes(&events, notes, driver.layer().gauges());
+        views.fixed = fixed;
+        let (samples, views) = (Samples::new(driver.shown(), events), Arc::new(Mutex::new(views)));
+        let sources = StatusSources::new(views, host, latencies, samples.clone());
         // A session that writes nothing leaves the session marks unchanged.
         let session = session.filter(|_| !reads);
         let (of, how) = ((&self.config, self.layer), (session.clone(), rehearsal));
-        let changer = Changer::new(&self.path, port.clone(), &live, of, how);
-        let operator = Arc::new(Admin::new(changer));
-        let listen = || Control::listen(self.config.uuid, live.clone(), operator.clone());
+        let admin = Admin::new(Changer::new(&self.path, port.clone(), &sources, of, how));
+        let admin = Arc::new(admin);
+        let listen = || Control::listen(self.config.uuid, sources.clone(), admin.clone());
         let control = (!rehearses).then(listen).transpose()?;
-        let (of, events) = ((options, &self.config), &live.watched.events);
+        let (of, events) = ((options, &self.config), &sources.samples.events);
         let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
         session.iter().try_for_each(serving)?;
         let engine = Engine::new(driver, jobs, port.queue().clone());
@@ -147,18 +147,18 @@ impl Volume {
         let (broken, _lock) = (engine.broken(), self.lock);
         let thread = Some(spawn(engine, session, reads)?);
         let resume = || Scrubbing::resume(&self.path, options.scrub_every, port.clone());
-        let _watch = Watch::begin(watched, (!reads).then(resume))?;
+        let _monitor = Monitor::begin(samples, (!reads).then(resume))?;
         let running = Running {
             port: port.clone(),
             thread,
             control,
-            operator,
-            _watch,
-            live,
+            admin,
+            _monitor,
+            sources,
             recording,
             broken,
             _lock,
-            _sole,
+            _volume_lock,
         };
         Ok((running, port))
     }
@@ -202,7 +202,13 @@ fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String>
 }
 
 /// Returns the block device that a layer exports; no buffer is longer than `longest` bytes.
-fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
+fn make_export(
+    config: &Config,
+    name: String,
+    layer: &AnyLayer,
+    longest: u32,
+    reads: bool,
+) -> Export {
     let limits = layer.limits();
     Export {
         volume: config.uuid.into_bytes(),
@@ -226,15 +232,15 @@ fn served_as(export: Export, session: &Session) -> Export {
 }
 
 /// Reports the notes of the start as events, with the effect of missing members on the data.
-fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
-    gauges.iter().for_each(|it| say_what_it_means(&mut notes, it));
+fn report_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
+    gauges.iter().for_each(|it| redundancy_note(&mut notes, it));
     for note in notes {
         let (level, kind) = match &note {
             note if note.starts_with("DEGRADED") => (Level::Warning, "degraded"),
             note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-shutdown"),
             _ => (Level::Info, "note"),
         };
-        events.tell(level, kind, note.as_str());
+        events.report(level, kind, note.as_str());
     }
 }
 
@@ -242,22 +248,22 @@ fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
 /// from now on.
 fn recover(
     driver: &mut Driver<AnyLayer>,
-    (reads, damage): (bool, Damage),
+    (reads, damage): (bool, KnownDamage),
     events: &Events,
-) -> Result<Quiet, Error> {
+) -> Result<EventHost, Error> {
     if reads {
         driver.discard_writes(true);
     }
     let begun = Instant::now();
-    let mut recovery = Quiet::telling(driver.devices(), events.clone());
+    let mut recovery = EventHost::with_events(driver.devices(), events.clone());
     driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
     damage.pass(|command| driver.operate(command, &mut recovery));
-    recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
+    recovery.events.report(Level::Info, "started", started(&recovery, begun.elapsed()));
     Ok(recovery)
 }
 
 /// Describes the recovery.
-fn started(recovery: &Quiet, took: Duration) -> String {
+fn started(recovery: &EventHost, took: Duration) -> String {
     let ms = took.as_millis();
     let replayed = counted(recovery.replayed, "log write");
     match (recovery.replayed, recovery.dropped) {
@@ -292,7 +298,7 @@ fn spawn(
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
             session.stopped(driver.devices(), driver.layer().members().lost().to_bits())?;
-            jobs.take_stash().into_iter().for_each(Stash::remove);
+            jobs.take_ack_log().into_iter().for_each(AckLog::remove);
         }
         driver.close()
     };
@@ -301,24 +307,24 @@ fn spawn(
 
 impl Running {
     /// Returns the executor of operator requests.
-    pub(crate) fn operator(&self) -> &Admin {
-        &self.operator
+    pub(crate) fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     /// Returns the events since the start, such as damaged copies, a slow engine or a failing
     /// device.
     pub fn events(&self) -> Events {
-        self.live.watched.events.clone()
+        self.sources.samples.events.clone()
     }
 
     /// Returns the current status.
     pub fn status(&self) -> Status {
-        self.live.status()
+        self.sources.status()
     }
 
     /// Returns a handle for the status that outlives the volume.
-    pub fn figures(&self) -> Figures {
-        Figures(self.live.clone())
+    pub fn status_handle(&self) -> StatusHandle {
+        StatusHandle(self.sources.clone())
     }
 
     /// Returns whether the driver's thread still runs; if not, [`Running::stop`] returns the error.
@@ -341,7 +347,7 @@ impl Running {
     /// Returns the reason why the volume accepts no writes until it is reopened; `None` if there is
     /// none.
     pub fn failure(&self) -> Option<String> {
-        self.live.failure()
+        self.sources.failure()
     }
 
     /// Completes the queued jobs, makes everything durable and closes the layer. Returns the last
@@ -356,21 +362,21 @@ impl Running {
         if let Some(recording) = self.recording.take() {
             recording.finish()?;
         }
-        match self.live.failure() {
+        match self.sources.failure() {
             Some(why) => Err(Error::Failed(why)),
-            None => Ok(self.live.status()),
+            None => Ok(self.sources.status()),
         }
     }
 
     fn join(&mut self) -> Result<(), Error> {
-        self.operator.end_copy();
+        self.admin.end_copy();
         self.port.close();
         self.control.iter_mut().for_each(Control::close);
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => {
                 // The status has the reason already if the events can't be written.
-                self.live.watched.events.sync().ok();
+                self.sources.samples.events.sync().ok();
                 Ok(result?)
             }
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -380,7 +386,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.operator.end_copy();
+        self.admin.end_copy();
         self.port.close();
         self.control.iter_mut().for_each(Control::close);
         if let Some(thread) = self.thread.take() {

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::admin::control::client;
 use crate::metadata::config::Config;
-use crate::open::cut::Cut;
+use crate::open::cut::InterruptedChange;
 use crate::open::gather::OpenOptions;
 use crate::open::session;
 use crate::open::volume::open_with;
 use crate::running::status::drive::Drives;
 use crate::running::status::{DeviceStatus, Status, VolumeFile};
 use crate::util::error::{Error, file};
-use crate::util::events::{Event, Events, file_of};
+use crate::util::events::{Event, Events, file_path};
 
 /// Returns the status of a volume from the process that serves it, or else from its devices.
 ///
@@ -22,10 +22,11 @@ use crate::util::events::{Event, Events, file_of};
 /// the volume open and does not serve it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
-    let told = client::ask(config.uuid).map_err(|error| error.at(path))?.map(|told| told.status);
-    let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
+    let answer =
+        client::ask(config.uuid).map_err(|error| error.at(path))?.map(|answer| answer.status);
+    let (here, there) = (VolumeFile::new(path), answer.as_ref().and_then(|it| it.file.clone()));
     let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
-    if let Some(status) = told.filter(|_| is_same) {
+    if let Some(status) = answer.filter(|_| is_same) {
         return Ok(status);
     }
     // A served copy with the same UUID is not this volume, so its own devices are inspected.
@@ -36,12 +37,12 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     status.set_ids(&volume.names);
     status.set_drives(Drives::ask_at_rest(&volume.devices));
     status.notes = volume.notes;
-    status.notes.extend(volume.cut.as_ref().map(Cut::note));
+    status.notes.extend(volume.cut.as_ref().map(InterruptedChange::note));
     let unclean = session::unclean_end(&config, &volume.devices)?;
     status.unclean_shutdown = unclean.is_some();
     status.notes.extend(unclean);
     status.degraded |= status.devices.iter().any(DeviceStatus::is_away);
-    let kept = Events::of_file(path, config.uuid).unwrap_or_default();
+    let kept = Events::open(path, config.uuid).unwrap_or_default();
     status.notes.extend(kept.notes());
     status.set_problems(&kept);
     status.set_state(false);
@@ -86,11 +87,11 @@ impl EventList {
 /// not answer.
 pub fn events(path: &Path) -> Result<EventList, Error> {
     let config = Config::load(path)?;
-    if let Some(told) = client::ask(config.uuid).map_err(|error| error.at(path))? {
-        return Ok(EventList { served: true, events: told.events });
+    if let Some(answer) = client::ask(config.uuid).map_err(|error| error.at(path))? {
+        return Ok(EventList { served: true, events: answer.events });
     }
-    let kept = file_of(path);
-    let found = Events::of_file(path, config.uuid);
+    let kept = file_path(path);
+    let found = Events::open(path, config.uuid);
     let events = found.map_err(file(&kept, "read the events of the volume"))?.all();
     Ok(EventList { served: false, events })
 }

@@ -24,7 +24,7 @@ use crate::metadata::storage::{self, is_same};
 use crate::metadata::{journal, modelled};
 use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::DeviceId;
-use crate::open::take::peer_geometry::Beside;
+use crate::open::take::peer_geometry::PeerGeometry;
 use crate::open::take::take_whole;
 use crate::running::jobs::Jobs;
 use crate::util::error::{AdminError, AdminErrorKind, Error, device};
@@ -68,18 +68,18 @@ impl Changer {
         let new = names(spec)?;
         let force = spec.force || new.iter().all(|name| file.pending.contains(name));
         self.has_its_journal()?;
-        let (mut beside, gone) = self.may_be_closed()?;
+        let (mut peers, gone) = self.may_be_closed()?;
         if spec.spare {
-            beside = beside.with_room(spare_sectors(&self.layer(), &self.said()?) + 2 * RESERVE);
+            peers = peers.with_room(spare_sectors(&self.layer(), &self.recorded()?) + 2 * RESERVE);
         }
         refuse_known(spec, (&new, &file.devices), gone)?;
         self.are_closed(&new)?;
         let place = Place::New { is_spare: spec.spare };
         let mut change = Change::new(self, place, new.clone());
         for (asked, name) in spec.new.iter().zip(&new) {
-            change.take(take_whole((asked, name), &beside, force)?);
+            change.take(take_whole((asked, name), &peers, force)?);
         }
-        change.notes.extend(of_zones(&beside, spec.spare));
+        change.notes.extend(zone_note(&peers, spec.spare));
         let first = file.devices.len() as u8;
         let exported = self.would_export(spec, &change.devices)?;
         if spec.rehearse {
@@ -91,7 +91,7 @@ impl Changer {
         for DeviceId { number, path, .. } in &come {
             let text =
                 format!("{path} is device {number} after {} ms", begun.elapsed().as_millis());
-            self.live.watched.events.tell(Level::Info, "device-added", text);
+            self.sources.samples.events.report(Level::Info, "device-added", text);
         }
         Ok(added(come, exported, change.notes.clone()))
     }
@@ -99,9 +99,9 @@ impl Changer {
     /// Whether the journal's device is there, if there is one.
     fn has_its_journal(&self) -> Result<(), AdminError> {
         let journal = journal::bit(&self.layer(), self.config().devices.len());
-        let look =
+        let query =
             |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost().to_bits();
-        match self.port.between(look).ok_or(CLOSED)? & journal {
+        match self.port.between(query).ok_or(CLOSED)? & journal {
             0 => Ok(()),
             _ => {
                 let (path, index) = (self.path().display(), journal.trailing_zeros());
@@ -134,12 +134,12 @@ impl Changer {
 
     /// What clients see before and after, in sectors, if the volume can be laid out so.
     fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
-        let look = self.port.between(|driver, _| infos(driver.devices()));
-        let (others, said) = (look.ok_or(CLOSED)?, self.said()?);
-        let layer = as_members(self.layer(), said.missing, &said);
-        let superblocks = superblocks_of(&layer, &said, (others, come), spec.spare);
+        let query = self.port.between(|driver, _| infos(driver.devices()));
+        let (others, recorded) = (query.ok_or(CLOSED)?, self.recorded()?);
+        let layer = as_members(self.layer(), recorded.missing, &recorded);
+        let superblocks = new_superblocks(&layer, &recorded, (others, come), spec.spare);
         let after = superblocks?[0].exported;
-        Ok((said.exported, after))
+        Ok((recorded.exported, after))
     }
 }
 
@@ -206,10 +206,10 @@ pub(super) fn come_in(devices: &mut Vec<String>, new: &[String]) {
 }
 
 /// What should be known where devices with zones come.
-fn of_zones(beside: &Beside, is_spare: bool) -> Option<String> {
+fn zone_note(peers: &PeerGeometry, is_spare: bool) -> Option<String> {
     let note = "with zones, more devices are spare room, so that garbage collection copies less; \
                 what clients see stays as large as it was";
-    (beside.zones.is_some() && !is_spare).then(|| note.into())
+    (peers.zones.is_some() && !is_spare).then(|| note.into())
 }
 
 /// The devices with these names as members from number `first` on, which have no UUIDs yet.
@@ -226,10 +226,11 @@ fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Ad
 
 /// Sectors of data that a spare needs to take the place of any device: as many as are in use on the
 /// longest. What only as many devices have as may be lost is used on none.
-fn spare_sectors(layer: &LayerConfig, said: &Superblock) -> u64 {
-    let apart = journal::bit_in(layer, said) | said.gone | said.leaving | said.spare;
-    let rows = (0..usize::from(said.count)).filter(|index| apart >> index & 1 == 0);
-    let mut lengths: Vec<u64> = rows.map(|index| said.lengths[index]).collect();
+fn spare_sectors(layer: &LayerConfig, recorded: &Superblock) -> u64 {
+    let apart =
+        journal::bit_in(layer, recorded) | recorded.gone | recorded.leaving | recorded.spare;
+    let rows = (0..usize::from(recorded.count)).filter(|index| apart >> index & 1 == 0);
+    let mut lengths: Vec<u64> = rows.map(|index| recorded.lengths[index]).collect();
     lengths.sort_unstable_by_key(|length| Reverse(*length));
     lengths.get(layer.tolerates() as usize).copied().unwrap_or(0)
 }
@@ -253,7 +254,7 @@ fn refuse_short(one: &Device, needed: u64) -> Result<(), Error> {
 /// What the new devices say of themselves that come beside `others`, which say `before`; the layer
 /// is the one over the others.
 ///
-pub(super) fn superblocks_of(
+pub(super) fn new_superblocks(
     layer: &LayerConfig,
     before: &Superblock,
     (mut others, new): (Vec<DeviceInfo>, &[Device]),

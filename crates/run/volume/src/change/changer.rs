@@ -21,12 +21,13 @@ use crate::metadata::journal;
 use crate::open::machine::as_members;
 use crate::open::names::DeviceId;
 use crate::open::session::{self, Session};
-use crate::open::take::peer_geometry::Beside;
+use crate::open::take::peer_geometry::PeerGeometry;
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
-use crate::running::live::Live;
-use crate::running::superblock_writer::{Coming, Has};
+use crate::running::status_sources::StatusSources;
+use crate::running::superblock_writer::{DeviceContent, NewDevice};
 use crate::util::error::{AdminError, AdminErrorKind};
+use crate::util::lock;
 
 /// How long the old device, and those that have to know that it is left out, may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,7 +43,7 @@ pub(crate) struct Changer {
     /// The volume's file.
     path: PathBuf,
     pub(super) port: Port,
-    pub(super) live: Live,
+    pub(super) sources: StatusSources,
     /// What the volume's file has.
     config: Mutex<Config>,
     /// The layer as it was opened last.
@@ -65,7 +66,7 @@ pub(super) struct Finding {
     pub newest: Superblock,
     pub infos: Vec<DeviceInfo>,
     /// The geometry of the devices that a new one is like.
-    pub beside: Beside,
+    pub peers: PeerGeometry,
     /// The devices that lack chunks, as a set of bits.
     pub lacking: u16,
 }
@@ -87,15 +88,15 @@ impl Changer {
     pub(crate) fn new(
         path: &Path,
         port: Port,
-        live: &Live,
+        sources: &StatusSources,
         (config, layer): (&Config, LayerConfig),
         (session, rehearsal): (Option<Session>, Option<Superblock>),
     ) -> Self {
         let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
         let layer = Mutex::new(layer);
-        let (path, live) = (path.into(), live.clone());
+        let (path, sources) = (path.into(), sources.clone());
         let step = Mutex::new("");
-        Changer { path, port, live, config, layer, session, rehearsal, changes, step }
+        Changer { path, port, sources, config, layer, session, rehearsal, changes, step }
     }
 
     /// The volume's file.
@@ -116,25 +117,27 @@ impl Changer {
             open.fold(0, |set, (index, _)| set | 1 << index)
         };
         let open = self.port.between(open).ok_or(CLOSED)?;
-        let names = lock(&self.live.faces).names.clone();
+        let names = lock(&self.sources.device_views).names.clone();
         names.resolve(wanted, open)
     }
 
     /// A device as replies show it.
     pub(crate) fn id(&self, index: u8) -> DeviceId {
-        lock(&self.live.faces).names.id(index)
+        lock(&self.sources.device_views).names.id(index)
     }
 
     /// What should be known before a device is left out: that it works, and which others do not.
     pub(crate) fn notes_on(&self, index: u8) -> Vec<String> {
-        self.live.status().note_if_healthy(index).into_iter().collect()
+        self.sources.status().note_if_healthy(index).into_iter().collect()
     }
 
     /// Returns what all superblocks say.
-    pub(super) fn said(&self) -> Result<Superblock, AdminError> {
+    pub(super) fn recorded(&self) -> Result<Superblock, AdminError> {
         match self.rehearsal {
-            Some(said) => Ok(said),
-            None => self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID.into()),
+            Some(recorded) => Ok(recorded),
+            None => {
+                self.port.between(|_, jobs| jobs.recorded()).ok_or(CLOSED)?.ok_or(UNSAID.into())
+            }
         }
     }
 
@@ -148,7 +151,7 @@ impl Changer {
         match self.port.operate(command) {
             Ok(answer) => {
                 // What is promised goes on after a crash.
-                self.live.watched.look();
+                self.sources.samples.sample();
                 Ok(answer)
             }
             Err(Refusal::Unable) => {
@@ -191,7 +194,7 @@ impl Changer {
 
     /// Member `index` is called so from now on.
     pub(super) fn rename(&self, index: u8, name: &str) {
-        lock(&self.live.news).rename(index, name.to_owned());
+        lock(&self.sources.event_host).rename(index, name.to_owned());
         let mut config = lock(&self.config);
         config.devices[usize::from(index)] = name.into();
         let Config { devices, deadlines, .. } = &mut *config;
@@ -210,7 +213,7 @@ impl Changer {
 
     /// Refuses another change of the devices while one is copied.
     pub(crate) fn refuse_while_copying(&self) -> Result<(), AdminError> {
-        match &*lock(&self.live.copy) {
+        match &*lock(&self.sources.copy) {
             None => Ok(()),
             Some(copy) => Err(AdminError::refused(format!(
                 "device {} is being copied to {}: wait for that (`hostftl wait`), or cancel it \
@@ -240,7 +243,7 @@ impl Changer {
     /// It has come, or will not: then what the layer says of its place counts again.
     pub(super) fn end(&self, index: u8, done: Result<(), AdminError>) -> Result<(), AdminError> {
         if done.is_err() {
-            self.port.between(|_, jobs| jobs.end_seat(index, false));
+            self.port.between(|_, jobs| jobs.end_install(index, false));
         }
         done
     }
@@ -253,17 +256,17 @@ impl Changer {
     }
 
     /// Whether a device may come in place `index`, and what is known of the others.
-    pub(super) fn look(&self, index: u8) -> Result<Finding, AdminError> {
+    pub(super) fn examine(&self, index: u8) -> Result<Finding, AdminError> {
         if self.layer().tolerates() == 0 {
             let text = format!("layer {} has no redundancy to rebuild a device", self.layer().kind);
             return Err(text.into());
         }
-        let look = self.find_member(index)?;
+        let finding = self.find_member(index)?;
         match self.ask(AdminCommand::MayReplace(index)) {
-            Ok(_) => Ok(look),
+            Ok(_) => Ok(finding),
             Err(why) => {
-                let lacking =
-                    (look.newest.fresh | look.lacking) & !(look.newest.missing | 1 << index);
+                let lacking = (finding.newest.fresh | finding.lacking)
+                    & !(finding.newest.missing | 1 << index);
                 Err(if lacking == 0 { why } else { self.needed_by(index, lacking) })
             }
         }
@@ -282,8 +285,8 @@ impl Changer {
 
     /// What is known before a device comes in place `index`.
     pub(super) fn find_member(&self, index: u8) -> Result<Finding, AdminError> {
-        let newest = self.said()?;
-        let look = self.port.between(|driver, _| {
+        let newest = self.recorded()?;
+        let finding = self.port.between(|driver, _| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             let was_lost = lost.contains(index);
             // One that comes is like the one before, or else like the others.
@@ -292,16 +295,16 @@ impl Changer {
                 .iter()
                 .enumerate()
                 .filter(|(at, device)| is_like(*at) && device.backing() != Backing::Absent);
-            let beside = Beside::of(there.map(|(_, device)| device));
+            let peers = PeerGeometry::from_devices(there.map(|(_, device)| device));
             let infos = devices.iter().map(Device::info).collect();
             let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking.to_bits());
-            Finding { index, was_lost, newest, infos, beside, lacking }
+            Finding { index, was_lost, newest, infos, peers, lacking }
         });
-        look.ok_or_else(|| CLOSED.into())
+        finding.ok_or_else(|| CLOSED.into())
     }
 
     /// The layer does without the old device, the others know, and no command to it is under way.
-    pub(super) fn leave_out(&self, finding: &Finding) -> Result<(), AdminError> {
+    pub(super) fn detach(&self, finding: &Finding) -> Result<(), AdminError> {
         if !finding.was_lost {
             self.offline(finding.index)?;
         }
@@ -312,8 +315,8 @@ impl Changer {
             let (busy, is_said) = self
                 .port
                 .between(|driver, jobs| {
-                    let says = |said: Superblock| said.missing >> finding.index & 1 == 1;
-                    (driver.is_busy(finding.index), jobs.said().is_none_or(says))
+                    let says = |recorded: Superblock| recorded.missing >> finding.index & 1 == 1;
+                    (driver.is_busy(finding.index), jobs.recorded().is_none_or(says))
                 })
                 .ok_or(CLOSED)?;
             if is_known && is_said && !busy {
@@ -337,8 +340,8 @@ impl Changer {
     /// Shows that another device is in place `index`, as all superblocks say.
     pub(super) fn show_device(&self, index: u8, device: &Device) {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
-        let uuid = self.said().map_or([0; 16], |said| said.members[usize::from(index)]);
-        lock(&self.live.faces).replace(index, device, uuid, &self.live.watched.events);
+        let uuid = self.recorded().map_or([0; 16], |recorded| recorded.members[usize::from(index)]);
+        lock(&self.sources.device_views).replace(index, device, uuid, &self.sources.samples.events);
     }
 
     /// The layer works with the device from now on.
@@ -353,7 +356,7 @@ impl Changer {
             let old = put(driver, index, device)?;
             let answer = driver.operate(command, jobs);
             answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
-            jobs.end_seat(index, true);
+            jobs.end_install(index, true);
             Ok::<_, AdminError>(old)
         });
         // The old device is closed here, and not while the layer waits.
@@ -362,11 +365,11 @@ impl Changer {
 
     /// Orders the superblocks that put the device, which has what is said, in its place. Returns
     /// the receiver of the outcome.
-    pub(super) fn order_seat(
+    pub(super) fn order_install(
         &self,
         index: u8,
         device: &Device,
-        has: Has,
+        content: DeviceContent,
     ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
         // The end of the last run stays known also when all devices are replaced.
         match &self.session {
@@ -379,11 +382,11 @@ impl Changer {
                 self.port.between(carry).ok_or(CLOSED)??;
             }
         }
-        let places = places(has.sectors());
+        let places = places(content.sectors());
         let reserve = device.reserve(places)?;
-        let coming = Coming { index, has, reserve };
-        let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
-        hears.ok_or_else(|| "the volume's devices never change".into())
+        let new_device = NewDevice { index, content, reserve };
+        let receiver = self.port.between(|_, jobs| jobs.begin_install(new_device)).ok_or(CLOSED)?;
+        receiver.ok_or_else(|| "the volume's devices never change".into())
     }
 
     /// All superblocks say that the device, which has what is said, is in its place.
@@ -391,11 +394,11 @@ impl Changer {
         &self,
         index: u8,
         device: &Device,
-        has: Has,
+        content: DeviceContent,
     ) -> Result<(), AdminError> {
-        let hears = self.order_seat(index, device, has)?;
+        let receiver = self.order_install(index, device, content)?;
         let late = || AdminError::new(AdminErrorKind::Failed, "the superblocks can't be written");
-        hears.recv_timeout(PATIENCE).map_err(|_| late())?
+        receiver.recv_timeout(PATIENCE).map_err(|_| late())?
     }
 }
 
@@ -423,8 +426,4 @@ pub(super) fn put(
         )));
     }
     driver.replace(index, device).map_err(AdminError::from)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -16,15 +16,16 @@ use std::time::{Duration, Instant};
 use hostftl_core::{AdminCommand, Layer, SECTOR};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
-use super::changer::{CLOSED, Changer, Finding, PATIENCE, lock};
+use super::changer::{CLOSED, Changer, Finding, PATIENCE};
 use super::steps::{ANNOUNCE, CLEAR, Change, PUBLISH, Place, REBUILD, Step};
 use crate::metadata::modelled;
 use crate::metadata::roster::clear_ends;
 use crate::running::copying::Copying;
-use crate::running::superblock_writer::Has;
-use crate::running::superblock_writer::seating::Seating;
+use crate::running::superblock_writer::DeviceContent;
+use crate::running::superblock_writer::handover::Handover;
 use crate::util::error::{AdminError, Error};
 use crate::util::events::Level;
+use crate::util::lock;
 
 /// The most that the last round may copy, in bytes, while commands to the old device wait.
 const LAST: u64 = 8 << 20;
@@ -71,8 +72,8 @@ impl Changer {
             let bad = driver.layer().gauges().map_or(0, |it| (it.failing | it.damaged).to_bits());
             let why = if finding.was_lost { Some("is lost") } else { uncopyable(old) };
             let why = why.map(|why| (old.name().to_owned(), why));
-            let of_new = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
-            (why.or_else(of_new), bad >> finding.index & 1 == 1)
+            let new_reason = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
+            (why.or_else(new_reason), bad >> finding.index & 1 == 1)
         });
         let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
         match uncopied {
@@ -87,7 +88,7 @@ impl Changer {
     /// Cancels the copy of a device, if one is under way. Returns the new device, if one
     /// was.
     pub(crate) fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
-        let copy = lock(&self.live.copy).clone().filter(|copy| copy.index == index);
+        let copy = lock(&self.sources.copy).clone().filter(|copy| copy.index == index);
         let Some(copy) = copy else { return Ok(None) };
         let is_cancelled = copy.cancel();
         copy.wait(CANCELS);
@@ -103,7 +104,7 @@ impl Changer {
 
     /// Ends the copy of a device, if one is under way, because the volume is being closed.
     pub(crate) fn end_copy(&self) {
-        let copy = lock(&self.live.copy).clone();
+        let copy = lock(&self.sources.copy).clone();
         if let Some(copy) = copy {
             copy.stop();
             copy.wait(CANCELS);
@@ -131,7 +132,7 @@ impl Change {
         let ways = ways.ok_or(CLOSED).map_err(AdminError::from);
         let (source, uncopied) = ways.and_then(|ways| Ok(ways?)).map_err(withdraw)?;
         let copying = Arc::new(Copying::new(index, changer.id(index), new.clone(), uncopied));
-        *lock(&changer.live.copy) = Some(copying.clone());
+        *lock(&changer.sources.copy) = Some(copying.clone());
         let source = Some(source);
         let of = Copy { copying: copying.clone(), source, held: None, is_unreadable: false };
         self.copy = Some(of);
@@ -139,7 +140,7 @@ impl Change {
             Ok(_) => Ok(copying),
             Err(error) => {
                 changer.port.between(|driver, _| driver.end_copy());
-                *lock(&changer.live.copy) = None;
+                *lock(&changer.sources.copy) = None;
                 Err(withdraw(AdminError::refused(format!("cannot start a thread: {error}"))))
             }
         }
@@ -159,7 +160,7 @@ impl Change {
             done => done,
         };
         changer.port.between(|driver, _| driver.end_copy());
-        let events = &changer.live.watched.events;
+        let events = &changer.sources.samples.events;
         let (index, old, new) = (copying.index, &copying.old.path, &copying.new);
         let (level, kind, text) = match &outcome {
             Ok(is_copied) => {
@@ -174,12 +175,12 @@ impl Change {
         };
         // A file that was made for the new device goes before anybody hears of it.
         drop(self);
-        *lock(&changer.live.copy) = None;
-        events.tell_of(index, level, kind, text);
+        *lock(&changer.sources.copy) = None;
+        events.report_device(index, level, kind, text);
         // The layer reports a device that is rebuilt.
         if outcome == Ok(true) {
             let text = format!("device {index} ({new}) belongs to the volume and is written");
-            events.tell_of(index, Level::Info, "device-joined", text);
+            events.report_device(index, Level::Info, "device-joined", text);
         }
         copying.end(outcome);
     }
@@ -271,17 +272,17 @@ impl Change {
     /// Writes the superblock of a complete copy, then those of the others. From when its own is
     /// durable the new device is the member, also when another can't be written.
     fn make_member(&mut self) -> Result<(), AdminError> {
-        let (seating, device) = (Arc::new(Seating::default()), &self.devices[0]);
-        let has = Has::Everything(device.bytes() / SECTOR as u64, seating.clone());
-        let hears = self.changer.order_seat(self.member().index, device, has)?;
-        let said = match hears.recv_timeout(PATIENCE) {
-            Ok(said) => said,
-            Err(_) if seating.withdraw() => Err("the superblocks can't be written".into()),
+        let (handover, device) = (Arc::new(Handover::default()), &self.devices[0]);
+        let has = DeviceContent::Everything(device.bytes() / SECTOR as u64, handover.clone());
+        let receiver = self.changer.order_install(self.member().index, device, has)?;
+        let recorded = match receiver.recv_timeout(PATIENCE) {
+            Ok(recorded) => recorded,
+            Err(_) if handover.withdraw() => Err("the superblocks can't be written".into()),
             // It is being written: only its end shows which device is the member.
-            Err(_) => hears.recv().unwrap_or_else(|_| Err(CLOSED.into())),
+            Err(_) => receiver.recv().unwrap_or_else(|_| Err(CLOSED.into())),
         };
-        if !seating.is_done() {
-            return said;
+        if !handover.is_done() {
+            return recorded;
         }
         self.decide();
         Ok(())
@@ -290,11 +291,11 @@ impl Change {
     /// Leaves no superblock on a device that did not become a member: one may be durable, and must
     /// go before the old device changes.
     fn withdraw(&mut self) {
-        let (device, events) = (&self.devices[0], &self.changer.live.watched.events);
+        let (device, events) = (&self.devices[0], &self.changer.sources.samples.events);
         if let Err(error) = clear_ends(device) {
             let text =
                 format!("{} may still have a superblock of this volume: {error}", device.name());
-            events.tell(Level::Warning, "note", text);
+            events.report(Level::Warning, "note", text);
         }
     }
 
@@ -312,8 +313,8 @@ impl Change {
                 // The old device is no member any more, and must not be written.
                 Err(_) => AdminCommand::Offline(index),
             };
-            let is_told = driver.operate(command, jobs).is_ok();
-            old.map(drop).map_err(|error| (error, is_told))
+            let is_reported = driver.operate(command, jobs).is_ok();
+            old.map(drop).map_err(|error| (error, is_reported))
         });
         if let Some(Err((error, is_out))) = old {
             if !is_out {
@@ -321,7 +322,7 @@ impl Change {
                 changer.port.renew(|_, _| Err::<(_, ()), _>(Error::Failed(why)));
             }
             let text = format!("device {index} is left out, because it can't be used: {error}");
-            changer.live.watched.events.tell_of(index, Level::Error, "device-lost", text);
+            changer.sources.samples.events.report_device(index, Level::Error, "device-lost", text);
         }
         self.release();
         changer.rename(index, &self.names[0]);
@@ -332,7 +333,7 @@ impl Change {
     fn rebuild(&mut self, why: &AdminError) -> Result<(), AdminError> {
         let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
         let (index, new) = (copying.index, &copying.new);
-        let finding = changer.look(index).map_err(|no| {
+        let finding = changer.examine(index).map_err(|no| {
             no.reword(|no| format!("it can't be copied ({why}), nor rebuilt from the others: {no}"))
         })?;
         if !copying.take_over() {
@@ -342,7 +343,12 @@ impl Change {
             "device {index} can't be copied to {new} ({why}): it is left out, and {new} is rebuilt \
              from the others"
         );
-        changer.live.watched.events.tell_of(index, Level::Warning, "replace-rebuilds", text);
+        changer.sources.samples.events.report_device(
+            index,
+            Level::Warning,
+            "replace-rebuilds",
+            text,
+        );
         self.place = Place::Member(Box::new(finding));
         self.run(REBUILD, 0).map_err(|why| self.explain(why, true))
     }

@@ -29,10 +29,10 @@ impl Changer {
                 Change::new(self, Place::Member(Box::new(finding)), vec![name.clone()]);
             change.run(TAKE_JOURNAL_BACK, 0)?;
             let text = format!("{name}, the journal's, is back as device {index}");
-            self.live.watched.events.tell_of(index, Level::Info, "device-joined", text);
+            self.sources.samples.events.report_device(index, Level::Info, "device-joined", text);
             return Ok(true);
         }
-        let finding = self.look(index)?;
+        let finding = self.examine(index)?;
         if zoned_path(&name).is_some() {
             self.refuse_to_erase(&name)?;
         }
@@ -61,9 +61,11 @@ impl Changer {
             let old = put(driver, index, absent)?;
             Ok::<_, AdminError>((old, jobs.close_device(index, nothing)))
         });
-        let (old, hears) = closed.ok_or(CLOSED)??;
+        let (old, receiver) = closed.ok_or(CLOSED)??;
         drop(old);
-        hears.map_or(Ok(()), |hears| hears.recv_timeout(PATIENCE)).map_err(|_| CLOSED.into())
+        receiver
+            .map_or(Ok(()), |receiver| receiver.recv_timeout(PATIENCE))
+            .map_err(|_| CLOSED.into())
     }
 
     /// Verifies that a device is the one that was lost. Returns its superblock and the last write
@@ -122,18 +124,18 @@ fn refuse_stranger(finding: &Finding, found: &Member) -> Result<(), AdminError> 
 /// Returns the superblock of a device that is to come back in place `index`. It must be the device
 /// that was lost.
 fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<Superblock, Error> {
-    let said = own.superblock;
-    let is_it = said.volume == newest.volume
-        && said.device == newest.members[index]
-        && said.generation < newest.generation;
+    let recorded = own.superblock;
+    let is_it = recorded.volume == newest.volume
+        && recorded.device == newest.members[index]
+        && recorded.generation < newest.generation;
     if is_it {
-        return Ok(said);
+        return Ok(recorded);
     }
-    if said.device == newest.members[index] && said.volume == newest.volume {
+    if recorded.device == newest.members[index] && recorded.volume == newest.volume {
         let why = "is as new as the others: it was not lost, or they are older copies";
         return Err(device(own.device.name(), why));
     }
-    let (was, is) = (newest.members[index], said.device);
+    let (was, is) = (newest.members[index], recorded.device);
     let why = format!(
         "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a new \
          one",

@@ -8,11 +8,12 @@ use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
 use uuid::Uuid;
 
-use super::changer::{CLOSED, Changer, PAUSE, lock};
+use super::changer::{CLOSED, Changer, PAUSE};
 use crate::metadata::config::Config;
 use crate::open::names::DeviceId;
 use crate::running::jobs::Jobs;
 use crate::util::error::{AdminError, AdminErrorKind};
+use crate::util::lock;
 
 /// How long a root may take before a device is left out.
 const SETTLES: Duration = Duration::from_secs(2);
@@ -43,7 +44,7 @@ impl Changer {
             self.port.between(|_, jobs| jobs.order(index, false));
         }
         let is_new = done? == AdminOutcome::Started;
-        self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
+        self.until_said("offline", |recorded| recorded.missing >> index & 1 == 1)?;
         Ok(is_new)
     }
 
@@ -52,9 +53,9 @@ impl Changer {
         let command =
             if leaves { AdminCommand::Remove(index) } else { AdminCommand::Cancel(index) };
         let is_new = self.ask(command)? == AdminOutcome::Started;
-        let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
+        let recorded = |recorded: &Superblock| (recorded.leaving | recorded.gone) >> index & 1 == 1;
         let word = if leaves { "being removed" } else { "kept" };
-        self.until_said(word, |now| said(now) == leaves)?;
+        self.until_said(word, |now| recorded(now) == leaves)?;
         Ok(is_new)
     }
 
@@ -67,8 +68,8 @@ impl Changer {
     ) -> Result<(), AdminError> {
         let begun = Instant::now();
         while begun.elapsed() < DURABLE {
-            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
-            if said.is_none_or(|said| is_so(&said)) {
+            let recorded = self.port.between(|_, jobs| jobs.recorded()).ok_or(CLOSED)?;
+            if recorded.is_none_or(|recorded| is_so(&recorded)) {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
@@ -83,30 +84,30 @@ impl Changer {
     /// Acknowledges the events so far, or those of one device, durably.
     pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing =
-            lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
+            lock(&self.sources.samples.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
         for it in (0..16).filter(|it| failing >> it & 1 == 1) {
             if device.is_none_or(|device| device == it) {
                 self.ask(AdminCommand::Clear(it))?;
             }
         }
-        let shown = lock(&self.live.watched.shown).stats.devices.clone();
-        let mut news = lock(&self.live.news);
+        let shown = lock(&self.sources.samples.shown).stats.devices.clone();
+        let mut event_host = lock(&self.sources.event_host);
         let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
-        let errors = shown.iter().zip(&mut news.cleared_errors).enumerate();
+        let errors = shown.iter().zip(&mut event_host.cleared_errors).enumerate();
         for (_, (stats, cleared)) in errors.filter(|(index, _)| is_meant(*index)) {
             *cleared = stats.errors;
         }
-        let name = device.map_or(String::new(), |device| news.name(device).to_owned());
-        drop(news);
-        let cleared = self.live.watched.events.clear(device, &name);
+        let name = device.map_or(String::new(), |device| event_host.name(device).to_owned());
+        drop(event_host);
+        let cleared = self.sources.samples.events.clear(device, &name);
         cleared.map_err(|why| AdminError::new(AdminErrorKind::Failed, why))
     }
 
     /// Notes in the volume's file that an operator left a device out, or no longer does, so that
     /// the next start knows.
     pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
-        let said = self.said()?;
-        let device = Uuid::from_bytes(said.members[usize::from(index)]);
+        let recorded = self.recorded()?;
+        let device = Uuid::from_bytes(recorded.members[usize::from(index)]);
         self.keep_offline(device, is_out);
         Config::set_offline(self.path(), device, is_out).map_err(AdminError::from)
     }

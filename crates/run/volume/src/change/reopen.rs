@@ -14,58 +14,59 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::add::{come_in, superblocks_of};
-use super::changer::{CLOSED, Changer, lock};
+use super::add::{come_in, new_superblocks};
+use super::changer::{CLOSED, Changer};
 use super::steps::{Change, Place};
 use crate::metadata::config::Config;
 use crate::metadata::journal;
 use crate::metadata::superblocks::{self, describe};
 use crate::open::machine::{as_members, infos};
 use crate::open::session;
-use crate::open::take::peer_geometry::Beside;
+use crate::open::take::peer_geometry::PeerGeometry;
 use crate::running::jobs::Jobs;
-use crate::running::reopen::{self, Opened, Rest};
+use crate::running::reopen::{self, ClosedLayer, OpenedLayer};
 use crate::running::status::Status;
 use crate::util::error::{AdminError, Error};
+use crate::util::lock;
 
 impl Changer {
     /// Checks whether the layer may be closed and opened again. Returns the geometry of its
     /// devices, and those that have left, as a set of bits.
-    pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
-        let (layer, said) = (self.layer(), self.said()?);
+    pub(super) fn may_be_closed(&self) -> Result<(PeerGeometry, u16), AdminError> {
+        let (layer, recorded) = (self.layer(), self.recorded()?);
         let is_rehearsed = self.is_rehearsal();
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+        let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost().to_bits());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
             // A journal is not needed once the layer is closed, whatever the others know.
-            let unsaid = lost & !said.missing & !journal::bit_in(&layer, &said);
+            let unsaid = lost & !recorded.missing & !journal::bit_in(&layer, &recorded);
             if unsaid != 0 && !is_rehearsed {
                 return Err("a device was just lost, and not all others know: try again");
             }
-            if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
+            if (0..recorded.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
             // The superblocks may not say so yet: they do when it is closed.
-            Ok((Beside::of(there), driver.layer().members().removed().to_bits()))
+            Ok((PeerGeometry::from_devices(there), driver.layer().members().removed().to_bits()))
         };
-        self.port.between(look).ok_or(CLOSED)?.map_err(AdminError::from)
+        self.port.between(query).ok_or(CLOSED)?.map_err(AdminError::from)
     }
 
     /// Shows the volume as it is from now on, which had `count` devices.
-    fn show(&self, opened: &Opened, config: &Config, count: usize, jobs: &Jobs) {
+    fn show(&self, opened: &OpenedLayer, config: &Config, count: usize, jobs: &Jobs) {
         let (driver, path) = (&opened.driver, self.path());
-        let still = Status::of_running(path, config, &opened.layer, &opened.plan, driver);
-        let mut faces = lock(&self.live.faces);
-        faces.reopened(still, driver.devices(), count, &self.live.watched.events);
-        let members = jobs.said().map_or_else(Default::default, |said| said.members);
-        faces.names.take_list(&config.devices, &members);
-        drop(faces);
-        let mut news = lock(&self.live.news);
-        driver.devices()[count..].iter().for_each(|device| news.add(device.name()));
+        let still = Status::new(path, config, &opened.layer, &opened.plan, driver);
+        let mut device_views = lock(&self.sources.device_views);
+        device_views.reopened(still, driver.devices(), count, &self.sources.samples.events);
+        let members = jobs.recorded().map_or_else(Default::default, |recorded| recorded.members);
+        device_views.names.take_list(&config.devices, &members);
+        drop(device_views);
+        let mut event_host = lock(&self.sources.event_host);
+        driver.devices()[count..].iter().for_each(|device| event_host.add(device.name()));
     }
 }
 
@@ -100,19 +101,19 @@ impl Change {
         let seated = match written {
             Ok(superblocks) => {
                 self.decide();
-                self.seat(&superblocks, &mut rest, &mut config)?;
+                self.install(&superblocks, &mut rest, &mut config)?;
                 Ok(())
             }
             Err(error) => Err(error),
         };
-        let (port, live) = (&changer.port, &changer.live);
-        let opened = reopen::open(rest, (&config, layer.clone()), (port, live), jobs)?;
+        let (port, sources) = (&changer.port, &changer.sources);
+        let opened = reopen::open(rest, (&config, layer.clone()), (port, sources), jobs)?;
         if let (Ok(()), Place::Member(finding)) = (&seated, &self.place) {
             let (index, at) = (finding.index, usize::from(finding.index));
             let device = &opened.driver.devices()[at];
-            let uuid = jobs.said().map_or([0; 16], |said| said.members[at]);
-            lock(&live.faces).replace(index, device, uuid, &live.watched.events);
-            lock(&live.news).rename(index, device.name().to_owned());
+            let uuid = jobs.recorded().map_or([0; 16], |recorded| recorded.members[at]);
+            lock(&sources.device_views).replace(index, device, uuid, &sources.samples.events);
+            lock(&sources.event_host).rename(index, device.name().to_owned());
         }
         changer.show(&opened, &config, count, jobs);
         port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
@@ -121,23 +122,29 @@ impl Change {
     }
 
     /// Writes the superblocks of the devices that come, and the session mark.
-    fn write_closed(&self, layer: &LayerConfig, rest: &Rest) -> Result<Vec<Superblock>, Error> {
-        let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
+    fn write_closed(
+        &self,
+        layer: &LayerConfig,
+        rest: &ClosedLayer,
+    ) -> Result<Vec<Superblock>, Error> {
+        let recorded = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
         let superblocks = match &self.place {
             Place::Member(finding) => {
                 let (index, device) = (finding.index, &self.devices[0]);
                 let mut superblock = match &self.own {
-                    None => superblocks::replacement(&said, index, device.bytes() / SECTOR as u64),
-                    Some((own, _)) => superblocks::comeback(&said, own),
+                    None => {
+                        superblocks::replacement(&recorded, index, device.bytes() / SECTOR as u64)
+                    }
+                    Some((own, _)) => superblocks::comeback(&recorded, own),
                 };
                 // A journal lacks nothing: no root says that it is needed.
-                (superblock.fresh, superblock.returning) = (said.fresh, said.returning);
+                (superblock.fresh, superblock.returning) = (recorded.fresh, recorded.returning);
                 vec![superblock]
             }
             Place::New { is_spare } => {
-                let layer = as_members(layer.clone(), rest.lost, &said);
+                let layer = as_members(layer.clone(), rest.lost, &recorded);
                 let devices = (infos(&rest.devices), &self.devices[..]);
-                superblocks_of(&layer, &said, devices, *is_spare)?
+                new_superblocks(&layer, &recorded, devices, *is_spare)?
             }
         };
         for (device, superblock) in self.devices.iter().zip(&superblocks) {
@@ -151,10 +158,10 @@ impl Change {
     }
 
     /// Puts the devices in their places, and writes the superblocks of the others.
-    fn seat(
+    fn install(
         &mut self,
         superblocks: &[Superblock],
-        rest: &mut Rest,
+        rest: &mut ClosedLayer,
         config: &mut Config,
     ) -> Result<(), Error> {
         let record = |superblock: &Superblock| Record { superblock: *superblock, sound: [true; 2] };

@@ -74,7 +74,7 @@ impl Changer {
             return Err(device(&spec.new, why).into());
         }
         let force = spec.force || self.file()?.pending.contains(&new);
-        let taken = take_with_room((&spec.new, &new), &finding.beside, finding.length(), force)?;
+        let taken = take_with_room((&spec.new, &new), &finding.peers, finding.length(), force)?;
         self.would_fit(&finding, &taken.device)?;
         let copying = !is_journal && self.can_copy(&finding, Some(&taken.device))?;
         let mut change = Change::new(self, Place::Member(Box::new(finding)), vec![new.clone()]);
@@ -99,7 +99,7 @@ impl Changer {
         let (new, old) = (&replaced.new.path, &replaced.old.path);
         let rest = if lacks { "; its missing data is rebuilt from the others" } else { "" };
         let text = format!("{new} is in the place of device {index} ({old}){rest}");
-        self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
+        self.sources.samples.events.report_device(index, Level::Info, "device-replaced", text);
         Ok((replaced, None))
     }
 
@@ -120,7 +120,7 @@ impl Changer {
             }
         }
         if self.layer().tolerates() > 0 {
-            return self.look(index);
+            return self.examine(index);
         }
         self.can_copy(&finding, None)?;
         Ok(finding)

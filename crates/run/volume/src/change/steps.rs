@@ -17,15 +17,16 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device};
 use uuid::Uuid;
 
-use super::changer::{Changer, Finding, lock};
+use super::changer::{Changer, Finding};
 use super::copy::Copy;
 use crate::metadata::claims;
 use crate::open::stack::open_member;
-use crate::open::take::Taken;
+use crate::open::take::ClaimedDevice;
 use crate::open::take::clear::cleared;
-use crate::open::take::made::Undo;
-use crate::running::superblock_writer::Has;
+use crate::open::take::created_files::CreatedFiles;
+use crate::running::superblock_writer::DeviceContent;
 use crate::util::error::AdminError;
+use crate::util::lock;
 
 /// One step of a change.
 pub(super) struct Step {
@@ -44,7 +45,7 @@ pub(super) const ANNOUNCE: Step = Step {
 pub(super) const CLEAR: Step =
     Step { name: "clear the new devices", action: Change::clear, undo: nothing };
 const LEAVE_OUT: Step =
-    Step { name: "leave the old device out", action: Change::leave_out, undo: nothing };
+    Step { name: "leave the old device out", action: Change::detach, undo: nothing };
 const OPEN: Step = Step { name: "open the device", action: Change::open, undo: nothing };
 const NOTE: Step = Step {
     name: "withdraw the note that it is offline",
@@ -89,7 +90,7 @@ pub(super) struct Change {
     /// The same, once they are open, until they are in their places.
     pub devices: Vec<Device>,
     /// Files that were made for them, which are removed again unless the change is decided.
-    pub made: Vec<Undo>,
+    pub made: Vec<CreatedFiles>,
     /// The superblock of a device that comes back with its data, and the last write that it has.
     pub own: Option<(Superblock, u64)>,
     /// The copy of the old device, if the new one gets its data from that.
@@ -119,7 +120,7 @@ impl Change {
     }
 
     /// Adds a device that was opened for the change.
-    pub(super) fn take(&mut self, Taken { device, undo, held }: Taken) {
+    pub(super) fn take(&mut self, ClaimedDevice { device, undo, held }: ClaimedDevice) {
         self.notes.extend(held.map(|held| format!("{} held {held}", device.name())));
         self.devices.push(device);
         self.made.push(undo);
@@ -160,7 +161,7 @@ impl Change {
     /// From now on a superblock may name the new devices as members.
     pub(super) fn decide(&mut self) {
         self.is_decided = true;
-        mem::take(&mut self.made).into_iter().for_each(Undo::keep);
+        mem::take(&mut self.made).into_iter().for_each(CreatedFiles::keep);
     }
 
     fn announce(&mut self) -> Result<(), AdminError> {
@@ -177,10 +178,10 @@ impl Change {
         Ok(())
     }
 
-    fn leave_out(&mut self) -> Result<(), AdminError> {
-        self.changer.leave_out(self.member())?;
+    fn detach(&mut self) -> Result<(), AdminError> {
+        self.changer.detach(self.member())?;
         // The superblocks have changed.
-        self.place = Place::Member(Box::new(self.changer.look(self.member().index)?));
+        self.place = Place::Member(Box::new(self.changer.examine(self.member().index)?));
         Ok(())
     }
 
@@ -217,8 +218,8 @@ impl Change {
         self.decide();
         let device = &self.devices[0];
         let has = match &self.own {
-            None => Has::Nothing(device.bytes() / SECTOR as u64),
-            Some((own, _)) => Has::AllUpTo(Box::new(*own)),
+            None => DeviceContent::Nothing(device.bytes() / SECTOR as u64),
+            Some((own, _)) => DeviceContent::AllUpTo(Box::new(*own)),
         };
         let written = self.changer.write_superblocks(index, device, has);
         self.changer.end(index, written)?;

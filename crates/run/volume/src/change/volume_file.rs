@@ -17,22 +17,22 @@ impl Changer {
     /// written it anew. A device that has left, or is lost, may be `missing` there.
     pub(super) fn file(&self) -> Result<Config, AdminError> {
         let file = Config::load(self.path())?;
-        let devices = self.list_of(&file, self.path())?;
+        let devices = self.device_list(&file, self.path())?;
         Ok(Config { devices, ..file })
     }
 
-    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+    fn device_list(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
+        let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             (driver.layer().members().lost() | driver.layer().members().removed()).to_bits()
         };
-        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
+        let (served, away) = (self.config(), self.port.between(query).ok_or(CLOSED)?);
         // A file that could not be written after a change has the new devices as pending.
         let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
         let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
         let list = if is_behind {
             Some(served.devices.clone())
         } else {
-            in_order_of(&file.devices, &served.devices, away)
+            in_file_order(&file.devices, &served.devices, away)
         };
         list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
             AdminError::refused(format!(
@@ -46,7 +46,7 @@ impl Changer {
     /// Writes the volume's file after a change. Returns a warning when that fails.
     fn conclude(&self, file: &Config) -> Option<String> {
         let warning = file.conclude(self.path())?;
-        self.live.watched.events.tell(Level::Warning, "note", warning.as_str());
+        self.sources.samples.events.report(Level::Warning, "note", warning.as_str());
         Some(warning)
     }
 
@@ -80,14 +80,14 @@ impl Changer {
                 "{} may still be listed as pending: {why}; the next start corrects it",
                 names.join(", ")
             );
-            self.live.watched.events.tell(Level::Warning, "note", text);
+            self.sources.samples.events.report(Level::Warning, "note", text);
         }
     }
 }
 
 /// The list of a volume's file in the order of the devices that are `served`: those that are `away`
 /// may be `missing` in the file. None where it has others.
-fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
+fn in_file_order(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
     let mut rest = file.to_vec();
     let mut list = Vec::new();
     for (index, name) in served.iter().enumerate() {

@@ -49,10 +49,10 @@ pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     Err(device(one.name(), why))
 }
 
-/// Durably writes the claim of the volume with superblock `of`. Whole devices have no claim.
-pub(crate) fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
+/// Durably writes the claim of the volume with this superblock. Whole devices have no claim.
+pub(crate) fn make(one: &Device, superblock: &Superblock) -> Result<(), IoError> {
     let Some(own) = one.own_zones() else { return Ok(()) };
-    let (volume, label) = (of.volume, of.label);
+    let (volume, label) = (superblock.volume, superblock.label);
     let claim = Claim { volume, label, first: own.start, count: own.len() as u32 };
     write(one, &claim.emit())
 }

@@ -71,7 +71,7 @@ pub struct Config {
 
 impl Config {
     /// Returns the configuration of the volume with this newest superblock.
-    pub(crate) fn of(superblock: &Superblock, devices: Vec<String>) -> Self {
+    pub(crate) fn from_superblock(superblock: &Superblock, devices: Vec<String>) -> Self {
         Config {
             uuid: Uuid::from_bytes(superblock.volume),
             label: superblock.label.as_str().into(),
@@ -424,7 +424,7 @@ mod tests {
         let cases = [
             (good.replace("layer =", "lair ="), "line 3: unknown field `lair`"),
             (good.replace("= \"passthrough\"", "= 70"), "line 3: invalid type"),
-            (good.replace("passthrough", "hardd"), "no layer 'hardd': use none,"),
+            (good.replace("passthrough", "hardd"), "no layer 'hardd'; use none,"),
             (good.replace("passthrough", "hard:spare=x"), "a percentage from 0 to 90"),
             (good.replace("/dev/null", "null"), "device \"null\" is not an absolute path"),
             (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),

@@ -57,9 +57,9 @@ fn take_array(array: &mut Array, values: &Array) {
 fn reorder(array: &mut Array, values: &Array) {
     let plain = |value: &Value| value.clone().decorated("", "").to_string();
     let olds: Vec<String> = array.iter().map(plain).collect();
-    let news: Vec<String> = values.iter().map(plain).collect();
+    let added: Vec<String> = values.iter().map(plain).collect();
     let mut order: Vec<usize> = Vec::new();
-    for new in &news {
+    for new in &added {
         let at = (0..olds.len()).find(|at| olds[*at] == *new && !order.contains(at));
         order.extend(at);
     }

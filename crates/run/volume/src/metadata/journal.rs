@@ -25,11 +25,11 @@ pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
 
 /// Returns the journal's bit from a superblock; 0 without a journal.
 pub(crate) fn bit_in(layer: &LayerConfig, said: &Superblock) -> u16 {
-    if layer.log.journal { bit_of(said) } else { 0 }
+    if layer.log.journal { recorded_bit(said) } else { 0 }
 }
 
 /// Returns the journal's bit of a volume that has a journal.
-pub(crate) fn bit_of(said: &Superblock) -> u16 {
+pub(crate) fn recorded_bit(said: &Superblock) -> u16 {
     let made = if said.born == 0 { said.count } else { said.born };
     1 << (made - 1)
 }

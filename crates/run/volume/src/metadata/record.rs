@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use hostftl_core::{AdminCommand, DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest};
 use hostftl_format::page::crc32c;
@@ -16,6 +16,7 @@ use hostftl_layers::{LayerConfig, Mode};
 
 use crate::metadata::entry::{END, Head, HeadDevice, MAGIC, emit, emit_command};
 use crate::util::error::{Error, file};
+use crate::util::lock;
 use crate::util::private::new_private;
 
 /// Bytes of records that are written together.
@@ -25,15 +26,15 @@ const BATCH: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Recording {
     path: PathBuf,
-    pen: Arc<Mutex<Pen>>,
+    pen: Arc<Mutex<RecordWriter>>,
 }
 
 /// The part of a recording that receives inputs and outputs from the driver.
 #[derive(Debug)]
-struct Listener(Arc<Mutex<Pen>>);
+struct Listener(Arc<Mutex<RecordWriter>>);
 
 #[derive(Debug)]
-struct Pen {
+struct RecordWriter {
     out: File,
     batch: Vec<u8>,
     records: u32,
@@ -75,7 +76,7 @@ impl Recording {
             Ok(out)
         };
         let out = begin().map_err(file(path, "create the recording"))?;
-        let pen = Pen {
+        let pen = RecordWriter {
             out,
             batch: Vec::with_capacity(2 * BATCH),
             records: 0,
@@ -105,7 +106,7 @@ impl Recording {
     }
 }
 
-impl Pen {
+impl RecordWriter {
     fn write(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) {
         if self.failure.is_none() {
             self.failure = write(&mut self.out).err();
@@ -161,8 +162,4 @@ impl Tap for Listener {
     fn output(&mut self, now: Nanos, output: &Output) {
         lock(&self.0).digest.absorb(now, output);
     }
-}
-
-fn lock(pen: &Mutex<Pen>) -> MutexGuard<'_, Pen> {
-    pen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -81,7 +81,7 @@ impl Roster {
     pub(crate) fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
         while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
-            let (at, page) = page_of(&write);
+            let (at, page) = encode_page(&write);
             // Each copy must be durable before the next one is chosen.
             let written = device.write_page(at, &page).and_then(|()| device.sync());
             match written {
@@ -115,7 +115,7 @@ pub(crate) fn standing(layer: &impl Layer, fresh: DeviceSet) -> Standing {
 }
 
 /// Returns the sector and the page of a superblock write.
-pub(crate) fn page_of(write: &Write) -> (u64, Page) {
+pub(crate) fn encode_page(write: &Write) -> (u64, Page) {
     let at = places(write.superblock.device_sectors)[write.copy];
     (at, write.superblock.emit(at))
 }

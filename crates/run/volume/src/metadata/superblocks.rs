@@ -33,7 +33,7 @@ pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
 }
 
 /// Writes the superblock and the claim of a device, durably.
-pub(crate) fn describe(one: &Device, of: &Superblock) -> Result<(), IoError> {
-    claims::make(one, of)?;
-    write_ends(one, of.device_sectors, |at| of.emit(at))
+pub(crate) fn describe(one: &Device, superblock: &Superblock) -> Result<(), IoError> {
+    claims::make(one, superblock)?;
+    write_ends(one, superblock.device_sectors, |at| superblock.emit(at))
 }

@@ -18,7 +18,7 @@ use crate::util::error::Error;
 
 /// An interrupted change of the members.
 #[derive(Debug, Default)]
-pub(crate) struct Cut {
+pub(crate) struct InterruptedChange {
     /// Pending devices that are members, by name, with their member numbers.
     pub come: Vec<(String, u8)>,
     /// Listed devices that they replaced, by name.
@@ -46,8 +46,8 @@ fn choose(listed: &[Member], pending: &[Member], redundancy: Redundancy) -> Choi
     choose_pending(&superblocks(listed), &superblocks(pending), is_whole)
 }
 
-impl Cut {
-    /// Returns the superblocks of the members that [`Cut::of`] would choose.
+impl InterruptedChange {
+    /// Returns the superblocks of the members that [`InterruptedChange::choose`] would choose.
     pub(crate) fn preview(
         listed: &[Member],
         pending: &[Member],
@@ -60,13 +60,13 @@ impl Cut {
     }
 
     /// Chooses the members among the devices that the volume file lists and those that are pending.
-    pub(crate) fn of(
+    pub(crate) fn choose(
         listed: Vec<Member>,
         pending: Vec<Member>,
         redundancy: Redundancy,
     ) -> (Vec<Member>, Self) {
         let Choice { come, undone } = choose(&listed, &pending, redundancy);
-        let mut cut = Cut::default();
+        let mut cut = InterruptedChange::default();
         let mut new = Vec::new();
         for (at, member) in pending.into_iter().enumerate() {
             if come.contains(&at) {

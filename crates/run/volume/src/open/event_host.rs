@@ -27,7 +27,7 @@ pub(crate) fn explain_full(error: IoError) -> Error {
 
 /// Translates the events of a layer to events of the volume.
 #[derive(Debug, Default)]
-pub(crate) struct Quiet {
+pub(crate) struct EventHost {
     /// Names of the devices, in the order of the stack.
     devices: Vec<String>,
     /// Log writes that recovery applied.
@@ -40,32 +40,32 @@ pub(crate) struct Quiet {
     pub events: Events,
     /// Lost devices whose data was rebuilt elsewhere, and which are not excluded in all superblocks
     /// yet.
-    pub unsaid: u16,
+    pub unrecorded: u16,
     /// Devices that were removed in all superblocks.
-    pub gone: u16,
+    pub removed: u16,
     /// Devices that were faulted because of repeated errors.
     pub faulted: u16,
     /// Failed commands of each device that an operator acknowledged.
     pub cleared_errors: [u64; 16],
 }
 
-impl Quiet {
+impl EventHost {
     /// Creates a host with the names of these devices.
-    pub(crate) fn of(devices: &[Device]) -> Self {
-        Self::telling(devices, Events::default())
+    pub(crate) fn new(devices: &[Device]) -> Self {
+        Self::with_events(devices, Events::default())
     }
 
     /// Creates a host that reports to `events`.
-    pub(crate) fn telling(devices: &[Device], events: Events) -> Self {
+    pub(crate) fn with_events(devices: &[Device], events: Events) -> Self {
         let devices = devices.iter().map(|device| device.name().into()).collect();
-        Quiet { devices, events, ..Quiet::default() }
+        EventHost { devices, events, ..EventHost::default() }
     }
 
     /// Returns the repairs, and the other events that require attention.
-    pub(crate) fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn split_notes(&self) -> (Vec<String>, Vec<String>) {
         let is_repair = |event: &Event| event.kind == "repaired";
-        let notes = self.events.notes_of(is_repair);
-        (notes, self.events.notes_of(|event| !is_repair(event)))
+        let notes = self.events.filter_notes(is_repair);
+        (notes, self.events.filter_notes(|event| !is_repair(event)))
     }
 
     /// Returns the name of a device.
@@ -80,20 +80,20 @@ impl Quiet {
         if is_lost {
             self.faulted |= 1 << device;
             let text = format!("FAULTED: {place} excluded after {faults}");
-            return self.events.tell_of(device, Level::Error, "device-faulted", text);
+            return self.events.report_device(device, Level::Error, "device-faulted", text);
         }
         let text = format!(
             "FAILING: {place} had {faults}; it counts as missing until it is replaced or a scrub \
              verifies its data"
         );
-        self.events.tell_of(device, Level::Error, "device-failing", text);
+        self.events.report_device(device, Level::Error, "device-failing", text);
     }
 
     /// Reports that a removed device can't be closed.
     pub(crate) fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, but stays open until the volume is stopped: {why}");
-        self.events.tell_of(device, Level::Warning, "device-not-closed", text);
+        self.events.report_device(device, Level::Warning, "device-not-closed", text);
     }
 
     /// Adds a device.
@@ -118,7 +118,7 @@ impl Quiet {
     }
 }
 
-impl Host for Quiet {
+impl Host for EventHost {
     fn pull(&mut self, _credits: Credits) -> Pull {
         Pull::Over
     }
@@ -150,7 +150,7 @@ impl Host for Quiet {
                 let text = format!("device {device} ({name}) failed: {error}{late}");
                 // A sparse file may fill its file system.
                 self.is_full |= error == DeviceError::NoSpace;
-                self.events.tell_of(device, level, kind, text);
+                self.events.report_device(device, level, kind, text);
             }
             LayerEvent::Failing { device, faults, is_lost } => {
                 self.report_faults(device, faults, is_lost);
@@ -161,12 +161,12 @@ impl Host for Quiet {
                      the device itself, or matching copies of all devices; nothing was written",
                     self.name(device)
                 );
-                self.events.tell(Level::Error, "failed", text);
+                self.events.report(Level::Error, "failed", text);
             }
             LayerEvent::Lost { sectors } => {
                 let why = "reads fail until they are written again";
                 let text = format!("{} lost: {why}", counted(sectors.into(), "sector"));
-                self.events.tell(Level::Error, "sectors-lost", text);
+                self.events.report(Level::Error, "sectors-lost", text);
             }
             LayerEvent::Corrupt { lba, sectors } => {
                 let text = format!(
@@ -174,7 +174,7 @@ impl Host for Quiet {
                      restore them from a backup",
                     range("the volume", lba, sectors)
                 );
-                self.events.tell(Level::Error, "corrupt", text);
+                self.events.report(Level::Error, "corrupt", text);
             }
             LayerEvent::Mended { device, lba, sectors } => {
                 let place = format!("device {device} ({})", self.name(device));
@@ -182,15 +182,15 @@ impl Host for Quiet {
                     "{} were damaged or unreadable; rebuilt from the other devices",
                     range(&place, lba, sectors)
                 );
-                self.events.tell_of(device, Level::Warning, "repaired", text);
+                self.events.report_device(device, Level::Warning, "repaired", text);
             }
             LayerEvent::Over { task: TaskKind::Scrub, end, beyond, mended, unrepaired } => {
                 let (level, kind, text) = scrub_over(end, beyond, mended, unrepaired);
-                self.events.tell(level, kind, text);
+                self.events.report(level, kind, text);
             }
             LayerEvent::Over { task, .. } => {
                 let text = format!("{} complete", task.name());
-                self.events.tell(Level::Info, "task-complete", text);
+                self.events.report(Level::Info, "task-complete", text);
             }
             _ => {}
         }
@@ -236,8 +236,8 @@ fn scrub_over(
 }
 
 /// Describes a range of sectors, also in bytes.
-fn range(of: &str, lba: u64, sectors: u32) -> String {
+fn range(name: &str, lba: u64, sectors: u32) -> String {
     let (from, bytes) = (lba * SECTOR as u64, u64::from(sectors) * SECTOR as u64);
     let last = (lba + u64::from(sectors)).saturating_sub(1);
-    format!("{of}: {bytes} bytes at byte {from} (sectors {lba} to {last})")
+    format!("{name}: {bytes} bytes at byte {from} (sectors {lba} to {last})")
 }

@@ -10,9 +10,9 @@ use hostftl_io::{Access, IoError, cancel};
 use uuid::Uuid;
 
 use crate::metadata::config::MISSING;
-use crate::open::cut::Cut;
+use crate::open::cut::InterruptedChange;
 use crate::open::names::Names;
-use crate::open::stack::{Assembly, Member, Redundancy, judge, newest_of, open_member};
+use crate::open::stack::{Assembly, Member, Redundancy, find_newest, judge, open_member};
 use crate::open::stack::{order, time};
 use crate::util::error::Error;
 
@@ -39,7 +39,7 @@ pub struct OpenOptions {
     /// applies.
     pub deadlines: Vec<(String, u64)>,
     /// Receives a message about the devices that the start waits for.
-    pub tell: fn(&str),
+    pub report: fn(&str),
 }
 
 impl OpenOptions {
@@ -57,7 +57,7 @@ impl Default for OpenOptions {
             wait: Duration::ZERO,
             command: SERVE,
             deadlines: Vec::new(),
-            tell: |_| {},
+            report: |_| {},
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn gather(
     options: &OpenOptions,
 ) -> Result<Assembly, Error> {
     let begun = Instant::now();
-    let (mut members, mut coming, mut told) = (Vec::new(), Vec::new(), false);
+    let (mut members, mut coming, mut reported) = (Vec::new(), Vec::new(), false);
     let listed = names.iter().map(|name| (name, false));
     let mut waiting: Vec<_> = listed.chain(pending.iter().map(|name| (name, true))).collect();
     loop {
@@ -98,15 +98,16 @@ pub(crate) fn gather(
         let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
         let may_come = absent.iter().any(|it| is_away(&it.error));
         let is_trouble = absent.iter().any(|it| !is_absence(&it.error));
-        let are_lacking = || is_lacking(&Cut::preview(&members, &coming, redundancy), redundancy);
+        let are_lacking =
+            || is_lacking(&InterruptedChange::preview(&members, &coming, redundancy), redundancy);
         if left.is_zero() || !may_come || is_trouble || !are_lacking() {
             return settle_for((members, coming), absent, redundancy);
         }
-        if !told {
+        if !reported {
             let list: Vec<&str> = absent.iter().map(|it| it.name.as_str()).collect();
             let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
-            (options.tell)(&format!("waiting up to {most} s for {list} (--wait-devices)"));
-            told = true;
+            (options.report)(&format!("waiting up to {most} s for {list} (--wait-devices)"));
+            reported = true;
         }
         waiting = absent.into_iter().map(|it| (it.name, it.is_pending)).collect();
         std::thread::sleep(PAUSE.min(left));
@@ -120,7 +121,7 @@ fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
         Verdict::Degraded { order, unsaid, .. } => {
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let absent = absent.fold(0, |set, (index, _)| set | 1 << index);
-            unsaid != 0 || absent & redundancy.journal_in(newest_of(&order, members)) != 0
+            unsaid != 0 || absent & redundancy.journal_in(find_newest(&order, members)) != 0
         }
         Verdict::Missing { .. } | Verdict::Stale { .. } | Verdict::Nothing => true,
         _ => false,
@@ -133,7 +134,7 @@ fn settle_for(
     mut absent: Vec<Absent>,
     redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
-    let (members, mut cut) = Cut::of(members, coming, redundancy);
+    let (members, mut cut) = InterruptedChange::choose(members, coming, redundancy);
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let lacking = is_lacking(&superblocks, redundancy);
     // A device without a superblock was read; the superblocks of the others are unknown.
@@ -149,11 +150,11 @@ fn settle_for(
     match trouble.or_else(|| needed.then_some(0)) {
         Some(at) => Err(absent.swap_remove(at).error),
         None => {
-            let left_out = absent.iter().map(|it| it.error.to_string());
-            let mut left_out: Vec<String> = left_out.collect();
+            let excluded = absent.iter().map(|it| it.error.to_string());
+            let mut excluded: Vec<String> = excluded.collect();
             // All entries without a device have the same message.
-            left_out.dedup();
-            Ok(Assembly { cut, ..order(members, left_out, redundancy)? })
+            excluded.dedup();
+            Ok(Assembly { cut, ..order(members, excluded, redundancy)? })
         }
     }
 }
@@ -203,7 +204,7 @@ pub(crate) fn refusal(path: &Path, found: &Assembly, devices: &[String], command
         .collect();
     let known = time(superblock.changed)
         .map_or(String::new(), |at| format!(", since the last change of members at {at}"));
-    let why = found.left_out.join("; ");
+    let why = found.excluded.join("; ");
     let way = match command {
         CHECK => format!("`{command}` examines the present devices"),
         _ => format!("`{command}` starts without it and excludes it permanently"),

@@ -6,7 +6,7 @@ use hostftl_core::Layer;
 use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
 
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::open::inspect::sweep::{DataRead, Progress, Sweep};
 use crate::open::machine::assemble_machine;
 use crate::open::volume::Volume;
@@ -47,7 +47,7 @@ pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
         // Writes of recovery are kept in memory, so that the devices do not change.
         driver.discard_writes(false);
     }
-    let mut host = Quiet::of(driver.devices());
+    let mut host = EventHost::new(driver.devices());
     driver.start(&mut host).map_err(|error| host.explain(error))?;
     let mut problems: Vec<String> =
         driver.layer().check().err().map(String::from).into_iter().collect();
@@ -60,13 +60,13 @@ pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
     driver.stop(&mut host)?;
     // Stopping changes the layer, so its invariants are checked again.
     problems.extend(driver.layer().check().err().map(String::from));
-    let (mended, troubles) = host.sort_troubles();
+    let (mended, troubles) = host.split_notes();
     problems.extend(troubles);
-    let Quiet { replayed, dropped, .. } = host;
+    let EventHost { replayed, dropped, .. } = host;
     Ok(Inspected { replayed, dropped, problems, mended, data, driver })
 }
 
-fn keep((found, host): (DataRead, Quiet)) -> (Option<DataRead>, Quiet) {
+fn keep((found, host): (DataRead, EventHost)) -> (Option<DataRead>, EventHost) {
     (Some(found), host)
 }
 

@@ -100,14 +100,14 @@ enum Found {
 
 /// Reads the superblock of a file or block device. NBD exports are skipped, because a server may
 /// accept only one client at a time.
-fn look_at(name: &str) -> Found {
+fn inspect_path(name: &str) -> Found {
     match modelled::backing(name).unwrap_or(name) {
-        path if path.starts_with('/') || zoned_path(path).is_some() => open_and_look(name),
+        path if path.starts_with('/') || zoned_path(path).is_some() => open_and_inspect(name),
         _ => Found::Absent,
     }
 }
 
-fn open_and_look(name: &str) -> Found {
+fn open_and_inspect(name: &str) -> Found {
     if name == MISSING || Device::is_memory(name) {
         return Found::Absent;
     }
@@ -149,8 +149,8 @@ impl Names {
         if config.is_memory() {
             return Names::in_memory(config);
         }
-        let looked = config.devices.iter().map(|name| (name.clone(), open_and_look(name)));
-        Names::of(config.uuid.into_bytes(), looked.collect())
+        let inspected = config.devices.iter().map(|name| (name.clone(), open_and_inspect(name)));
+        Names::new(config.uuid.into_bytes(), inspected.collect())
     }
 
     /// Returns the names in a volume file's list, whose devices are open.
@@ -161,28 +161,28 @@ impl Names {
             let stale = found.stale.iter().find(|(stale, _)| stale == name).map(|(_, it)| *it);
             member.or(stale)
         };
-        let look = |name: &String| match superblock(name) {
+        let find = |name: &String| match superblock(name) {
             Some(superblock) => (name.clone(), Found::Superblock(Box::new(superblock))),
-            None => (name.clone(), look_at(name)),
+            None => (name.clone(), inspect_path(name)),
         };
-        Names::of(found.superblock.volume, list.iter().map(look).collect())
+        Names::new(found.superblock.volume, list.iter().map(find).collect())
     }
 
-    fn of(volume: [u8; 16], looked: Vec<(String, Found)>) -> Self {
-        let said = looked.iter().filter_map(|(_, found)| match found {
+    fn new(volume: [u8; 16], inspected: Vec<(String, Found)>) -> Self {
+        let said = inspected.iter().filter_map(|(_, found)| match found {
             Found::Superblock(superblock) if superblock.volume == volume => Some(superblock),
             _ => None,
         });
         let Some(newest) = said.max_by_key(|it| it.generation).cloned() else {
             // No superblock was read: no path is certain.
             let entry = |(name, _)| Entry { name, uuid: [0; 16], is_known: false };
-            return Names { volume, entries: looked.into_iter().map(entry).collect() };
+            return Names { volume, entries: inspected.into_iter().map(entry).collect() };
         };
-        let listed = looked.len();
+        let listed = inspected.len();
         let count = usize::from(newest.count).max(listed);
         let mut places: Vec<Option<(String, bool)>> = vec![None; count];
         let mut rest = Vec::new();
-        for (at, (name, found)) in looked.into_iter().enumerate() {
+        for (at, (name, found)) in inspected.into_iter().enumerate() {
             let index = match &found {
                 Found::Superblock(it) => member_at(at, it, &newest).map(usize::from),
                 _ => None,
@@ -265,7 +265,7 @@ impl Names {
         let named = named.filter(|(_, entry)| entry.name != MISSING && is_same(&entry.name, path));
         let named: Vec<u8> = named.map(|(index, _)| index as u8).collect();
         let by_number = "use the device number or UUID of `hostftl status`";
-        let found = look_at(path);
+        let found = inspect_path(path);
         if let Found::Superblock(it) = &found
             && it.volume == self.volume
         {

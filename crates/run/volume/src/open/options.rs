@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::util::start_progress::Beginning;
+use crate::util::start_progress::StartProgress;
 
 /// Earliest time at which changes of a volume are acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct StartOptions {
     /// Interval between the end of a scrub and the start of the next one; `None` disables them.
     pub scrub_every: Option<Duration>,
     /// Shows the progress of the start to other threads.
-    pub beginning: Beginning,
+    pub start_progress: StartProgress,
     /// Called before the devices are marked as serving. From then on only [`crate::Running::stop`]
     /// ends a run cleanly, and an interrupted start counts as an unclean end.
     pub before_serving: Option<fn()>,

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::metadata::config::Config;
 use crate::open::options::{Acks, Reach, Service, StartOptions};
-use crate::open::session::ack_log::Left;
+use crate::open::session::ack_log::PreviousLog;
 use crate::util::error::Error;
 
 /// End of the last run.
@@ -40,7 +40,7 @@ pub(crate) enum Last {
 
 /// Identity of this machine and its current boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Here {
+struct MachineBoot {
     machine: [u8; 16],
     boot: [u8; 16],
 }
@@ -91,7 +91,7 @@ const KEPT: &str = "acknowledged writes are in memory that outlived the server, 
 
 impl Last {
     /// Reads the marks on the devices that are present and not in the set `lost`.
-    pub(crate) fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
+    pub(crate) fn read(config: &Config, devices: &[Device], lost: u16) -> Self {
         last(config.uuid.into_bytes(), devices, lost)
     }
 
@@ -107,7 +107,7 @@ impl Last {
 impl Session {
     /// Returns the session that follows the `last` run; `None` when clients are not served. `kept`
     /// means that all acknowledged writes of that run were preserved.
-    pub(crate) fn of(
+    pub(crate) fn next(
         options: &StartOptions,
         config: &Config,
         last: Last,
@@ -116,7 +116,7 @@ impl Session {
         let service = options.service?;
         let volume = config.uuid.into_bytes();
         let through = options.acks == Acks::Media;
-        let (mark, unclean) = decide(last, Here::now(), service, through, kept);
+        let (mark, unclean) = decide(last, MachineBoot::now(), service, through, kept);
         Some(Session { volume, mark, last: last.run(), unclean })
     }
 
@@ -211,8 +211,8 @@ impl Session {
 
 /// Describes an unclean end of the last run of a volume that is not served.
 pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
-    let last = Last::of(config, devices, 0);
-    let left = left_by(config, &last)?;
+    let last = Last::read(config, devices, 0);
+    let left = find_log(config, &last)?;
     let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
     let word = match last {
         Last::Mark(Mark { serving: false, .. }) | Last::None => return Ok(None),
@@ -242,13 +242,13 @@ pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Resu
 }
 
 /// Returns the acknowledgement log of the last run, if that run died since the machine was booted.
-pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
-    let here = Here::now();
+pub(crate) fn find_log(config: &Config, last: &Last) -> Result<Option<PreviousLog>, Error> {
+    let here = MachineBoot::now();
     match last {
         Last::Mark(mark)
             if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) =>
         {
-            Left::find(config.uuid, mark.run, here.boot)
+            PreviousLog::find(config.uuid, mark.run, here.boot)
         }
         _ => Ok(None),
     }
@@ -258,7 +258,7 @@ pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Erro
 /// the last one. `kept` means that all its acknowledged writes were preserved.
 fn decide(
     last: Last,
-    here: Here,
+    here: MachineBoot,
     service: Service,
     through: bool,
     kept: bool,
@@ -290,7 +290,7 @@ fn decide(
 }
 
 /// Returns the loss that an uncleanly ended run may have caused for clients that still exist.
-fn loss(mark: &Mark, here: Here) -> &'static str {
+fn loss(mark: &Mark, here: MachineBoot) -> &'static str {
     let known = ![mark.machine, mark.boot, here.machine, here.boot].contains(&[0; 16]);
     let rebooted = known && mark.machine == here.machine && mark.boot != here.boot;
     match (mark.through, rebooted && !mark.beyond) {
@@ -300,14 +300,14 @@ fn loss(mark: &Mark, here: Here) -> &'static str {
     }
 }
 
-impl Here {
+impl MachineBoot {
     fn now() -> Self {
         let read = |path| -> [u8; 16] {
             let text = fs::read_to_string(path).unwrap_or_default();
             Uuid::parse_str(text.trim()).map_or([0; 16], Uuid::into_bytes)
         };
         let machine = read("/etc/machine-id");
-        Here { machine, boot: read("/proc/sys/kernel/random/boot_id") }
+        MachineBoot { machine, boot: read("/proc/sys/kernel/random/boot_id") }
     }
 }
 
@@ -360,9 +360,9 @@ fn write(mark: &Mark, volume: [u8; 16], devices: &[Device], lost: u16) -> Result
 mod tests {
     use super::*;
 
-    const HERE: Here = Here { machine: [1; 16], boot: [2; 16] };
-    const AGAIN: Here = Here { machine: [1; 16], boot: [3; 16] };
-    const THERE: Here = Here { machine: [4; 16], boot: [5; 16] };
+    const HERE: MachineBoot = MachineBoot { machine: [1; 16], boot: [2; 16] };
+    const AGAIN: MachineBoot = MachineBoot { machine: [1; 16], boot: [3; 16] };
+    const THERE: MachineBoot = MachineBoot { machine: [4; 16], boot: [5; 16] };
     const LOCAL: Service = Service { reach: Reach::Machine, reuse_export_name: false };
     const REMOTE: Service = Service { reach: Reach::Beyond, reuse_export_name: false };
     const GO_ON: Service = Service { reach: Reach::Machine, reuse_export_name: true };
@@ -444,7 +444,7 @@ mod tests {
             (LOCAL, HERE, 2),
             // On another machine the clients of the first run may still exist, and reconnect.
             (LOCAL, THERE, 2),
-            (LOCAL, Here { boot: [0; 16], ..HERE }, 2),
+            (LOCAL, MachineBoot { boot: [0; 16], ..HERE }, 2),
         ] {
             let (first, _) = decide(Last::None, HERE, service, false, false);
             // The clients of the previous run matter, regardless of those permitted now.

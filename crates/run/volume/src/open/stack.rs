@@ -13,7 +13,7 @@ use crate::metadata::claims;
 use crate::metadata::config::MISSING;
 use crate::metadata::journal;
 use crate::metadata::modelled;
-use crate::open::cut::Cut;
+use crate::open::cut::InterruptedChange;
 use crate::util::error::{Error, device};
 
 /// A device and its superblock in effect.
@@ -108,13 +108,13 @@ pub(crate) struct Assembly {
     /// Newest superblock.
     pub superblock: Superblock,
     /// Reasons why named devices were omitted, with their names and the remedy.
-    pub left_out: Vec<String>,
+    pub excluded: Vec<String>,
     /// Devices that missed changes, by name, with their superblocks.
     pub stale: Vec<(String, Superblock)>,
     /// Absent members that the superblocks do not exclude, as a bit set by index.
     pub unsaid: u16,
     /// An interrupted change of the members.
-    pub cut: Cut,
+    pub cut: InterruptedChange,
 }
 
 impl Assembly {
@@ -141,12 +141,12 @@ impl Redundancy {
     /// Returns the bit of the journal's device according to the newest superblock; 0 without a
     /// journal.
     pub(crate) fn journal_in(self, newest: Option<&Superblock>) -> u16 {
-        newest.filter(|_| self.journal).map_or(0, journal::bit_of)
+        newest.filter(|_| self.journal).map_or(0, journal::recorded_bit)
     }
 }
 
 /// Returns the newest superblock of the members in `order`.
-pub(crate) fn newest_of<'a>(
+pub(crate) fn find_newest<'a>(
     order: &[Option<usize>],
     members: &'a [Superblock],
 ) -> Option<&'a Superblock> {
@@ -177,7 +177,7 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let spares = newest.map_or(0, |newest| newest.spare.count_ones());
     match assemble(members, devices + u32::from(journal) + spares) {
         Verdict::Degraded { mut order, mut stale, unsaid } => {
-            let newest = newest_of(&order, members);
+            let newest = find_newest(&order, members);
             let journal = redundancy.journal_in(newest);
             if let Some(at) = newest.and_then(|newest| welcome(journal, newest, &stale, members)) {
                 order[journal.trailing_zeros() as usize] = Some(at);
@@ -199,11 +199,11 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     }
 }
 
-/// Puts the members of a volume in the order of the stack. `left_out` are the reasons for omitted
+/// Puts the members of a volume in the order of the stack. `excluded` are the reasons for omitted
 /// devices.
 pub(crate) fn order(
     members: Vec<Member>,
-    mut left_out: Vec<String>,
+    mut excluded: Vec<String>,
     redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
     let name = |at: usize| members[at].device.name();
@@ -213,10 +213,10 @@ pub(crate) fn order(
         Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
         Verdict::Degraded { order, stale, unsaid } => {
             missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
-            let newest = newest_of(&order, &superblocks).expect("it can be used");
-            let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
+            let newest = find_newest(&order, &superblocks).expect("it can be used");
+            let is_removed = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
             // A removed device is not a member any more, so its stale superblock needs no note.
-            left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
+            excluded.extend(stale.into_iter().filter(|at| !is_removed(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
                 let since = time(since).map_or(String::new(), |since| format!(" since {since}"));
                 format!("{}: it missed writes{since} and is stale", name(at))
@@ -225,7 +225,7 @@ pub(crate) fn order(
         }
         bad => {
             let mut why = describe(&bad, &members);
-            left_out.iter().for_each(|one| why += &format!("; {one}"));
+            excluded.iter().for_each(|one| why += &format!("; {one}"));
             return Err(Error::Stack(why));
         }
     };
@@ -235,7 +235,14 @@ pub(crate) fn order(
     let used = members.iter().flatten().map(|member| member.superblock);
     let superblock = used.max_by_key(|one| one.generation);
     let superblock = superblock.expect("a stack that can be used has a member");
-    Ok(Assembly { members, superblock, left_out, stale: missed, unsaid, cut: Cut::default() })
+    Ok(Assembly {
+        members,
+        superblock,
+        excluded,
+        stale: missed,
+        unsaid,
+        cut: InterruptedChange::default(),
+    })
 }
 
 /// Formats a time of a superblock; `None` when none is recorded.
@@ -299,9 +306,9 @@ fn describe(bad: &Verdict, members: &[Member]) -> String {
 }
 
 /// Returns the label of a volume, or else its UUID.
-fn label(of: &Superblock) -> String {
-    match of.label.as_str() {
-        "" => Uuid::from_bytes(of.volume).to_string(),
+fn label(superblock: &Superblock) -> String {
+    match superblock.label.as_str() {
+        "" => Uuid::from_bytes(superblock.volume).to_string(),
         label => label.into(),
     }
 }

@@ -15,11 +15,11 @@ use crate::metadata::config::Config;
 use crate::metadata::journal;
 use crate::metadata::modelled;
 use crate::metadata::roster::Roster;
-use crate::open::cut::Cut;
+use crate::open::cut::InterruptedChange;
 use crate::open::gather::{OpenOptions, gather, refusal};
 use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::{DeviceId, Names};
-use crate::open::refusal::degraded::{LEFT_OUT, at_rest, spare_is_missing, without};
+use crate::open::refusal::degraded::{EXCLUDED, at_rest, spare_is_missing, without};
 use crate::open::refusal::moved;
 use crate::open::refusal::tier;
 use crate::open::stack::{Assembly, Member, Redundancy, time};
@@ -40,7 +40,7 @@ pub struct Volume {
     /// Whether the volume file lists the devices in another order.
     pub(crate) is_permuted: bool,
     /// Interrupted change of the members, if the volume file has one.
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<InterruptedChange>,
     pub(crate) layer: LayerConfig,
     pub(crate) plan: Plan,
     pub(crate) devices: Vec<Device>,
@@ -234,7 +234,7 @@ pub(crate) fn raise(
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
     let superblock = found.superblock;
-    let (roster, devices) = seat(found);
+    let (roster, devices) = split_members(found);
     config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
     // The layout is derived from the devices and parameters. A different capacity means a different
@@ -265,9 +265,9 @@ pub(crate) fn raise(
 /// Returns the notes on missing members: their names, the reasons, and the effects.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
     let journal = journal::bit(layer, config.devices.len());
-    let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
+    let is_removed = |index: usize| found.superblock.gone >> index & 1 == 1;
     let absent = found.members.iter().enumerate();
-    let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
+    let absent = absent.filter(|(index, member)| member.is_none() && !is_removed(*index));
     let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;
     // Spares and devices whose data was rebuilt do not reduce the redundancy.
     let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
@@ -287,17 +287,17 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         })
         .collect();
     // The volume file may still list a removed device.
-    let names = config.devices.iter().enumerate().filter(|(index, _)| is_gone(*index));
+    let names = config.devices.iter().enumerate().filter(|(index, _)| is_removed(*index));
     let both = |name: &String| [Some(name.clone()), zoned_path(name).and_then(Result::ok)];
     let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
     let gone: Vec<_> = gone.into_iter().map(|name| format!("{name}:")).collect();
     let counts = |why: &&String| !gone.iter().any(|name| why.starts_with(name));
-    notes.extend(found.left_out.iter().filter(counts).map(|why| format!("{LEFT_OUT}{why}")));
+    notes.extend(found.excluded.iter().filter(counts).map(|why| format!("{EXCLUDED}{why}")));
     notes
 }
 
 /// Returns each member at its index; a device that always fails replaces an absent one.
-pub(crate) fn seat(found: Assembly) -> (Roster, Vec<Device>) {
+pub(crate) fn split_members(found: Assembly) -> (Roster, Vec<Device>) {
     let lengths = found.superblock.lengths;
     let mut devices = Vec::new();
     let record = |member: &Member| Record { superblock: member.superblock, sound: member.sound };

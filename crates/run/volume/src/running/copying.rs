@@ -14,6 +14,7 @@ use crate::open::names::DeviceId;
 use crate::running::status::Status;
 use crate::running::status::tasks::{COPY, TaskStatus};
 use crate::util::error::AdminError;
+use crate::util::lock;
 
 /// The copy in progress, if any.
 pub(crate) type CopySlot = Arc<Mutex<Option<Arc<Copying>>>>;
@@ -86,13 +87,13 @@ impl Copying {
 
     /// Records the outcome once no work of the copy remains.
     pub(crate) fn end(&self, outcome: Outcome) {
-        *self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(outcome);
+        *lock(&self.outcome) = Some(outcome);
         self.ends.notify_all();
     }
 
     /// Waits for the outcome, for at most `most`.
     pub(crate) fn wait(&self, most: Duration) -> Option<Outcome> {
-        let outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let outcome = lock(&self.outcome);
         let waited = self.ends.wait_timeout_while(outcome, most, |outcome| outcome.is_none());
         waited
             .map_or_else(|poisoned| poisoned.into_inner().0.clone(), |(outcome, _)| outcome.clone())

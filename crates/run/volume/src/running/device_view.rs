@@ -9,9 +9,9 @@ use crate::util::events::{Events, Level};
 
 /// Status, names, connections and drives of the devices.
 #[derive(Debug)]
-pub(crate) struct Faces {
+pub(crate) struct DeviceViews {
     /// Part of the status that changes only with the devices.
-    pub still: Status,
+    pub fixed: Status,
     /// Names of the members.
     pub names: Names,
     /// Connection of each device that has one.
@@ -20,17 +20,17 @@ pub(crate) struct Faces {
     drives: Drives,
 }
 
-impl Faces {
+impl DeviceViews {
     /// Creates the view of `devices` before they are served.
-    pub(crate) fn of(devices: &[Device], names: Names) -> Self {
+    pub(crate) fn new(devices: &[Device], names: Names) -> Self {
         let links = devices.iter().map(Device::watch).collect();
-        Faces { still: Status::default(), names, links, drives: Drives::of(devices) }
+        DeviceViews { fixed: Status::default(), names, links, drives: Drives::open(devices) }
     }
 
     /// Reports each loss of a connection as an event from now on.
-    pub(crate) fn tell_of_reconnects(&self, names: &[String], events: &Events) {
+    pub(crate) fn report_reconnects(&self, names: &[String], events: &Events) {
         for (name, link) in names.iter().zip(&self.links) {
-            link.iter().for_each(|link| tell_of(name, link, events));
+            link.iter().for_each(|link| report_reconnect(name, link, events));
         }
     }
 
@@ -39,31 +39,31 @@ impl Faces {
         let at = usize::from(index);
         self.names.replace(index, device.name(), uuid);
         self.links[at] = device.watch();
-        self.links[at].iter().for_each(|link| tell_of(device.name(), link, events));
+        self.links[at].iter().for_each(|link| report_reconnect(device.name(), link, events));
         self.drives.replace(at, device);
-        self.still.replace_device(at, device);
+        self.fixed.replace_device(at, device);
     }
 
     /// Updates the view after the layer was reopened over these devices; `count` is their former
     /// number.
     pub(crate) fn reopened(
         &mut self,
-        still: Status,
+        fixed: Status,
         devices: &[Device],
         count: usize,
         events: &Events,
     ) {
-        self.still.reopened(still);
+        self.fixed.reopened(fixed);
         for device in &devices[count..] {
             let link = device.watch();
-            link.iter().for_each(|link| tell_of(device.name(), link, events));
+            link.iter().for_each(|link| report_reconnect(device.name(), link, events));
             self.links.push(link);
             self.drives.add(device);
         }
     }
 
     /// Adds the current reports of connections and drives to a status.
-    pub(crate) fn tell(&self, status: &mut Status) {
+    pub(crate) fn add_to(&self, status: &mut Status) {
         status.set_ids(&self.names);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(link) = watch.as_ref().map(LinkWatch::link) {
@@ -76,11 +76,11 @@ impl Faces {
 }
 
 /// Reports an event whenever the connection to a device is restored.
-fn tell_of(name: &str, link: &LinkWatch, events: &Events) {
+fn report_reconnect(name: &str, link: &LinkWatch, events: &Events) {
     let (name, events) = (name.to_owned(), events.clone());
     link.follow(move |away| {
         let seconds = away.as_secs_f64();
         let text = format!("{name} reconnected after {seconds:.1} s");
-        events.tell(Level::Warning, "reconnected", text);
+        events.report(Level::Warning, "reconnected", text);
     });
 }

@@ -4,9 +4,9 @@
 //! # Invariants
 //! - One thread at a time holds the core. A thread that finds it held may leave: the holder checks
 //!   for jobs again after it released the core.
-//! - One thread always waits for the devices: the driver's own thread, or a thread with a seat that
-//!   leads. A leader gives this up before it waits for anything else. With no commands in flight no
-//!   wait for the devices is needed; a sleeping thread is woken when that changes.
+//! - One thread always waits for the devices: the driver's own thread, or a thread with a submitter
+//!   that leads. A leader gives this up before it waits for anything else. With no commands in
+//!   flight no wait for the devices is needed; a sleeping thread is woken when that changes.
 //! - After the end only the driver's own thread uses the core.
 //! - A panic in the core, on any thread, makes the driver's own thread panic, and its supervisor
 //!   ends the process. The core is not used again until then.
@@ -25,6 +25,7 @@ use crate::running::front::queue::Queue;
 use crate::running::jobs::Jobs;
 use crate::running::removed_devices;
 use crate::util::error::{AdminError, Error};
+use crate::util::lock;
 
 /// Turns of the driver before replies are sent.
 const TURNS: u32 = 16;
@@ -41,7 +42,7 @@ pub(crate) struct Engine {
     /// File descriptor that is readable when a command completes; negative for none.
     ring: AtomicI32,
     waker: Arc<Waker>,
-    /// Whether a thread with a seat waits for the devices.
+    /// Whether a thread with a submitter waits for the devices.
     led: Mutex<bool>,
     parked: Condvar,
     over: AtomicBool,
@@ -83,7 +84,7 @@ impl std::fmt::Debug for Core {
 impl Engine {
     /// Creates an engine for a driver that is ready, with jobs from `queue`.
     pub(crate) fn new(driver: Driver<AnyLayer>, jobs: Jobs, queue: Arc<Queue>) -> Arc<Self> {
-        let (ring, waker) = (ring_of(&driver), queue.waker().clone());
+        let (ring, waker) = (ring_fd(&driver), queue.waker().clone());
         let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
         Arc::new(Engine {
             core,
@@ -154,13 +155,14 @@ impl Engine {
             };
             let pace = core.advance();
             self.turns.fetch_add(1, Relaxed);
-            let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
+            let receivers =
+                core.parts.as_mut().map(|(_, jobs)| jobs.receivers()).unwrap_or_default();
             let flying = core.parts.as_ref().is_some_and(|(driver, _)| driver.is_flying());
             self.flying.store(flying, SeqCst);
             self.note(pace);
             drop(core);
             // Flush without the core, so that other threads can take it meanwhile.
-            told.iter().for_each(|answers| answers.flush());
+            receivers.iter().for_each(|answers| answers.flush());
             // A job that arrived while this thread held the core would otherwise wait for the next
             // thread.
             match pace {
@@ -250,7 +252,7 @@ impl Engine {
         self.pulls.store(false, SeqCst);
         self.wants.store(NEVER, SeqCst);
         let done = act(driver, &mut jobs).map(|(driver, done)| {
-            self.ring.store(ring_of(&driver), SeqCst);
+            self.ring.store(ring_fd(&driver), SeqCst);
             core.parts = Some((driver, jobs));
             done
         });
@@ -383,10 +385,6 @@ impl Core {
 }
 
 /// Returns the file descriptor that is readable when a command completes; negative for none.
-fn ring_of(driver: &Driver<AnyLayer>) -> RawFd {
+fn ring_fd(driver: &Driver<AnyLayer>) -> RawFd {
     driver.ring_fd().unwrap_or(-1)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -3,7 +3,7 @@
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod ram;
-mod seat;
+mod submitter;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, OnceLock, Weak};
@@ -20,8 +20,8 @@ use crate::util::error::{AdminError, Error};
 use self::queue::Queue;
 
 pub use self::job::{Answer, Answers, Buffer, Export, Extent, Job, JobOp, MAX_EXTENTS};
-pub use self::queue::{Inbox, Taken};
-pub use self::seat::Seat;
+pub use self::queue::{Inbox, NextJob};
+pub use self::submitter::Submitter;
 
 /// Memory limit of all clients of a volume together in bytes, without the volume's buffers: the
 /// length of the longest read.
@@ -89,9 +89,9 @@ impl Port {
         self.queue.arena().try_lease(bytes).map(Buffer)
     }
 
-    /// Creates a seat for a thread that submits jobs. Each seat is for one thread.
-    pub fn seat(&self) -> Seat {
-        Seat::at(self.clone())
+    /// Creates a submitter for one thread.
+    pub fn submitter(&self) -> Submitter {
+        Submitter::at(self.clone())
     }
 
     /// Submits a job and returns at once. The answer is an error if the range is not whole sectors

@@ -22,16 +22,16 @@ use hostftl_io::{Host, IoError, Pull, Reserve};
 use hostftl_layers::Members;
 
 use crate::metadata::roster::Roster;
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::open::options::Acks;
-use crate::open::session::ack_log::{Entrance, Part, Stash};
+use crate::open::session::ack_log::{AckLog, Admission, LogAction};
 use crate::running::front::job::{Answer, Answers, Buffer, Job, JobOp};
-use crate::running::front::queue::{Inbox, Taken};
-use crate::running::status::latency::{Kind, Latencies};
-use crate::running::superblock_writer::{Coming, Keeper, Promise};
-use crate::util::error::AdminError;
+use crate::running::front::queue::{Inbox, NextJob};
+use crate::running::status::latency::{Latencies, RequestKind};
+use crate::running::superblock_writer::{Durability, Installed, NewDevice, SuperblockWriter};
+use crate::util::lock;
 
-use self::device_states::Reported;
+use self::device_states::ReportedStates;
 use self::extents::extents;
 
 /// Host of the layer of a served volume.
@@ -39,25 +39,25 @@ use self::extents::extents;
 pub(crate) struct Jobs {
     inbox: Inbox,
     waiting: Vec<Option<Waiting>>,
-    /// Receivers of answers since the last [`Jobs::told`].
-    told: Vec<Arc<dyn Answers>>,
+    /// Receivers of answers since the last [`Jobs::receivers`].
+    receivers: Vec<Arc<dyn Answers>>,
     free: Vec<u32>,
     /// Status query that the next call of `look` answers.
     asked: Option<Job>,
     /// Events, shared with other threads.
-    news: Arc<Mutex<Quiet>>,
+    event_host: Arc<Mutex<EventHost>>,
     latencies: Arc<Mutex<Latencies>>,
     /// Records losses in the superblocks; `None` without redundancy.
-    keeper: Option<Keeper>,
+    writer: Option<SuperblockWriter>,
     /// Whether each write is acknowledged only once it is durable.
     through: bool,
     /// Acknowledgement log; `None` if acknowledged writes may be lost with the process.
-    stash: Option<Stash>,
+    ack_log: Option<AckLog>,
     /// Job that waits for the log, before all later ones; whether to retry it without a step.
     parked: Option<Job>,
     retries: bool,
     held: Vec<Held>,
-    devices: Reported,
+    devices: ReportedStates,
     /// Whether nothing is written to the devices.
     reads: bool,
     /// Number of error answers.
@@ -69,14 +69,14 @@ pub(crate) struct Jobs {
 struct Waiting {
     cookie: u64,
     reply: Arc<dyn Answers>,
-    kind: Kind,
+    kind: RequestKind,
     since: Instant,
     /// Whether a successful answer reports durability.
     promises: bool,
     /// Range in bytes.
     range: (u64, u64),
     /// Role of the job for the acknowledgement log.
-    part: Part,
+    log_action: LogAction,
 }
 
 /// An answer that is held back.
@@ -84,38 +84,38 @@ struct Waiting {
 struct Held {
     reply: Arc<dyn Answers>,
     answer: Answer,
-    part: Part,
+    log_action: LogAction,
 }
 
 /// Receiver that drops answers, for flushes of the acknowledgement log.
-struct Nobody;
+struct DiscardAnswers;
 
-impl Answers for Nobody {
+impl Answers for DiscardAnswers {
     fn take(&self, _answer: Answer) {}
 }
 
 impl Jobs {
-    /// Takes jobs from `inbox`, and reports events to `news` and durations to `latencies`.
+    /// Takes jobs from `inbox`, and reports events to `event_host` and durations to `latencies`.
     pub(crate) fn new(
         inbox: Inbox,
-        news: Arc<Mutex<Quiet>>,
+        event_host: Arc<Mutex<EventHost>>,
         latencies: Arc<Mutex<Latencies>>,
     ) -> Self {
-        let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
-        let (asked, keeper, held, through) = (None, None, Vec::new(), false);
-        let (stash, parked, retries) = (None, None, false);
-        let (devices, reads, errors) = (Reported::default(), false, 0);
+        let (waiting, free, receivers) = (Vec::new(), Vec::new(), Vec::new());
+        let (asked, writer, held, through) = (None, None, Vec::new(), false);
+        let (ack_log, parked, retries) = (None, None, false);
+        let (devices, reads, errors) = (ReportedStates::default(), false, 0);
         Jobs {
             inbox,
             waiting,
-            told,
+            receivers,
             free,
             asked,
-            news,
+            event_host,
             latencies,
-            keeper,
+            writer,
             through,
-            stash,
+            ack_log,
             parked,
             retries,
             held,
@@ -126,13 +126,13 @@ impl Jobs {
     }
 
     /// Sets the acknowledgement policy and the acknowledgement log.
-    pub(crate) fn set_acks(&mut self, acks: Acks, stash: Option<Stash>) {
-        (self.through, self.stash) = (acks == Acks::Media, stash);
+    pub(crate) fn set_acks(&mut self, acks: Acks, ack_log: Option<AckLog>) {
+        (self.through, self.ack_log) = (acks == Acks::Media, ack_log);
     }
 
     /// Returns the acknowledgement log at the end of the volume.
-    pub(crate) fn take_stash(&mut self) -> Option<Stash> {
-        self.stash.take()
+    pub(crate) fn take_ack_log(&mut self) -> Option<AckLog> {
+        self.ack_log.take()
     }
 
     /// Returns whether the parked job may be retried although the layer made no step.
@@ -141,15 +141,16 @@ impl Jobs {
     }
 
     /// Sets the superblock writer, which decides when durability may be reported.
-    pub(crate) fn set_keeper(&mut self, keeper: Option<Keeper>) {
-        self.keeper = keeper;
+    pub(crate) fn set_superblock_writer(&mut self, writer: Option<SuperblockWriter>) {
+        self.writer = writer;
     }
 
     /// Sets the states before recovery. Devices of `out` hold no data; `reads` means read-only.
     pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
-        (self.devices, self.reads) = (Reported::new(members, DeviceSet::from_bits(out)), reads);
-        let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.gone = members.gone.to_bits();
+        (self.devices, self.reads) =
+            (ReportedStates::new(members, DeviceSet::from_bits(out)), reads);
+        let mut host = lock(&self.event_host);
+        host.removed = members.gone.to_bits();
     }
 
     /// Records that the layer was reopened with the new devices `fresh`.
@@ -162,27 +163,27 @@ impl Jobs {
     pub(crate) fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
         let (members, failed) = (layer.members(), layer.has_failed() && !self.reads);
         if self.devices.is_news(&members, failed) {
-            let said = self.said();
-            let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            self.devices.hear(&members, said.as_ref(), failed, &mut news);
+            let recorded = self.recorded();
+            let mut host = lock(&self.event_host);
+            self.devices.report_changes(&members, recorded.as_ref(), failed, &mut host);
         }
         self.devices.end_start();
-        let standing = self.devices.look(layer);
-        let keeper = self.keeper.as_mut()?;
-        keeper.look(standing);
+        let standing = self.devices.standing(layer);
+        let writer = self.writer.as_mut()?;
+        writer.update(standing);
         if self.held.is_empty() {
             return None;
         }
-        let promise = keeper.promise();
-        if let Promise::Waits(most) = promise {
+        let durability = writer.durability();
+        if let Durability::Pending(most) = durability {
             return Some(most);
         }
-        for Held { reply, mut answer, part } in std::mem::take(&mut self.held) {
-            if promise == Promise::Broken {
+        for Held { reply, mut answer, log_action } in std::mem::take(&mut self.held) {
+            if durability == Durability::Failed {
                 answer.result = Err(HostError::Io);
             }
-            self.settle(part, answer.result.is_ok());
-            self.tell(reply, answer);
+            self.settle(log_action, answer.result.is_ok());
+            self.deliver(reply, answer);
         }
         // A released flush may have freed space for the parked job.
         self.retries = true;
@@ -190,23 +191,23 @@ impl Jobs {
     }
 
     /// Returns the common state of all superblocks; `None` where they never change.
-    pub(crate) fn said(&self) -> Option<Superblock> {
-        self.keeper.as_ref()?.said()
+    pub(crate) fn recorded(&self) -> Option<Superblock> {
+        self.writer.as_ref()?.recorded()
     }
 
-    /// Starts the seating of a device; `None` where members never change.
-    pub(crate) fn begin_seat(&mut self, seat: Coming) -> Option<Receiver<Result<(), AdminError>>> {
-        Some(self.keeper.as_mut()?.begin_seat(seat))
+    /// Starts to install a device; `None` where members never change.
+    pub(crate) fn begin_install(&mut self, new: NewDevice) -> Option<Installed> {
+        Some(self.writer.as_mut()?.begin_install(new))
     }
 
     /// Closes the writer's handle of a device; `None` where members never change.
     pub(crate) fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
-        Some(self.keeper.as_mut()?.close(index, absent))
+        Some(self.writer.as_mut()?.close(index, absent))
     }
 
-    /// Ends the seating of a device at `index`, which `came` or not.
-    pub(crate) fn end_seat(&mut self, index: u8, came: bool) {
-        self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
+    /// Ends the installation of a device at `index`, which `came` or not.
+    pub(crate) fn end_install(&mut self, index: u8, came: bool) {
+        self.writer.iter_mut().for_each(|writer| writer.end_install(index));
         self.order(index, false);
         if came {
             self.devices.came(index);
@@ -219,15 +220,14 @@ impl Jobs {
     }
 
     /// Returns the open devices that all superblocks list as removed.
-    pub(crate) fn left(&self) -> u16 {
-        let open = self.devices.open_of_removed().to_bits();
-        if open == 0 { 0 } else { open & self.said().map_or(0, |said| said.gone) }
+    pub(crate) fn closable(&self) -> u16 {
+        let open = self.devices.open_removed().to_bits();
+        if open == 0 { 0 } else { open & self.recorded().map_or(0, |recorded| recorded.gone) }
     }
 
     /// Reports a removed device that can't be closed.
     pub(crate) fn stays_open(&self, index: u8, why: &IoError) {
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.stays_open(index, why);
+        lock(&self.event_host).stays_open(index, why);
     }
 
     /// Records that a removed device was closed or remains open.
@@ -244,60 +244,61 @@ impl Jobs {
     /// superblocks; `None` where they never change.
     pub(crate) fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
         self.keep(layer);
-        let standing = self.devices.look(layer);
-        self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
+        let standing = self.devices.standing(layer);
+        self.writer.take().map_or(Ok(None), |writer| writer.finish(standing))
     }
 
     /// Returns the receivers of answers since the last call, to be flushed.
-    pub(crate) fn told(&mut self) -> Vec<Arc<dyn Answers>> {
-        std::mem::take(&mut self.told)
+    pub(crate) fn receivers(&mut self) -> Vec<Arc<dyn Answers>> {
+        std::mem::take(&mut self.receivers)
     }
 
-    fn tell(&mut self, reply: Arc<dyn Answers>, answer: Answer) {
+    fn deliver(&mut self, reply: Arc<dyn Answers>, answer: Answer) {
         reply.take(answer);
-        if !self.told.iter().any(|other| Arc::ptr_eq(other, &reply)) {
-            self.told.push(reply);
+        if !self.receivers.iter().any(|other| Arc::ptr_eq(other, &reply)) {
+            self.receivers.push(reply);
         }
     }
 
     /// Reports the final result of a request to the acknowledgement log.
-    fn settle(&mut self, part: Part, is_ok: bool) {
-        if let (Part::Covers(place, wanted), Some(stash)) = (part, &mut self.stash) {
-            stash.flushed(place, wanted, is_ok);
+    fn settle(&mut self, log_action: LogAction, is_ok: bool) {
+        if let (LogAction::Covers(place, wanted), Some(ack_log)) = (log_action, &mut self.ack_log) {
+            ack_log.flushed(place, wanted, is_ok);
         }
     }
 
     /// Logs the job, if there is a log, and returns the layer's next action; `None` if refused.
     fn admit(&mut self, job: Job) -> Option<Pull> {
-        let entrance = match (&mut self.stash, job.change()) {
-            (Some(stash), Some(change)) => Some(stash.enter(&change)),
+        let entrance = match (&mut self.ack_log, job.change()) {
+            (Some(ack_log), Some(change)) => Some(ack_log.enter(&change)),
             _ => None,
         };
-        let covers = self.stash.as_ref().map_or(0, Stash::covers);
-        let part = match entrance {
-            None if matches!(job.op, JobOp::Flush) => Part::Covers(covers, false),
-            None => Part::None,
-            Some(Entrance::Kept(place)) => Part::Kept(place),
-            Some(Entrance::Waits) => {
+        let covers = self.ack_log.as_ref().map_or(0, AckLog::covers);
+        let log_action = match entrance {
+            None if matches!(job.op, JobOp::Flush) => LogAction::Covers(covers, false),
+            None => LogAction::None,
+            Some(Admission::Kept(place)) => LogAction::Kept(place),
+            Some(Admission::Waits) => {
                 self.parked = Some(job);
                 return Some(Pull::TooLong);
             }
-            Some(Entrance::Flush) => {
+            Some(Admission::Flush) => {
                 self.parked = Some(job);
-                let (op, reply) = (JobOp::Flush, Arc::new(Nobody));
+                let (op, reply) = (JobOp::Flush, Arc::new(DiscardAnswers));
                 let flush = Job { op, offset: 0, bytes: 0, cookie: 0, reply };
-                return Some(Pull::Request(self.request(flush, Part::Covers(covers, true))));
+                return Some(Pull::Request(self.request(flush, LogAction::Covers(covers, true))));
             }
-            Some(Entrance::Refused) => {
-                self.hear_of_error(Kind::of(&job.op), (job.offset, job.bytes), HostError::Io);
+            Some(Admission::Refused) => {
+                let kind = RequestKind::from_op(&job.op);
+                self.report_error(kind, (job.offset, job.bytes), HostError::Io);
                 job.refuse(Err(HostError::Io));
                 return None;
             }
         };
-        Some(Pull::Request(self.request(job, part)))
+        Some(Pull::Request(self.request(job, log_action)))
     }
 
-    fn request(&mut self, job: Job, part: Part) -> Request {
+    fn request(&mut self, job: Job, log_action: LogAction) -> Request {
         let Job { mut op, offset, bytes, cookie, reply } = job;
         // With `--ack media` each change behaves as if the client had set FUA.
         if self.through {
@@ -307,14 +308,14 @@ impl Jobs {
             self.waiting.push(None);
             self.waiting.len() as u32 - 1
         });
-        let (kind, since) = (Kind::of(&op), Instant::now());
+        let (kind, since) = (RequestKind::from_op(&op), Instant::now());
         let promises = match &op {
             JobOp::Flush => true,
             JobOp::Write { fua, .. } | JobOp::Trim { fua } | JobOp::Zeroes { fua } => *fua,
             _ => false,
         };
         let range = (offset, bytes);
-        let waiting = Waiting { cookie, reply, kind, since, promises, range, part };
+        let waiting = Waiting { cookie, reply, kind, since, promises, range, log_action };
         self.waiting[place as usize] = Some(waiting);
         let sectors = bytes / SECTOR as u64;
         let (op, written) = match op {
@@ -352,23 +353,23 @@ impl Host for Jobs {
             let taken = match self.parked.take() {
                 Some(job) if job.is_too_long(longest) => {
                     self.parked = Some(job);
-                    Taken::TooLong
+                    NextJob::TooLong
                 }
-                Some(job) => Taken::Job(job),
+                Some(job) => NextJob::Job(job),
                 None => self.inbox.take(longest),
             };
             return match taken {
-                Taken::Job(job) if matches!(job.op, JobOp::Status) => {
+                NextJob::Job(job) if matches!(job.op, JobOp::Status) => {
                     self.asked = Some(job);
                     Pull::Query
                 }
-                Taken::Job(job) => match self.admit(job) {
+                NextJob::Job(job) => match self.admit(job) {
                     Some(pull) => pull,
                     None => continue,
                 },
-                Taken::TooLong => Pull::TooLong,
-                Taken::Nothing => Pull::Nothing,
-                Taken::Over => Pull::Over,
+                NextJob::TooLong => Pull::TooLong,
+                NextJob::Nothing => Pull::Nothing,
+                NextJob::Over => Pull::Over,
             };
         }
     }
@@ -376,7 +377,7 @@ impl Host for Jobs {
     fn query(&mut self, layer: &dyn Layer) {
         let Job { offset, bytes, cookie, reply, .. } = self.asked.take().expect("a job asked");
         let extents = extents(layer, offset / SECTOR as u64, bytes / SECTOR as u64);
-        self.tell(reply, Answer { extents, ..Answer::new(cookie, Ok(()), None) });
+        self.deliver(reply, Answer { extents, ..Answer::new(cookie, Ok(()), None) });
     }
 
     fn has_work(&self) -> bool {
@@ -387,29 +388,29 @@ impl Host for Jobs {
         let Reply { ticket, data, result } = reply;
         let place = ticket.close() as usize;
         let waiting = self.waiting[place].take().expect("one answer for each job");
-        let Waiting { cookie, reply, kind, since, promises, range, part } = waiting;
-        let mut latencies = self.latencies.lock().unwrap_or_else(|poison| poison.into_inner());
-        latencies.note(kind, since.elapsed());
-        drop(latencies);
+        let Waiting { cookie, reply, kind, since, promises, range, log_action } = waiting;
+        lock(&self.latencies).note(kind, since.elapsed());
         self.free.push(place as u32);
         let data = data.map(|data| Buffer(self.inbox.arena().adopt(data)));
         if let Err(error) = result {
-            self.hear_of_error(kind, range, error);
+            self.report_error(kind, range, error);
         }
-        if let (Part::Kept(place), Some(stash)) = (part, &mut self.stash) {
-            stash.answered(place, result.is_ok());
+        if let (LogAction::Kept(place), Some(ack_log)) = (log_action, &mut self.ack_log) {
+            ack_log.answered(place, result.is_ok());
         }
         let mut answer = Answer::new(cookie, result, data);
         if promises && result.is_ok() {
-            match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {
-                Promise::Kept => {}
-                Promise::Waits(_) => return self.held.push(Held { reply, answer, part }),
+            match self.writer.as_ref().map_or(Durability::Recorded, SuperblockWriter::durability) {
+                Durability::Recorded => {}
+                Durability::Pending(_) => {
+                    return self.held.push(Held { reply, answer, log_action });
+                }
                 // A later start could take a stale device for current.
-                Promise::Broken => answer.result = Err(HostError::Io),
+                Durability::Failed => answer.result = Err(HostError::Io),
             }
         }
-        self.settle(part, answer.result.is_ok());
-        self.tell(reply, answer);
+        self.settle(log_action, answer.result.is_ok());
+        self.deliver(reply, answer);
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -419,8 +420,8 @@ impl Host for Jobs {
     fn event(&mut self, event: Event) {
         let loses =
             matches!(event, Event::DeviceFailed { .. } | Event::Failing { is_lost: true, .. });
-        self.keeper.iter_mut().filter(|_| loses).for_each(Keeper::suspect);
-        self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
+        self.writer.iter_mut().filter(|_| loses).for_each(SuperblockWriter::suspect);
+        lock(&self.event_host).event(event);
     }
 }
 

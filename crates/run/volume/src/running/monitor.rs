@@ -9,59 +9,60 @@ use std::time::{Duration, Instant};
 use hostftl_core::Gauges;
 use hostftl_io::{IoError, Snapshot};
 
-use crate::running::scrubbing::{Scrubbing, Unkept};
-use crate::running::status::space::Filling;
+use crate::running::scrubbing::{SaveError, Scrubbing};
+use crate::running::status::space::FillLevel;
 use crate::running::status::tasks::Meters;
 use crate::util::events::{Events, Level};
+use crate::util::lock;
 
 /// Sampling interval.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Sampled state and its results.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct Samples {
     /// State of the driver.
     pub shown: Arc<Mutex<Snapshot>>,
     /// Rates of the tasks.
     pub meters: Arc<Mutex<Meters>>,
     /// Fill level and its growth.
-    pub filling: Arc<Mutex<Filling>>,
+    pub fill_level: Arc<Mutex<FillLevel>>,
     /// Receiver of the events.
     pub events: Events,
     /// Position of a scrub; `None` until the volume accepts commands, or when it is read-only.
     scrubbing: Arc<Mutex<Option<Scrubbing>>>,
     /// Reason why the position can't be saved.
-    pub unkept: Unkept,
+    pub save_error: SaveError,
 }
 
-impl Watched {
+impl Samples {
     /// Creates the state for a driver whose events go to `events`.
     pub(crate) fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
-        let (meters, filling, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
-        Watched { shown, meters, filling, events, scrubbing, unkept: Unkept::default() }
+        let (meters, fill_level, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
+        Samples { shown, meters, fill_level, events, scrubbing, save_error: SaveError::default() }
     }
 }
 
 /// The monitor thread. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Monitor {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl Monitor {
     /// Starts the thread, with the scrubs of a writable volume.
-    pub(crate) fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
-        let telling = |it: Scrubbing| it.telling(&watched.events, &watched.unkept);
-        *watched.scrubbing() = scrubbing.map(telling);
+    pub(crate) fn begin(samples: Samples, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
+        let with_events = |it: Scrubbing| it.with_events(&samples.events, &samples.save_error);
+        *samples.scrubbing() = scrubbing.map(with_events);
         let (end, over) = channel();
-        let run = move || watched.run(&over);
+        let run = move || samples.run(&over);
         let thread = thread::Builder::new().name("watch".into()).spawn(run);
-        Ok(Watch { end: Some(end), thread: Some(thread.map_err(IoError::Start)?) })
+        Ok(Monitor { end: Some(end), thread: Some(thread.map_err(IoError::Start)?) })
     }
 }
 
-impl Drop for Watch {
+impl Drop for Monitor {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -70,45 +71,45 @@ impl Drop for Watch {
     }
 }
 
-impl Watched {
+impl Samples {
     fn run(&self, over: &Receiver<()>) {
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.look();
+            self.sample();
         }
         // The volume is closed: record the final state.
-        self.look();
+        self.sample();
         self.scrubbing().iter_mut().for_each(Scrubbing::write);
     }
 
     fn scrubbing(&self) -> MutexGuard<'_, Option<Scrubbing>> {
-        self.scrubbing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.scrubbing)
     }
 
     /// Samples now. Tasks that started or ended since the last sample are recorded on return.
-    pub(crate) fn look(&self) {
-        let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    pub(crate) fn sample(&self) {
+        let shown = lock(&self.shown);
         let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
         // The driver updates the snapshot under this lock, so hold it only briefly.
         drop(shown);
         gauges.iter().for_each(|gauges| self.fill(gauges));
-        let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        meters.look(&tasks, Instant::now());
+        let mut meters = lock(&self.meters);
+        meters.sample(&tasks, Instant::now());
         drop(meters);
-        self.scrubbing().iter_mut().for_each(|it| it.look(&tasks, gauges.as_ref()));
+        self.scrubbing().iter_mut().for_each(|it| it.sample(&tasks, gauges.as_ref()));
         self.events.save_rest();
     }
 
     /// Reports an event when a threshold is passed.
     fn fill(&self, gauges: &Gauges) {
-        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let passed = filling.look(gauges.valid, gauges.valid_limit, Instant::now());
-        drop(filling);
+        let mut fill_level = lock(&self.fill_level);
+        let passed = fill_level.sample(gauges.valid, gauges.valid_limit, Instant::now());
+        drop(fill_level);
         if let Some(used) = passed {
             let text = format!(
                 "{used} % of the capacity is used ({} of {} bytes); trim, or add a device",
                 gauges.valid, gauges.valid_limit
             );
-            self.events.tell(Level::Warning, "space-low", text);
+            self.events.report(Level::Warning, "space-low", text);
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::running::jobs::Jobs;
 
 /// Closes the removed devices that all superblocks record and that have no commands in flight.
 pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
-    let left = jobs.left();
-    for index in (0..16).filter(|index| left >> index & 1 == 1) {
+    let closable = jobs.closable();
+    for index in (0..16).filter(|index| closable >> index & 1 == 1) {
         if driver.is_busy(index) {
             continue;
         }

@@ -22,16 +22,17 @@ use crate::open::machine::settle;
 use crate::open::machine::{as_members, drive, infos, plan};
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
-use crate::running::live::Live;
-use crate::running::scrubbing::Damage;
-use crate::running::superblock_writer::Keeper;
+use crate::running::scrubbing::KnownDamage;
+use crate::running::status_sources::StatusSources;
+use crate::running::superblock_writer::SuperblockWriter;
 use crate::util::error::Error;
+use crate::util::lock;
 
 /// Interval of checks whether all held answers were sent.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// State that a closed layer leaves.
-pub(crate) struct Rest {
+pub(crate) struct ClosedLayer {
     /// Devices by index; an absent device replaces each of `lost`.
     pub devices: Vec<Device>,
     /// Superblocks of the devices.
@@ -40,32 +41,32 @@ pub(crate) struct Rest {
     pub lost: u16,
     /// Position of a scrub in progress, and whether it is paused.
     scrub: Option<(u64, bool)>,
-    damage: Damage,
+    damage: KnownDamage,
 }
 
 /// A layer that was opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedLayer {
     pub driver: Driver<AnyLayer>,
     pub layer: LayerConfig,
     pub plan: Plan,
 }
 
 /// Closes a layer: all its requests are answered, and everything is durable.
-pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Rest, Error> {
+pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<ClosedLayer, Error> {
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
     let scrub = scrub.map(|task| (task.place, task.is_paused));
-    let damage = Damage::of(driver.layer().gauges().as_ref());
+    let damage = KnownDamage::from_gauges(driver.layer().gauges().as_ref());
     // Other threads keep the last snapshot; this driver updates another one from here on.
     driver.show_in(Arc::default());
     // Completes the requests in flight; the host accepts no new ones.
-    driver.serve(&mut Answering(jobs))?;
+    driver.serve(&mut DrainHost(jobs))?;
     // Held answers wait for the superblock writer.
     while let Some(most) = jobs.keep(driver.layer()) {
         thread::sleep(most.min(PAUSE));
     }
-    jobs.told().iter().for_each(|answers| answers.flush());
-    driver.stop(&mut Answering(jobs))?;
+    jobs.receivers().iter().for_each(|answers| answers.flush());
+    driver.stop(&mut DrainHost(jobs))?;
     if driver.layer().has_failed() {
         return Err(Error::Failed("writes failed".into()));
     }
@@ -74,23 +75,23 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     let late = || Error::Failed("writing a superblock timed out".into());
     let roster = roster.ok_or_else(late)?;
     let mut devices = driver.into_devices()?;
-    let length = |at: usize| roster.target().map_or(0, |said| said.lengths[at]);
+    let length = |at: usize| roster.target().map_or(0, |recorded| recorded.lengths[at]);
     for (index, device) in devices.iter_mut().enumerate() {
         if lost >> index & 1 == 1 {
             *device = Device::absent(&format!("missing device {index}"), length(index));
         }
     }
-    Ok(Rest { devices, roster, lost, scrub, damage })
+    Ok(ClosedLayer { devices, roster, lost, scrub, damage })
 }
 
 /// Opens a layer over the devices of a closed one, according to the superblocks.
 pub(crate) fn open(
-    rest: Rest,
+    closed: ClosedLayer,
     (config, layer): (&Config, LayerConfig),
-    (port, live): (&Port, &Live),
+    (port, sources): (&Port, &StatusSources),
     jobs: &mut Jobs,
-) -> Result<Opened, Error> {
-    let Rest { devices, mut roster, lost, scrub, damage } = rest;
+) -> Result<OpenedLayer, Error> {
+    let ClosedLayer { devices, mut roster, lost, scrub, damage } = closed;
     let target = roster.target().ok_or_else(|| Error::Failed("no superblock is left".into()))?;
     let mut layer = as_members(layer, lost, &target);
     layer.members.planned = DeviceSet::from_bits(config.planned(&target));
@@ -98,27 +99,34 @@ pub(crate) fn open(
     let plan = plan(&layer, &infos(&devices))?;
     let (arena, waker) = port.means();
     let mut driver = drive(&layer, &plan, (devices, Mode::Open), (arena, waker), None)?;
-    driver.start(&mut Answering(jobs))?;
+    driver.start(&mut DrainHost(jobs))?;
     settle(&layer, Some(&mut roster), &driver)?;
     resume((scrub, damage), &mut driver, jobs);
-    driver.show_in(live.watched.shown.clone());
+    driver.show_in(sources.samples.shown.clone());
     let fresh = layer.members.fresh;
-    jobs.set_keeper(Keeper::new(roster, &layer, &driver, fresh, waker.clone(), &live.news)?);
+    jobs.set_superblock_writer(SuperblockWriter::new(
+        roster,
+        &layer,
+        &driver,
+        fresh,
+        waker.clone(),
+        &sources.event_host,
+    )?);
     jobs.reopened(fresh);
-    let mut news = live.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    news.cleared_errors = [0; 16];
-    drop(news);
-    Ok(Opened { driver, layer, plan })
+    let mut event_host = lock(&sources.event_host);
+    event_host.cleared_errors = [0; 16];
+    drop(event_host);
+    Ok(OpenedLayer { driver, layer, plan })
 }
 
 /// Passes known damage to the layer, and resumes a scrub.
 fn resume(
-    (scrub, damage): (Option<(u64, bool)>, Damage),
+    (scrub, damage): (Option<(u64, bool)>, KnownDamage),
     driver: &mut Driver<AnyLayer>,
     jobs: &mut Jobs,
 ) {
     let mut ask = |command| -> Result<AdminOutcome, Refusal> {
-        driver.operate(command, &mut Answering(jobs))
+        driver.operate(command, &mut DrainHost(jobs))
     };
     damage.pass(&mut ask);
     let Some(place) = damage.scrub_from(scrub.map(|(place, _)| place)) else { return };
@@ -130,9 +138,9 @@ fn resume(
 }
 
 /// Host of a layer that accepts no more requests.
-struct Answering<'a>(&'a mut Jobs);
+struct DrainHost<'a>(&'a mut Jobs);
 
-impl Host for Answering<'_> {
+impl Host for DrainHost<'_> {
     fn pull(&mut self, _credits: Credits) -> Pull {
         Pull::Over
     }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::running::front::Port;
 use crate::util::events::{Events, Level};
+use crate::util::lock;
 use crate::util::private::{beside, open_plain, replace_private};
 
 /// Suffix of the file's name.
@@ -29,7 +30,7 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// Content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Noted {
+struct ScrubFile {
     /// Position of the scrub; `None` when none is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
@@ -48,15 +49,18 @@ struct Noted {
 
 /// Devices with known damage, which a layer forgets when it is closed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Damage {
+pub(crate) struct KnownDamage {
     damaged: DeviceSet,
     failing: DeviceSet,
 }
 
-impl Damage {
+impl KnownDamage {
     /// Returns the damage that a layer reports.
-    pub(crate) fn of(gauges: Option<&Gauges>) -> Self {
-        gauges.map_or(Damage::default(), |it| Damage { damaged: it.damaged, failing: it.failing })
+    pub(crate) fn from_gauges(gauges: Option<&Gauges>) -> Self {
+        gauges.map_or(KnownDamage::default(), |it| KnownDamage {
+            damaged: it.damaged,
+            failing: it.failing,
+        })
     }
 
     /// Returns the damage that was saved beside the volume file at `volume`.
@@ -79,10 +83,10 @@ impl Damage {
     }
 }
 
-impl Noted {
-    fn damage(&self) -> Damage {
+impl ScrubFile {
+    fn damage(&self) -> KnownDamage {
         let [damaged, failing] = [self.damaged, self.failing].map(DeviceSet::from_bits);
-        Damage { damaged, failing }
+        KnownDamage { damaged, failing }
     }
 }
 
@@ -90,27 +94,27 @@ impl Noted {
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
     path: PathBuf,
-    noted: Noted,
-    written: Noted,
+    noted: ScrubFile,
+    written: ScrubFile,
     at: Instant,
     every: Option<Duration>,
     port: Port,
     events: Events,
-    unkept: Unkept,
+    save_error: SaveError,
 }
 
 /// Reason why the position can't be saved; `None` while it can. Reading it never waits for a file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unkept(Arc<Mutex<Option<String>>>);
+pub(crate) struct SaveError(Arc<Mutex<Option<String>>>);
 
-impl Unkept {
+impl SaveError {
     /// Returns the reason.
     pub(crate) fn why(&self) -> Option<String> {
         self.lock().clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 
@@ -127,17 +131,17 @@ impl Scrubbing {
             }
         }
         let (written, at) = (noted.clone(), Instant::now());
-        let (events, unkept) = (Events::default(), Unkept::default());
-        Scrubbing { path, written, noted, at, every, port, events, unkept }
+        let (events, save_error) = (Events::default(), SaveError::default());
+        Scrubbing { path, written, noted, at, every, port, events, save_error }
     }
 
-    /// Reports failed writes to `events`, and their reason to `unkept`.
-    pub(crate) fn telling(self, events: &Events, unkept: &Unkept) -> Self {
-        Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
+    /// Reports failed writes to `events`, and their reason to `save_error`.
+    pub(crate) fn with_events(self, events: &Events, save_error: &SaveError) -> Self {
+        Scrubbing { events: events.clone(), save_error: save_error.clone(), ..self }
     }
 
     /// Records the progress of the tasks and the damaged devices, and starts a scrub that is due.
-    pub(crate) fn look(&mut self, tasks: &[Task], gauges: Option<&Gauges>) {
+    pub(crate) fn sample(&mut self, tasks: &[Task], gauges: Option<&Gauges>) {
         if let Some(gauges) = gauges {
             self.noted.damaged = gauges.damaged.to_bits();
             self.noted.failing = gauges.failing.to_bits();
@@ -173,7 +177,7 @@ impl Scrubbing {
             || self.noted.damaged != self.written.damaged
             || self.noted.failing != self.written.failing;
         // After a failed write, retry at the regular interval only.
-        let urgent = urgent && self.unkept.why().is_none();
+        let urgent = urgent && self.save_error.why().is_none();
         if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
             self.write();
         }
@@ -195,9 +199,9 @@ impl Scrubbing {
         if trouble.is_none() {
             self.written = self.noted.clone();
         }
-        let was = std::mem::replace(&mut *self.unkept.lock(), trouble.clone());
+        let was = std::mem::replace(&mut *self.save_error.lock(), trouble.clone());
         if let Some(text) = trouble.filter(|_| was.is_none()) {
-            self.events.tell(Level::Warning, "scrub-not-saved", text);
+            self.events.report(Level::Warning, "scrub-not-saved", text);
         }
     }
 
@@ -208,12 +212,12 @@ impl Scrubbing {
 }
 
 /// Reads the file. A damaged file counts as missing, and a time in the future as the present.
-fn read(path: &Path) -> Noted {
+fn read(path: &Path) -> ScrubFile {
     let mut text = Vec::new();
     let read = open_plain(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
-    let noted: Option<Noted> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
+    let noted: Option<ScrubFile> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
     let noted = noted.unwrap_or_default();
-    Noted { ended: noted.ended.map(|ended| ended.min(seconds())), ..noted }
+    ScrubFile { ended: noted.ended.map(|ended| ended.min(seconds())), ..noted }
 }
 
 /// Returns the time in seconds since 1970.
@@ -236,7 +240,7 @@ mod tests {
         let path = folder.path().join("v.toml.scrub");
         for text in ["", "{", "[]", "{\"place\":-1}", &" ".repeat(1 << 20)] {
             fs::write(&path, text).unwrap();
-            assert_eq!(read(&path), Noted::default());
+            assert_eq!(read(&path), ScrubFile::default());
         }
         fs::write(&path, format!("{{\"ended\":{}}}", u64::MAX)).unwrap();
         assert!(read(&path).ended.unwrap() <= seconds(), "a clock that was ahead");
@@ -244,6 +248,6 @@ mod tests {
         let other = folder.path().join("other");
         fs::write(&other, "{\"place\":7}").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert_eq!(read(&path), Noted::default(), "a symbolic link is not followed");
+        assert_eq!(read(&path), ScrubFile::default(), "a symbolic link is not followed");
     }
 }

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::metadata::config::{self, Config};
 use crate::metadata::journal;
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::open::names::Names;
 use crate::open::options::{Acks, StartOptions};
-use crate::open::refusal::degraded::{LEFT_OUT, say_what_it_means, spare_is_missing, without};
+use crate::open::refusal::degraded::{EXCLUDED, redundancy_note, spare_is_missing, without};
 use crate::running::front::job::Export;
 use crate::running::status::drive::DriveStatus;
 use crate::running::status::latency::{Latencies, Latency};
@@ -156,7 +156,7 @@ pub struct VolumeFile {
 
 impl VolumeFile {
     /// Returns the identity of the file at `path`, or `None` if the file does not exist.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn new(path: &Path) -> Option<Self> {
         let (full, found) = (fs::canonicalize(path).ok()?, fs::metadata(path).ok()?);
         let path = full.display().to_string();
         Some(VolumeFile { path, device: found.dev(), inode: found.ino() })
@@ -225,7 +225,7 @@ impl Status {
             parameters: layer.to_text(),
             ack: plan.limits.ack.name().into(),
             exported_bytes: plan.limits.exported * SECTOR as u64,
-            memory: Memory::of(plan),
+            memory: Memory::from_plan(plan),
             superpage_bytes: layer.superpage * SECTOR as u32,
             overprovisioning_permille: layer.spare_permille,
             ..Status::default()
@@ -291,18 +291,18 @@ impl Status {
         self.device_bytes =
             self.devices.iter().filter(|it| it.role != JOURNAL).map(|it| it.bytes).sum();
         self.degraded = self.devices.iter().any(DeviceStatus::is_away);
-        let (runs_without, left_out) = (without(index), format!("{LEFT_OUT}{}:", was.name));
+        let (runs_without, excluded) = (without(index), format!("{EXCLUDED}{}:", was.name));
         let spare = spare_is_missing(index);
         self.notes.retain(|note| {
             let is_journal = was.role == JOURNAL && note == journal::AWAY;
             let is_old =
-                [&runs_without, &left_out, &spare].into_iter().any(|it| note.starts_with(it));
+                [&runs_without, &excluded, &spare].into_iter().any(|it| note.starts_with(it));
             !is_old && !is_journal
         });
     }
 
     /// Returns the status of a volume that this process serves.
-    pub(crate) fn of_running(
+    pub(crate) fn new(
         path: &Path,
         config: &Config,
         layer: &LayerConfig,
@@ -312,7 +312,7 @@ impl Status {
         let mut status = Self::at_rest(path, config, layer, plan);
         status.set_devices(driver.devices(), layer, config);
         status.served_by = Some(std::process::id());
-        status.file = VolumeFile::of(path);
+        status.file = VolumeFile::new(path);
         status.engine = driver.engine().0.into();
         status
     }
@@ -358,15 +358,20 @@ impl Status {
     }
 
     /// Returns this status with the current figures.
-    pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
+    pub(crate) fn with(
+        &self,
+        snapshot: &Snapshot,
+        event_host: &EventHost,
+        latencies: &Latencies,
+    ) -> Self {
         let mut status = self.clone();
-        status.notes.extend(news.events.notes());
-        status.notes.extend(self.of_lost(snapshot.members.lost().to_bits()));
-        snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
+        status.notes.extend(event_host.events.notes());
+        status.notes.extend(self.lost_notes(snapshot.members.lost().to_bits()));
+        snapshot.gauges.iter().for_each(|it| redundancy_note(&mut status.notes, it));
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
         for (index, (device, stats)) in devices.enumerate() {
-            let errors = stats.errors.saturating_sub(news.cleared_errors[index]);
+            let errors = stats.errors.saturating_sub(event_host.cleared_errors[index]);
             device.errors = errors;
             device.written_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
@@ -374,7 +379,7 @@ impl Status {
             let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing.to_bits());
             let member = snapshot.members.get(index as u8);
             let word = match (member.state.is_lost(), errors) {
-                (true, _) if is_in(news.faulted) => FAULTED,
+                (true, _) if is_in(event_host.faulted) => FAULTED,
                 (true, _) => LOST,
                 (false, _) if is_in(failing) => FAILING,
                 (false, 0) => ONLINE,
@@ -386,7 +391,7 @@ impl Status {
             }
             // An absent device has no errors, and must not seem online for that reason.
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());
-            if news.gone >> index & 1 == 1 {
+            if event_host.removed >> index & 1 == 1 {
                 device.health = REMOVED.into();
                 status.notes.retain(|note| !note.starts_with(&without(index)));
             } else if !stays {
@@ -394,7 +399,7 @@ impl Status {
             }
         }
         status.degraded = status.devices.iter().any(DeviceStatus::is_away);
-        status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
+        status.space = snapshot.gauges.map(|gauges| Space::from_gauges(&gauges));
         status.set_capacity();
         status.layer_state =
             snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
@@ -404,10 +409,10 @@ impl Status {
             status.notes.push(CAP_IS_TIGHT.into());
         }
         status.memory = status.memory.in_use();
-        status.events = news.events.totals();
-        status.set_problems(&news.events);
+        status.events = event_host.events.totals();
+        status.set_problems(&event_host.events);
         status.latencies = latencies.list();
-        status.traffic = Some(Traffic::of(snapshot, news));
+        status.traffic = Some(Traffic::new(snapshot, event_host));
         status
     }
 }

@@ -5,10 +5,10 @@
 //! A separate thread writes, so that a member that does not respond delays only answers about
 //! durability, and the layer's deadline for it continues.
 
-pub(crate) mod seating;
+pub(crate) mod handover;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,13 @@ use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::metadata::journal;
-use crate::metadata::roster::{Roster, page_of, standing};
+use crate::metadata::roster::{Roster, encode_page, standing};
 use crate::metadata::superblocks;
-use crate::open::event_host::Quiet;
-use crate::running::superblock_writer::seating::Seating;
+use crate::open::event_host::EventHost;
+use crate::running::superblock_writer::handover::Handover;
 use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
+use crate::util::lock;
 
 /// Attempts of a write before flushes fail, and the pause between them.
 const TRIES: u32 = 3;
@@ -34,9 +35,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 enum Order {
     /// Member states to record.
-    Say(Standing),
+    Record(Standing),
     /// A new device replaces a member; the sender reports when all superblocks record it.
-    Seat(Box<Coming>, Sender<Result<(), AdminError>>),
+    Install(Box<NewDevice>, Sender<Result<(), AdminError>>),
     /// A lost device has to be closed, and this handle replaces its own; the sender reports
     /// completion.
     Close(u8, Reserve, Sender<()>),
@@ -44,64 +45,67 @@ enum Order {
 
 /// A device that replaces a member.
 #[derive(Debug)]
-pub(crate) struct Coming {
+pub(crate) struct NewDevice {
     /// Member number.
     pub index: u8,
     /// Content of the device.
-    pub has: Has,
+    pub content: DeviceContent,
     /// Handle for its superblocks.
     pub reserve: Reserve,
 }
 
 /// Content of a new device.
 #[derive(Debug)]
-pub(crate) enum Has {
+pub(crate) enum DeviceContent {
     /// No data; with this length in sectors.
     Nothing(u64),
     /// All data of the member that it replaces; with this length in sectors.
-    Everything(u64, Arc<Seating>),
+    Everything(u64, Arc<Handover>),
     /// The data that it had when it was lost; with its superblock.
     AllUpTo(Box<Superblock>),
 }
 
-impl Has {
+impl DeviceContent {
     /// Returns the length of the device in sectors, as recorded in its superblock.
     pub(crate) fn sectors(&self) -> u64 {
         match self {
-            Has::Nothing(sectors) | Has::Everything(sectors, _) => *sectors,
-            Has::AllUpTo(own) => own.device_sectors,
+            DeviceContent::Nothing(sectors) | DeviceContent::Everything(sectors, _) => *sectors,
+            DeviceContent::AllUpTo(own) => own.device_sectors,
         }
     }
 
     /// Returns the new superblock of the device as member `index`. `newest` is that of the others.
     fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
         match self {
-            Has::Nothing(sectors) => superblocks::replacement(newest, index, *sectors),
-            Has::Everything(sectors, _) => superblocks::copy(newest, index, *sectors),
-            Has::AllUpTo(own) => superblocks::comeback(newest, own),
+            DeviceContent::Nothing(sectors) => superblocks::replacement(newest, index, *sectors),
+            DeviceContent::Everything(sectors, _) => superblocks::copy(newest, index, *sectors),
+            DeviceContent::AllUpTo(own) => superblocks::comeback(newest, own),
         }
     }
 }
 
+/// Receives the result of an installation.
+pub(crate) type Installed = Receiver<Result<(), AdminError>>;
+
 /// Whether durability may be reported to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
+pub(crate) enum Durability {
     /// It may.
-    Kept,
+    Recorded,
     /// Not yet; the decision takes at most this long.
-    Waits(Duration),
+    Pending(Duration),
     /// The request must fail instead.
-    Broken,
+    Failed,
 }
 
 /// Handle of the superblock writer.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SuperblockWriter {
     orders: Sender<Order>,
     progress: Arc<Mutex<Progress>>,
     /// Members that are about to be replaced, as a bit set: their losses are not recorded
     /// meanwhile.
-    coming: u16,
+    replacing: u16,
     /// Returns the superblocks at the end of the thread.
     end: Receiver<Roster>,
     /// Devices whose loss is recorded.
@@ -121,11 +125,11 @@ struct Progress {
     settled: u16,
     failed: Option<String>,
     /// Common state of all superblocks.
-    said: Option<Superblock>,
+    recorded: Option<Superblock>,
 }
 
 /// State of the thread.
-struct Clerk {
+struct WriterThread {
     roster: Roster,
     reserves: Vec<Reserve>,
     /// Number of members that may be lost in total.
@@ -134,7 +138,7 @@ struct Clerk {
     shown: Arc<Mutex<Snapshot>>,
     progress: Arc<Mutex<Progress>>,
     waker: Arc<Waker>,
-    news: Arc<Mutex<Quiet>>,
+    event_host: Arc<Mutex<EventHost>>,
     orders: Receiver<Order>,
     /// Member states to record.
     all: Standing,
@@ -142,7 +146,7 @@ struct Clerk {
     asks: Option<Sender<Result<(), AdminError>>>,
 }
 
-impl Keeper {
+impl SuperblockWriter {
     /// Starts the writer of a volume whose superblocks are up to date; `None` for a volume in
     /// memory.
     pub(crate) fn new(
@@ -151,7 +155,7 @@ impl Keeper {
         driver: &Driver<AnyLayer>,
         fresh: DeviceSet,
         waker: Arc<Waker>,
-        news: &Arc<Mutex<Quiet>>,
+        event_host: &Arc<Mutex<EventHost>>,
     ) -> Result<Option<Self>, IoError> {
         let (devices, tolerates) = (driver.devices(), layer.tolerates());
         let changes = layer.kind.registration().promises.changes();
@@ -165,31 +169,31 @@ impl Keeper {
         // Without redundancy no superblock records a loss.
         let survives = tolerates > 0 || changes;
         let members = if survives { !journal::bit(layer, devices.len()) } else { 0 };
-        let wanted = of_members(standing(driver.layer(), fresh), members);
+        let wanted = mask_members(standing(driver.layer(), fresh), members);
         let settled = wanted.lost;
-        let said = roster.target();
-        let progress = Arc::new(Mutex::new(Progress { settled, failed: None, said }));
+        let recorded = roster.target();
+        let progress = Arc::new(Mutex::new(Progress { settled, failed: None, recorded }));
         let (orders, inbox) = channel();
         let (leaves, end) = channel();
-        let clerk = Clerk {
+        let thread = WriterThread {
             roster,
             reserves,
             tolerates,
             shown: driver.shown(),
             progress: progress.clone(),
             waker,
-            news: news.clone(),
+            event_host: event_host.clone(),
             orders: inbox,
             // A device that recovery dropped is still present, and must not get another superblock.
             all: wanted,
             asks: None,
         };
-        let run = move || drop(leaves.send(clerk.run()));
+        let run = move || drop(leaves.send(thread.run()));
         thread::Builder::new().name("keeper".into()).spawn(run).map_err(IoError::Start)?;
-        Ok(Some(Keeper {
+        Ok(Some(SuperblockWriter {
             orders,
             progress,
-            coming: 0,
+            replacing: 0,
             end,
             members,
             wanted,
@@ -199,77 +203,77 @@ impl Keeper {
         }))
     }
 
-    /// Records that a device failed; the next [`Keeper::look`] has the layer's reaction.
+    /// Records that a device failed; the next update has the layer's reaction.
     pub(crate) fn suspect(&mut self) {
         self.suspects = true;
     }
 
     /// Takes the current member states of the layer.
-    pub(crate) fn look(&mut self, standing: Standing) {
+    pub(crate) fn update(&mut self, standing: Standing) {
         self.suspects = false;
-        let more = without(of_members(standing, self.members), self.coming);
+        let more = without(mask_members(standing, self.members), self.replacing);
         let (was, mut wanted) = (self.wanted, self.wanted);
         take_in(&mut wanted, more);
         if wanted != was {
             // Only a new loss restarts the time limit: hosts wait for no other change.
             let since = if wanted.lost == was.lost { self.since } else { Instant::now() };
             (self.wanted, self.since) = (wanted, since);
-            self.orders.send(Order::Say(wanted)).ok();
+            self.orders.send(Order::Record(wanted)).ok();
         }
     }
 
     /// Returns the common state of all superblocks.
-    pub(crate) fn said(&self) -> Option<Superblock> {
-        lock(&self.progress).said
+    pub(crate) fn recorded(&self) -> Option<Superblock> {
+        lock(&self.progress).recorded
     }
 
-    /// Starts the seating of a new device: its superblock is written, then those of the others. The
+    /// Starts to install a new device: its superblock is written, then those of the others. The
     /// receiver gets the result.
-    pub(crate) fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), AdminError>> {
+    pub(crate) fn begin_install(&mut self, new_device: NewDevice) -> Installed {
         // The loss of a device that is being copied must still be recorded.
-        if !matches!(coming.has, Has::Everything(..)) {
-            let bit = 1 << coming.index;
-            self.coming |= bit;
+        if !matches!(new_device.content, DeviceContent::Everything(..)) {
+            let bit = 1 << new_device.index;
+            self.replacing |= bit;
             self.wanted = without(self.wanted, bit);
         }
-        let (says, hears) = channel();
-        self.orders.send(Order::Seat(Box::new(coming), says)).ok();
-        hears
+        let (sender, receiver) = channel();
+        self.orders.send(Order::Install(Box::new(new_device), sender)).ok();
+        receiver
     }
 
     /// Closes the handle of a lost device, which `absent` replaces. The receiver is notified.
     pub(crate) fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
-        let (says, hears) = channel();
-        self.orders.send(Order::Close(index, absent, says)).ok();
-        hears
+        let (sender, receiver) = channel();
+        self.orders.send(Order::Close(index, absent, sender)).ok();
+        receiver
     }
 
-    /// Ends a seating, successful or not: the layer's state of that member counts again.
-    pub(crate) fn end_seat(&mut self, index: u8) {
-        self.coming &= !(1 << index);
+    /// Ends an installation, successful or not: the layer's state of that member counts again.
+    pub(crate) fn end_install(&mut self, index: u8) {
+        self.replacing &= !(1 << index);
     }
 
     /// Returns whether durability may be reported now.
-    pub(crate) fn promise(&self) -> Promise {
+    pub(crate) fn durability(&self) -> Durability {
         // The failed device may be lost, and no superblock records that yet.
         if self.suspects {
-            return Promise::Waits(self.patience);
+            return Durability::Pending(self.patience);
         }
         let progress = lock(&self.progress);
         if self.wanted.lost & !progress.settled == 0 {
-            return Promise::Kept;
+            return Durability::Recorded;
         }
         match self.patience.checked_sub(self.since.elapsed()) {
-            Some(left) if progress.failed.is_none() => Promise::Waits(left),
-            _ => Promise::Broken,
+            Some(left) if progress.failed.is_none() => Durability::Pending(left),
+            _ => Durability::Failed,
         }
     }
 
     /// Records the last losses, and ends the thread. Returns the superblocks; `None` when a member
     /// takes too long for an update that is not required.
     pub(crate) fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
-        self.look(standing);
-        let Keeper { orders, progress, end, wanted, patience, .. } = self;
+        self.update(standing);
+        let SuperblockWriter { orders, progress, end, wanted, patience, .. } = self;
         drop(orders);
         let left = end.recv_timeout(patience);
         let over = !matches!(left, Err(RecvTimeoutError::Timeout));
@@ -285,7 +289,7 @@ impl Keeper {
     }
 }
 
-impl Clerk {
+impl WriterThread {
     /// Executes messages until the sender is dropped; returns the superblocks.
     fn run(mut self) -> Roster {
         while let Ok(order) = self.orders.recv() {
@@ -302,7 +306,7 @@ impl Clerk {
                 // Redundancy covers the loss of this member, so flushes need not fail.
                 if tries >= TRIES && self.can_do_without(member) {
                     self.all.lost |= 1 << member;
-                    self.tell(format!(
+                    self.report(format!(
                         "cannot write the superblock of device {member}: {error}; the next start \
                          excludes it"
                     ));
@@ -333,8 +337,8 @@ impl Clerk {
 
     fn take(&mut self, order: Order) {
         match order {
-            Order::Say(more) => take_in(&mut self.all, more),
-            Order::Seat(coming, asks) => match self.seat(*coming) {
+            Order::Record(more) => take_in(&mut self.all, more),
+            Order::Install(new_device, asks) => match self.install(*new_device) {
                 Ok(()) => self.asks = Some(asks),
                 Err(why) => drop(asks.send(Err(why))),
             },
@@ -346,27 +350,27 @@ impl Clerk {
     }
 
     /// Writes the superblock of a new device, after all pending updates.
-    fn seat(&mut self, coming: Coming) -> Result<(), AdminError> {
+    fn install(&mut self, new_device: NewDevice) -> Result<(), AdminError> {
         self.settle(self.all).map_err(|(_, error)| error.to_string())?;
         let newest = self.roster.target().ok_or("there are no superblocks")?;
-        let Coming { index, has, reserve } = coming;
-        if let Has::Everything(_, seating) = &has {
+        let NewDevice { index, content, reserve } = new_device;
+        if let DeviceContent::Everything(_, handover) = &content {
             if (newest.missing | newest.gone) >> index & 1 == 1 {
                 return Err("the old device failed meanwhile".into());
             }
-            if !seating.begin() {
+            if !handover.begin() {
                 return Err("timed out".into());
             }
         }
-        let superblock = has.superblock(&newest, index);
+        let superblock = content.superblock(&newest, index);
         for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
             reserve.write(copy, &superblock.emit(at))?;
             cuts::step();
         }
         self.roster.replace(index, Record { superblock, sound: [true; 2] });
         self.reserves[usize::from(index)] = reserve;
-        match has {
-            Has::Everything(_, seating) => seating.done(),
+        match content {
+            DeviceContent::Everything(_, handover) => handover.done(),
             _ => self.all = without(self.all, 1 << index),
         }
         Ok(())
@@ -378,15 +382,15 @@ impl Clerk {
             // A later start would find only older states and trust them.
             return self.fail("cannot write the superblock of any device".into());
         }
-        let (settled, said) = (self.all.lost, self.roster.target());
-        *lock(&self.progress) = Progress { settled, failed: None, said };
+        let (settled, recorded) = (self.all.lost, self.roster.target());
+        *lock(&self.progress) = Progress { settled, failed: None, recorded };
         self.asks.take().into_iter().for_each(|asks| drop(asks.send(Ok(()))));
     }
 
     /// Writes all outdated copies; on failure returns the member and the error.
     fn settle(&mut self, standing: Standing) -> Result<(), (u8, IoError)> {
         while let Some(write) = self.roster.next(standing) {
-            let (_, page) = page_of(&write);
+            let (_, page) = encode_page(&write);
             match self.reserves[usize::from(write.member)].write(write.copy, &page) {
                 Ok(()) => {
                     cuts::step();
@@ -404,18 +408,18 @@ impl Clerk {
     fn fail(&mut self, why: String) {
         let error = AdminError::new(AdminErrorKind::Failed, why.as_str());
         self.asks.take().into_iter().for_each(|asks| drop(asks.send(Err(error.clone()))));
-        self.tell(format!("flushes fail, because a loss is not recorded on every device: {why}"));
+        self.report(format!("flushes fail, because a loss is not recorded on every device: {why}"));
         lock(&self.progress).failed = Some(why);
         self.waker.ring();
     }
 
-    fn tell(&self, text: String) {
-        lock(&self.news).events.tell(Level::Error, "superblock-failed", text);
+    fn report(&self, text: String) {
+        lock(&self.event_host).events.report(Level::Error, "superblock-failed", text);
     }
 }
 
 /// Returns the states with losses of `members` only.
-fn of_members(standing: Standing, members: u16) -> Standing {
+fn mask_members(standing: Standing, members: u16) -> Standing {
     let Standing { lost, out, .. } = standing;
     Standing { lost: lost & members, out: out.map(|out| out & members), ..standing }
 }
@@ -441,10 +445,6 @@ fn take_in(all: &mut Standing, more: Standing) {
     *all = Standing { lost: all.lost | more.lost, joined, gone, ..more };
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,32 +458,42 @@ mod tests {
         let shared = progress.clone();
         let (members, wanted) = (0b011, Standing::default());
         let lost = Standing::of_lost;
-        let coming = 0;
-        let mut keeper =
-            Keeper { orders, progress, coming, end, members, wanted, since, patience, suspects };
-        assert_eq!(keeper.promise(), Promise::Kept);
-        keeper.suspect();
-        assert!(matches!(keeper.promise(), Promise::Waits(_)), "what failed is not known yet");
-        keeper.look(lost(0b100));
-        assert_eq!(keeper.promise(), Promise::Kept, "the journal is no member that is told");
-        keeper.look(lost(0b110));
-        assert!(matches!(inbox.try_recv(), Ok(Order::Say(said)) if said == lost(0b010)));
-        assert!(matches!(keeper.promise(), Promise::Waits(left) if left <= patience));
+        let replacing = 0;
+        let mut writer = SuperblockWriter {
+            orders,
+            progress,
+            replacing,
+            end,
+            members,
+            wanted,
+            since,
+            patience,
+            suspects,
+        };
+        assert_eq!(writer.durability(), Durability::Recorded);
+        writer.suspect();
+        let is_pending = |it| matches!(it, Durability::Pending(left) if left <= patience);
+        assert!(is_pending(writer.durability()), "the failed device is not known yet");
+        writer.update(lost(0b100));
+        assert_eq!(writer.durability(), Durability::Recorded, "no superblock records a journal");
+        writer.update(lost(0b110));
+        assert!(matches!(inbox.try_recv(), Ok(Order::Record(recorded)) if recorded == lost(0b010)));
+        assert!(is_pending(writer.durability()));
         // The other member does not respond.
         thread::sleep(patience);
-        assert_eq!(keeper.promise(), Promise::Broken);
+        assert_eq!(writer.durability(), Durability::Failed);
         lock(&shared).settled = 0b010;
-        assert_eq!(keeper.promise(), Promise::Kept, "it came back");
-        keeper.coming = 0b010;
-        keeper.wanted = without(keeper.wanted, 0b010);
-        keeper.look(lost(0b010));
+        assert_eq!(writer.durability(), Durability::Recorded, "it came back");
+        writer.replacing = 0b010;
+        writer.wanted = without(writer.wanted, 0b010);
+        writer.update(lost(0b010));
         assert!(inbox.try_recv().is_err(), "another is about to come in its place");
-        keeper.end_seat(1);
-        keeper.look(lost(0b010));
-        assert!(matches!(inbox.try_recv(), Ok(Order::Say(said)) if said == lost(0b010)));
+        writer.end_install(1);
+        writer.update(lost(0b010));
+        assert!(matches!(inbox.try_recv(), Ok(Order::Record(recorded)) if recorded == lost(0b010)));
         lock(&shared).failed = Some("no room".into());
-        keeper.look(lost(0b011));
-        assert_eq!(keeper.promise(), Promise::Broken);
-        drop(keeper);
+        writer.update(lost(0b011));
+        assert_eq!(writer.durability(), Durability::Failed);
+        drop(writer);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Describes the user of `path`; `None` when none is known.
-pub fn user_of(path: &str) -> Option<String> {
+pub fn find_user(path: &str) -> Option<String> {
     let read = |list: &str| fs::read_to_string(list).unwrap_or_default();
     if let Some(at) = mounted_at(&read("/proc/mounts"), path) {
         return Some(format!("it is mounted at {at}; unmount it first"));
@@ -59,6 +59,6 @@ mod tests {
 
     #[test]
     fn an_unused_path_is_free() {
-        assert_eq!(user_of("/no/such/thing"), None);
+        assert_eq!(find_user("/no/such/thing"), None);
     }
 }

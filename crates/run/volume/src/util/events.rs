@@ -19,13 +19,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::util::lock;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use history::Writer;
 use ring::Ring;
 
-pub(crate) use history::{file_of, forget};
+pub(crate) use history::{file_path, forget};
 pub use kinds::KINDS;
 
 /// Maximum number of events that are retained in full.
@@ -140,7 +142,7 @@ impl Events {
     ///
     /// # Errors
     /// When the event file can't be read.
-    pub fn of_file(path: &Path, volume: Uuid) -> std::io::Result<Self> {
+    pub fn open(path: &Path, volume: Uuid) -> std::io::Result<Self> {
         let events = Events::default();
         events.lock().take_in(history::read(path, volume)?);
         Ok(events)
@@ -152,7 +154,7 @@ impl Events {
     /// # Errors
     /// When no thread can be started.
     pub fn kept(path: &Path, volume: Uuid) -> std::io::Result<Self> {
-        let events = Events::of_file(path, volume).unwrap_or_default();
+        let events = Events::open(path, volume).unwrap_or_default();
         events.keep(path, volume)?;
         Ok(events)
     }
@@ -164,13 +166,19 @@ impl Events {
     }
 
     /// Reports an event. `kind` is one of [`KINDS`].
-    pub fn tell(&self, level: Level, kind: &'static str, text: impl Into<String>) {
+    pub fn report(&self, level: Level, kind: &'static str, text: impl Into<String>) {
         self.add(level, kind, None, text.into());
     }
 
     /// Reports an event of the device with this number. A repeat increments the count of the
     /// device's entry where the kind allows that.
-    pub fn tell_of(&self, device: u8, level: Level, kind: &'static str, text: impl Into<String>) {
+    pub fn report_device(
+        &self,
+        device: u8,
+        level: Level,
+        kind: &'static str,
+        text: impl Into<String>,
+    ) {
         self.add(level, kind, Some(device), text.into());
     }
 
@@ -229,9 +237,9 @@ impl Events {
         match device {
             Some(device) => {
                 let text = format!("events of device {device} ({name}) acknowledged");
-                self.tell_of(device, Level::Info, CLEARED, text);
+                self.report_device(device, Level::Info, CLEARED, text);
             }
-            None => self.tell(Level::Info, CLEARED, "events acknowledged"),
+            None => self.report(Level::Info, CLEARED, "events acknowledged"),
         }
         self.sync()
     }
@@ -266,7 +274,7 @@ impl Events {
     }
 
     /// Returns the notes of events that are `wanted`.
-    pub fn notes_of(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
+    pub fn filter_notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         self.lock().notes(wanted)
     }
 
@@ -297,7 +305,7 @@ impl Events {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.0.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0.ring)
     }
 }
 
@@ -320,7 +328,7 @@ mod tests {
     fn the_newest_are_kept_and_all_are_counted() {
         let events = Events::default();
         for number in 1..=KEPT as u64 + 5 {
-            events.tell(Level::Warning, "note", format!("{number}"));
+            events.report(Level::Warning, "note", format!("{number}"));
         }
         let kept = events.since(0);
         assert_eq!((kept.len(), kept[0].number, kept[0].text.as_str()), (KEPT, 6, "6"));
@@ -332,10 +340,10 @@ mod tests {
     #[test]
     fn a_sink_gets_the_events_before_it_too() {
         let (events, heard) = (Events::default(), Arc::new(Mutex::new(Vec::new())));
-        events.tell(Level::Info, "note", "one");
+        events.report(Level::Info, "note", "one");
         let ear = heard.clone();
         events.follow(Box::new(move |event| ear.lock().unwrap().push(event.text.clone())));
-        events.clone().tell(Level::Error, "failed", "two");
+        events.clone().report(Level::Error, "failed", "two");
         assert_eq!(*heard.lock().unwrap(), ["one", "two"]);
     }
 
@@ -346,9 +354,9 @@ mod tests {
         events.follow(Box::new(move |_| *count.lock().unwrap() += 1));
         for place in 0..4000_u16 {
             let device = (place % 2) as u8;
-            events.tell_of(device, Level::Warning, "repaired", format!("place {place}"));
+            events.report_device(device, Level::Warning, "repaired", format!("place {place}"));
         }
-        events.tell_of(1, Level::Warning, "device-failed", "a command failed");
+        events.report_device(1, Level::Warning, "device-failed", "a command failed");
         let kept = events.since(0);
         let seen: Vec<_> = kept.iter().map(|it| (it.device, it.count, it.text.as_str())).collect();
         let wanted = [
@@ -366,10 +374,10 @@ mod tests {
     #[test]
     fn acknowledged_events_are_no_notes_and_a_repeat_begins_again() {
         let events = Events::default();
-        let repair = |device| events.tell_of(device, Level::Warning, "repaired", "repaired");
+        let repair = |device| events.report_device(device, Level::Warning, "repaired", "repaired");
         (0..3).for_each(|_| repair(0));
         (0..3).for_each(|_| repair(1));
-        events.tell(Level::Error, "corrupt", "lost");
+        events.report(Level::Error, "corrupt", "lost");
         events.clear(Some(1), "d1").unwrap();
         assert_eq!(events.notes().len(), 2);
         assert_eq!(events.open_totals()["corrupt"], 1);
@@ -378,17 +386,17 @@ mod tests {
         events.clear(None, "").unwrap();
         assert!(events.notes().is_empty() && !events.open_totals().contains_key("corrupt"));
         assert_eq!(events.total("corrupt"), 1, "the metric never goes back");
-        events.tell(Level::Error, "scrub-damage", "3 blocks");
+        events.report(Level::Error, "scrub-damage", "3 blocks");
         assert_eq!(events.damage().as_deref(), Some("3 blocks"));
-        events.tell(Level::Info, "scrub-complete", "scrub complete");
+        events.report(Level::Info, "scrub-complete", "scrub complete");
         assert_eq!(events.damage(), None);
     }
 
     #[test]
     fn a_frequent_kind_displaces_no_other() {
         let events = Events::default();
-        events.tell(Level::Error, "device-lost", "device 2 was lost");
-        (0..3 * KEPT).for_each(|it| events.tell(Level::Info, "client", format!("{it}")));
+        events.report(Level::Error, "device-lost", "device 2 was lost");
+        (0..3 * KEPT).for_each(|it| events.report(Level::Info, "client", format!("{it}")));
         assert_eq!(events.since(0)[0].kind, "device-lost");
     }
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::util::error::{Error, file};
 
 /// Returns the path of a volume's file with this suffix; the directory may not exist yet.
-pub(crate) fn of(volume: Uuid, ending: &str) -> PathBuf {
+pub(crate) fn path(volume: Uuid, ending: &str) -> PathBuf {
     folder().join(format!("{}.{ending}", volume.simple()))
 }
 

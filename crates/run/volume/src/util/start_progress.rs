@@ -1,13 +1,15 @@
 //! Progress of a volume's start, for other threads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hostftl_core::SECTOR;
 use hostftl_io::Snapshot;
 
+use crate::util::lock;
+
 /// A start in progress. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Beginning(Arc<Mutex<Option<Arc<Mutex<Snapshot>>>>>);
+pub struct StartProgress(Arc<Mutex<Option<Arc<Mutex<Snapshot>>>>>);
 
 /// Progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +22,16 @@ pub struct Recovering {
     pub sent_bytes: u64,
 }
 
-impl Beginning {
+impl StartProgress {
     /// Marks the begin of recovery, whose progress is in `shown`.
     pub(crate) fn recovers(&self, shown: Arc<Mutex<Snapshot>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        *lock(&self.0) = Some(shown);
     }
 
     /// Returns the progress of recovery, at most 0.1 s old; `None` before recovery starts.
     pub fn recovering(&self) -> Option<Recovering> {
-        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = lock(&self.0).clone()?;
+        let shown = lock(&shown);
         let stats = &shown.stats;
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         Some(Recovering {
@@ -46,11 +48,11 @@ mod tests {
 
     #[test]
     fn nothing_is_recovered_before_the_devices_are_there() {
-        let beginning = Beginning::default();
-        let other = beginning.clone();
+        let start_progress = StartProgress::default();
+        let other = start_progress.clone();
         assert_eq!(other.recovering(), None);
         let shown: Arc<Mutex<Snapshot>> = Arc::default();
-        beginning.recovers(shown.clone());
+        start_progress.recovers(shown.clone());
         shown.lock().unwrap().stats.read = 8;
         let found = other.recovering().expect("it has begun");
         assert_eq!((found.read_bytes, found.sent_bytes, found.steps), (4096, 0, 0));

@@ -32,16 +32,16 @@ const LONGEST: u64 = 8192;
 
 /// Exclusive right to serve a volume, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Sole {
+pub(crate) struct VolumeLock {
     path: PathBuf,
     file: File,
 }
 
-impl Sole {
+impl VolumeLock {
     /// Takes the lock of `volume` for the volume file `of`.
-    pub(crate) fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
+    pub(crate) fn take(volume: Uuid, file_path: &Path) -> Result<Self, Error> {
         runtime_dir::prepare()?;
-        let path = runtime_dir::of(volume, "lock");
+        let path = runtime_dir::path(volume, "lock");
         let begun = Instant::now();
         loop {
             let mut options = OpenOptions::new();
@@ -49,8 +49,8 @@ impl Sole {
             let mut opened = options.open(&path).map_err(file(&path, "open the lock"))?;
             let holder = match opened.try_lock() {
                 Ok(()) if is_named(&opened) => {
-                    sign(&mut opened, of).map_err(file(&path, "write the lock owner"))?;
-                    return Ok(Sole { path, file: opened });
+                    sign(&mut opened, file_path).map_err(file(&path, "write the lock owner"))?;
+                    return Ok(VolumeLock { path, file: opened });
                 }
                 // The previous owner removed the file between opening and locking.
                 Ok(()) => continue,
@@ -61,14 +61,14 @@ impl Sole {
             // retry.
             let stays = holder.as_ref().is_some_and(|it| !it.is_leaving);
             if stays || begun.elapsed() > PATIENCE {
-                return Err(refusal(volume, of, holder, &mut opened));
+                return Err(refusal(volume, file_path, holder, &mut opened));
             }
             std::thread::sleep(AGAIN);
         }
     }
 }
 
-impl Drop for Sole {
+impl Drop for VolumeLock {
     fn drop(&mut self) {
         // If the name was removed before, the name may belong to another process now.
         if is_named(&self.file) {
@@ -83,22 +83,22 @@ fn is_named(opened: &File) -> bool {
 }
 
 /// Writes the path of the volume file into the lock file.
-fn sign(opened: &mut File, of: &Path) -> io::Result<()> {
-    let full = fs::canonicalize(of).unwrap_or_else(|_| of.to_owned());
+fn sign(opened: &mut File, file_path: &Path) -> io::Result<()> {
+    let full = fs::canonicalize(file_path).unwrap_or_else(|_| file_path.to_owned());
     opened.set_len(0)?;
     opened.write_all(full.as_os_str().as_bytes())
 }
 
-fn refusal(volume: Uuid, of: &Path, holder: Option<Holder>, opened: &mut File) -> Error {
+fn refusal(volume: Uuid, file_path: &Path, holder: Option<Holder>, opened: &mut File) -> Error {
     let mut text = Vec::new();
     // Without the text only the process is named.
     opened.take(LONGEST).read_to_end(&mut text).ok();
     let theirs = String::from_utf8_lossy(&text).into_owned();
     let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
-    if fs::canonicalize(of).is_ok_and(|full| full == Path::new(&theirs)) {
-        return Error::Busy { path: of.into(), holder };
+    if fs::canonicalize(file_path).is_ok_and(|full| full == Path::new(&theirs)) {
+        return Error::Busy { path: file_path.into(), holder };
     }
-    Error::Served { path: of.into(), volume, holder, theirs }
+    Error::Served { path: file_path.into(), volume, holder, theirs }
 }
 
 #[cfg(test)]
@@ -108,17 +108,17 @@ mod tests {
     #[test]
     fn the_lock_is_one_for_a_volume_and_goes_with_its_owner() {
         let volume = Uuid::new_v4();
-        let first = Sole::take(volume, Path::new("/etc/a.toml")).unwrap();
-        let refused = Sole::take(volume, Path::new("/etc/b.toml")).unwrap_err().to_string();
+        let first = VolumeLock::take(volume, Path::new("/etc/a.toml")).unwrap();
+        let refused = VolumeLock::take(volume, Path::new("/etc/b.toml")).unwrap_err().to_string();
         assert!(refused.contains("/etc/b.toml"), "{refused}");
         assert!(refused.contains("/etc/a.toml"), "{refused}");
         let me = format!("process {}", std::process::id());
         assert!(refused.contains(&me), "{refused}");
-        let other = Sole::take(Uuid::new_v4(), Path::new("/etc/b.toml")).unwrap();
+        let other = VolumeLock::take(Uuid::new_v4(), Path::new("/etc/b.toml")).unwrap();
         let path = first.path.clone();
         drop(first);
         assert!(!path.exists(), "nothing is left behind");
-        drop(Sole::take(volume, Path::new("/etc/b.toml")).unwrap());
+        drop(VolumeLock::take(volume, Path::new("/etc/b.toml")).unwrap());
         drop(other);
     }
 
@@ -128,11 +128,11 @@ mod tests {
         let (path, copy) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
         fs::write(&path, "").unwrap();
         fs::write(&copy, "").unwrap();
-        let _first = Sole::take(volume, &path).unwrap();
+        let _first = VolumeLock::take(volume, &path).unwrap();
         // The file was replaced: the new one is not locked.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "").unwrap();
-        let why = |path: &Path| Sole::take(volume, path).unwrap_err().to_string();
+        let why = |path: &Path| VolumeLock::take(volume, path).unwrap_err().to_string();
         assert!(!why(&path).contains("copy") && why(&path).contains("stop it first"));
         assert!(why(&copy).contains("this is a copy"));
     }
@@ -141,10 +141,10 @@ mod tests {
     fn a_lock_that_was_left_behind_is_taken() {
         let volume = Uuid::new_v4();
         runtime_dir::prepare().unwrap();
-        let path = runtime_dir::of(volume, "lock");
+        let path = runtime_dir::path(volume, "lock");
         fs::write(&path, "/etc/long-gone.toml, which is longer than the next one").unwrap();
-        let sole = Sole::take(volume, Path::new("/etc/a.toml")).unwrap();
+        let volume_lock = VolumeLock::take(volume, Path::new("/etc/a.toml")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "/etc/a.toml");
-        drop(sole);
+        drop(volume_lock);
     }
 }

@@ -13,7 +13,7 @@ use hostftl_volume::{
 };
 
 use crate::common::{MIB, Place};
-use crate::sole::socket_of;
+use crate::volume_lock::socket_of;
 
 const SET: &str = r#"{"wish":{"set":{"key":"gc","value":"greedy"}}}"#;
 
@@ -85,8 +85,8 @@ fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
     // A server that is stopped: connections enter its queue and are never accepted.
     fs::remove_file(&socket).unwrap();
     let still = UnixListener::bind(&socket).unwrap();
-    let wish = AdminRequest::Set { key: "gc".into(), value: "greedy".into() };
-    let why = operate(&path, &wish).unwrap_err().to_string();
+    let request = AdminRequest::Set { key: "gc".into(), value: "greedy".into() };
+    let why = operate(&path, &request).unwrap_err().to_string();
     assert!(why.contains("process ") && why.contains("does not answer"), "{why}");
     assert!(why.contains("nothing was changed"), "{why}");
     let (mut stream, mut text) = (still.accept().unwrap().0, String::new());
@@ -113,7 +113,8 @@ fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_
         spare: false,
         rehearse: true,
     };
-    let wish = |key: &str, value: &str| AdminRequest::Set { key: key.into(), value: value.into() };
+    let request =
+        |key: &str, value: &str| AdminRequest::Set { key: key.into(), value: value.into() };
     let nobody = AdminRequest::Offline("9".into());
     // This process carries the requests out.
     let here = [
@@ -123,7 +124,7 @@ fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_
     ];
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let served = [
-        operate(&path, &wish("superpage", "64k")).unwrap_err(),
+        operate(&path, &request("superpage", "64k")).unwrap_err(),
         operate(&path, &nobody).unwrap_err(),
         add(&spec).unwrap_err(),
     ];

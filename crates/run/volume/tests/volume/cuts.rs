@@ -29,14 +29,14 @@ fn serve(path: &Path, degraded: bool) -> (Running, Client) {
     (running, Client::new(port))
 }
 
-fn verify(client: &Client, verb: &str) {
+fn verify(client: &Client, command: &str) {
     for at in 0..BLOCKS {
-        assert_eq!(client.read(at * 4096, 4096), content(at), "{verb}: block {at}");
+        assert_eq!(client.read(at * 4096, 4096), content(at), "{command}: block {at}");
     }
 }
 
-fn made(verb: &str) -> Place {
-    let layer = if verb == "copy" { "log" } else { "log:parity=yes" };
+fn made(command: &str) -> Place {
+    let layer = if command == "copy" { "log" } else { "log:parity=yes" };
     let place = Place::with_volume(layer, 4, 24);
     let (running, client) = serve(&place.path("v.toml"), false);
     let write = |range: std::ops::Range<u64>| {
@@ -44,7 +44,7 @@ fn made(verb: &str) -> Place {
         client.flush();
     };
     write(0..BLOCKS / 2);
-    if verb == "online" {
+    if command == "online" {
         operate(&place.path("v.toml"), &AdminRequest::Offline("1".into())).unwrap().unwrap();
     }
     write(BLOCKS / 2..BLOCKS);
@@ -52,20 +52,20 @@ fn made(verb: &str) -> Place {
     place
 }
 
-fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
+fn act(path: &Path, command: &str, is_served: bool) -> Result<(), String> {
     let words = |error: hostftl_volume::Error| error.to_string();
     let new = path.with_file_name("n").to_str().unwrap().to_owned();
-    let wish = |wish: AdminRequest| {
+    let request = |request: AdminRequest| {
         if is_served {
-            operate(path, &wish).map(|_| None).map_err(words)
+            operate(path, &request).map(|_| None).map_err(words)
         } else {
-            operate_here(path, &wish).map(|(running, _)| Some(running)).map_err(words)
+            operate_here(path, &request).map(|(running, _)| Some(running)).map_err(words)
         }
     };
     let (path, force, rehearse) = (path.to_owned(), false, false);
-    let left = match verb {
+    let left = match command {
         "add" | "spare" => {
-            let spec = AddSpec { path, new: vec![new], force, spare: verb == "spare", rehearse };
+            let spec = AddSpec { path, new: vec![new], force, spare: command == "spare", rehearse };
             return add(&spec).map(drop).map_err(words);
         }
         "replace" | "copy" => {
@@ -73,8 +73,8 @@ fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
             return replace(&spec, &mut |_, _| {}).map(drop).map_err(words);
         }
         "online" => return online(&path, "1").map(drop).map_err(words),
-        "offline" => wish(AdminRequest::Offline("1".into()))?,
-        "remove" => wish(AdminRequest::Remove("1".into()))?,
+        "offline" => request(AdminRequest::Offline("1".into()))?,
+        "remove" => request(AdminRequest::Remove("1".into()))?,
         other => panic!("no verb {other}"),
     };
     if let Some(running) = left {
@@ -88,38 +88,38 @@ fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
 fn the_process_that_is_cut_off() {
     let Ok(told) = env::var(CHILD) else { return };
     let told: Vec<&str> = told.split('|').collect();
-    let [path, verb, is_served, steps] = told[..] else { panic!("{told:?}") };
+    let [path, command, is_served, steps] = told[..] else { panic!("{told:?}") };
     let (path, is_served) = (Path::new(path), is_served == "true");
     let running = is_served.then(|| serve(path, false));
     hostftl_io::cuts::after(steps.parse().unwrap());
-    act(path, verb, is_served).unwrap();
-    if let (Some((running, _)), "replace") = (&running, verb) {
+    act(path, command, is_served).unwrap();
+    if let (Some((running, _)), "replace") = (&running, command) {
         until(running, |it| it.status().events.contains_key("device-replaced"));
     }
-    if let (Some((running, _)), "remove") = (&running, verb) {
+    if let (Some((running, _)), "remove") = (&running, command) {
         until(running, |it| it.status().devices[1].health == "removed");
     }
     exit(0);
 }
 
 /// Interrupts a command after `steps` steps. Returns whether it ended before.
-pub(crate) fn cut_off(place: &Place, verb: &str, is_served: bool, steps: u64) -> bool {
+pub(crate) fn cut_off(place: &Place, command: &str, is_served: bool, steps: u64) -> bool {
     let path = place.path("v.toml");
-    let told = format!("{}|{verb}|{is_served}|{steps}", path.display());
+    let told = format!("{}|{command}|{is_served}|{steps}", path.display());
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", "cuts::the_process_that_is_cut_off", "--ignored", "--nocapture"]);
     let ended = child.env(CHILD, told).output().unwrap();
     // A cut has no exit code; a panic has one.
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(matches!(ended.status.code(), None | Some(0)), "{verb} {steps}: {text}");
+    assert!(matches!(ended.status.code(), None | Some(0)), "{command} {steps}: {text}");
     ended.status.code().is_some()
 }
 
-fn survives(verb: &str, is_served: bool, steps: u64) -> bool {
-    let (place, told) = (made(verb), format!("{verb}, served {is_served}, {steps} steps"));
+fn survives(command: &str, is_served: bool, steps: u64) -> bool {
+    let (place, told) = (made(command), format!("{command}, served {is_served}, {steps} steps"));
     let path = place.path("v.toml");
-    let is_over = cut_off(&place, verb, is_served, steps);
-    if verb == "copy" {
+    let is_over = cut_off(&place, command, is_served, steps);
+    if command == "copy" {
         let (running, client) = serve(&path, false);
         verify(&client, &told);
         running.stop().unwrap();
@@ -143,15 +143,15 @@ fn survives(verb: &str, is_served: bool, steps: u64) -> bool {
 
 /// Interrupts each command after each step, or after every `stride`-th step.
 fn all_survive(is_served: bool, stride: u64) {
-    for (at, verb) in VERBS.into_iter().enumerate() {
-        if verb == "copy" && is_served {
+    for (at, command) in VERBS.into_iter().enumerate() {
+        if command == "copy" && is_served {
             continue;
         }
         let mut steps = 1 + at as u64 % stride;
-        while !survives(verb, is_served, steps) {
+        while !survives(command, is_served, steps) {
             steps += stride;
         }
-        assert!(steps > stride, "{verb} has no step");
+        assert!(steps > stride, "{command} has no step");
     }
 }
 
@@ -174,33 +174,33 @@ fn verbs_that_are_cut_off_after_any_step_are_finished_or_undone() {
 
 #[test]
 fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
-    let cases = VERBS[..5].iter().flat_map(|verb| [(*verb, false), (*verb, true)]);
+    let cases = VERBS[..5].iter().flat_map(|command| [(*command, false), (*command, true)]);
     let cases = cases.filter(|it| *it != ("copy", true));
-    for (verb, is_served) in cases {
-        let place = made(verb);
+    for (command, is_served) in cases {
+        let place = made(command);
         let path = place.path("v.toml");
         let before = fs::read(&path).unwrap();
         let running = is_served.then(|| serve(&path, false));
         // The draft of the volume file has this name.
         let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
         fs::create_dir(&draft).unwrap();
-        let told = act(&path, verb, is_served).unwrap_err();
+        let told = act(&path, command, is_served).unwrap_err();
         assert!(told.contains("v.toml: can") && told.contains("write the volume file"), "{told}");
-        assert!(!place.path("n").exists(), "{verb}: the file that was made is gone again");
+        assert!(!place.path("n").exists(), "{command}: the file that was made is gone again");
         fs::remove_dir(&draft).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), before, "{verb}");
+        assert_eq!(fs::read(&path).unwrap(), before, "{command}");
         if let Some((running, client)) = running {
             let now = running.status();
             let good = now.devices.iter().filter(|it| it.health == "online").count();
-            assert_eq!(good, if verb == "online" { 3 } else { 4 }, "{verb}: {now:?}");
-            verify(&client, verb);
+            assert_eq!(good, if command == "online" { 3 } else { 4 }, "{command}: {now:?}");
+            verify(&client, command);
             running.stop().unwrap();
         }
-        let expected = if verb == "online" { Verdict::Degraded } else { Verdict::Sound };
-        assert_eq!(check(&path).unwrap().verdict, expected, "{verb}");
-        act(&path, verb, false).unwrap();
+        let expected = if command == "online" { Verdict::Degraded } else { Verdict::Sound };
+        assert_eq!(check(&path).unwrap().verdict, expected, "{command}");
+        act(&path, command, false).unwrap();
         let (running, client) = serve(&path, false);
-        verify(&client, verb);
+        verify(&client, command);
         running.stop().unwrap();
     }
 }

@@ -49,7 +49,7 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     assert!(status.events.contains_key("device-failing") && !status.degraded);
     assert!(status.problems.iter().any(|it| it.contains("is failing")), "{status:?}");
     let path = place.path("v.toml");
-    let refused = |wish| operate(&path, &wish).unwrap_err().to_string();
+    let refused = |request| operate(&path, &request).unwrap_err().to_string();
     let damaged = format!("device 2 ({}) has damaged data, and this device", place.name("d2"));
     assert!(refused(AdminRequest::Offline("1".into())).contains(&damaged));
     assert!(refused(AdminRequest::Remove("1".into())).contains(&damaged));

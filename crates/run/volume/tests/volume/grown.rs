@@ -188,12 +188,12 @@ fn a_scrub_goes_on_where_it_was() {
     let (running, port) = serve(&place);
     let client = Client::new(port);
     write(&client, 0);
-    let wish = |wish| operate(&place.path("v.toml"), &wish).unwrap().unwrap();
-    assert!(wish(AdminRequest::Scrub).is_new && wish(AdminRequest::PauseScrub).is_new);
+    let request = |request| operate(&place.path("v.toml"), &request).unwrap().unwrap();
+    assert!(request(AdminRequest::Scrub).is_new && request(AdminRequest::PauseScrub).is_new);
     put(&place, &["n"]).unwrap();
     let tasks = running.status().tasks;
     assert!(tasks.iter().any(|task| task.task == "scrub" && task.paused), "{tasks:?}");
-    assert!(wish(AdminRequest::ResumeScrub).is_new);
+    assert!(request(AdminRequest::ResumeScrub).is_new);
     until(&running, |it| it.status().events.contains_key("scrub-complete"));
     running.stop().unwrap();
     check(&place);

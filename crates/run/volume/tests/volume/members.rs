@@ -76,7 +76,7 @@ const DEGRADED: OpenOptions = OpenOptions {
     wait: std::time::Duration::ZERO,
     command: "",
     deadlines: Vec::new(),
-    tell: |_| {},
+    report: |_| {},
 };
 
 fn options() -> StartOptions {
@@ -174,9 +174,9 @@ fn a_start_waits_for_a_member_that_comes() {
         fs::rename(from, to).unwrap();
     });
     let wait = std::time::Duration::from_secs(300);
-    let tell = |text: &str| *HEARD.lock().unwrap() = Some(text.into());
+    let report = |text: &str| *HEARD.lock().unwrap() = Some(text.into());
     for degraded in [true, false] {
-        let how = OpenOptions { degraded, wait, tell, ..DEGRADED };
+        let how = OpenOptions { degraded, wait, report, ..DEGRADED };
         assert_eq!(expect_with(&place, 1, how), Vec::<String>::new());
     }
     coming.join().unwrap();

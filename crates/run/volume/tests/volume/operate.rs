@@ -23,7 +23,7 @@ fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
     let (running, port) = open(&path).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     client.write(0, &[7; 4096], false).unwrap();
-    let why = |wish: &AdminRequest| match operate(&path, wish) {
+    let why = |request: &AdminRequest| match operate(&path, request) {
         Err(Error::Refused { why, .. }) => why,
         other => panic!("{other:?}"),
     };

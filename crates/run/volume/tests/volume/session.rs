@@ -115,10 +115,10 @@ fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
         // A client's own thread executes the job, or the driver's thread.
         let thread = std::thread::spawn(move || {
             if helps {
-                let mut seat = port.seat();
-                seat.push(job);
+                let mut submitter = port.submitter();
+                submitter.push(job);
                 while !says.load(SeqCst) {
-                    seat.leave();
+                    submitter.leave();
                 }
             } else {
                 port.submit(job)

@@ -29,7 +29,7 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
             if !hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)? {
                 let text = "ublk devices exist, and one may hold older writes of this volume; \
                             check `hostftl ublk list` as root before clients write";
-                one.events().tell(Level::Warning, "note", text);
+                one.events().report(Level::Warning, "note", text);
             }
         }
         return Ok(disks);
@@ -41,7 +41,7 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
             Ok(disk) => {
                 if disk.was_taken_over() {
                     let text = format!("{} is connected to this server again", disk.path());
-                    one.events().tell(Level::Info, "note", text);
+                    one.events().report(Level::Info, "note", text);
                 }
                 disks.push(disk);
             }
@@ -166,7 +166,7 @@ fn detach(disks: Vec<Disk>, live: &[Live]) -> Result<u64, Failure> {
                         "{path} is in use and stays; its requests wait until this volume is served \
                          with --ublk again, or until `hostftl ublk delete {path}`"
                     );
-                    one.events().tell(Level::Warning, "note", text);
+                    one.events().report(Level::Warning, "note", text);
                 }
             }
             Err(error) => failure = failure.or(Some(Failure::failed(error))),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hostftl_volume::{Beginning, Recovering, Status};
+use hostftl_volume::{Recovering, StartProgress, Status};
 
 use crate::ending;
 use crate::notify::{Notify, manager};
@@ -30,7 +30,7 @@ pub(super) struct Start {
 
 impl Start {
     /// `name` is started, whose devices are waited for `wait` at the longest.
-    pub(super) fn tell(name: String, wait: Duration, beginning: Beginning) -> Self {
+    pub(super) fn tell(name: String, wait: Duration, start_progress: StartProgress) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         let tell = move || {
@@ -38,7 +38,7 @@ impl Start {
             let (begun, mut last) = (Instant::now(), None);
             while !ended.load(Ordering::SeqCst) {
                 thread::park_timeout(STEP);
-                let now = beginning.recovering();
+                let now = start_progress.recovering();
                 if now != last {
                     let text = now.map(|now| recovering(&name, begun.elapsed(), now));
                     text.iter().for_each(|text| manager().working(text, MORE));

@@ -180,7 +180,7 @@ fn bind(
             "{address} accepts connections from every network without authentication; use one \
              address, or --tls-certificates"
         );
-        live[0].events().tell(Level::Warning, "note", text);
+        live[0].events().report(Level::Warning, "note", text);
     }
     let exports = live.iter().map(|one| one.exported(args)).collect();
     let server = Server::bind(Options { address, owner, tls, exports });
@@ -291,12 +291,12 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
     interrupt::at_hangup(move || {
         let Some(secure) = &secure else { return };
         match secure.reload() {
-            Ok(()) => events.tell(Level::Info, "note", "certificates reloaded"),
+            Ok(()) => events.report(Level::Info, "note", "certificates reloaded"),
             Err(error) => {
                 let text = format!(
                     "cannot reload the certificates: {error}; the previous ones stay in use"
                 );
-                events.tell(Level::Warning, "note", text);
+                events.report(Level::Warning, "note", text);
             }
         }
     });

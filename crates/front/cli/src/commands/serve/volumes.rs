@@ -10,7 +10,7 @@ use std::time::Duration;
 use hostftl_serve::{Address, Exported, Log, Metrics, RequestObserver};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    Beginning, Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, Status,
+    Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, StartProgress, Status,
 };
 
 use crate::commands::witness::{Traced, Tracing};
@@ -96,12 +96,12 @@ pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure
 }
 
 fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, Failure> {
-    let (wait, beginning) = (Duration::from_secs(args.wait_devices), Beginning::default());
-    let told = Start::tell(file.display().to_string(), wait, beginning.clone());
+    let (wait, start_progress) = (Duration::from_secs(args.wait_devices), StartProgress::default());
+    let told = Start::tell(file.display().to_string(), wait, start_progress.clone());
     let open = OpenOptions {
         degraded: args.degraded,
         wait,
-        tell: log,
+        report: log,
         deadlines: args.deadline.clone(),
         ..if args.read_only { OpenOptions::read_only() } else { OpenOptions::default() }
     };
@@ -117,7 +117,7 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
         acks,
         protection,
         scrub_every: args.scrub_every,
-        beginning,
+        start_progress,
         before_serving: Some(ending::must_be_clean),
     })?;
     drop(told);
@@ -149,7 +149,7 @@ impl Live {
         let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.line()));
         self.events().follow(sink);
         if let Some(trouble) = notify::manager().trouble() {
-            self.events().tell(Level::Warning, "note", trouble);
+            self.events().report(Level::Warning, "note", trouble);
         }
     }
 
@@ -164,9 +164,9 @@ impl Live {
 /// Answers scrapers from now on, if that is wanted.
 pub(super) fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
     let Some(address) = args.metrics else { return Ok(None) };
-    let figures = live.iter().map(|one| one.running.figures()).collect();
+    let figures = live.iter().map(|one| one.running.status_handle()).collect();
     let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;
     let text = format!("metrics at http://{}/metrics", metrics.address());
-    live[0].events().tell(Level::Info, "note", text);
+    live[0].events().report(Level::Info, "note", text);
     Ok(Some(metrics))
 }

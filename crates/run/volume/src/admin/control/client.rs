@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{GO, PATIENCE, Question, READY, Report, Talk, now_ns};
-use crate::admin::operator::{AdminRequest, Outcome};
+use super::{ControlRequest, Conversation, GO, PATIENCE, READY, Report, now_ns};
+use crate::admin::request::{AdminRequest, Outcome};
 use crate::change::add::{AddSpec, Added};
 use crate::change::replace::{ReplaceSpec, Replaced};
 use crate::running::status::{Status, VolumeFile};
@@ -26,14 +26,14 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// another volume file; `None` when no process serves the volume.
 pub(crate) fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
     let Some(server) = Server::connect(volume)? else { return Ok(None) };
-    server.ask().map(Some).map_err(|error| server.silent(&error))
+    server.ask().map(Some).map_err(|error| server.no_answer(&error))
 }
 
 /// Refuses a request for the volume file `path` when the process that serves the volume uses
 /// another volume file: a copy of it, or another half of a mirror.
 pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
-    let told = ask(volume).map_err(|error| error.at(path))?;
-    let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
+    let answer = ask(volume).map_err(|error| error.at(path))?;
+    let Some(there) = answer.and_then(|answer| served_elsewhere(path, &answer.status)) else {
         return Ok(());
     };
     let why = format!("{there} with the same UUID is served; use that file, or stop its server");
@@ -42,26 +42,29 @@ pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
 
 /// Sends a request to the process that serves a volume and returns its outcome; `None` when no
 /// process serves it.
-pub(crate) fn wish(volume: Uuid, wish: &AdminRequest) -> Option<Result<Outcome, AdminError>> {
-    put(volume, Question::Wish(wish.clone()))
+pub(crate) fn send(volume: Uuid, request: &AdminRequest) -> Option<Result<Outcome, AdminError>> {
+    put(volume, ControlRequest::Admin(request.clone()))
 }
 
 /// Asks the serving process to replace a device; `None` when no process serves the volume.
 pub(crate) fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, AdminError>> {
-    put(volume, Question::Replace(spec.clone()))
+    put(volume, ControlRequest::Replace(spec.clone()))
 }
 
 /// Asks the serving process to add devices; `None` when no process serves the volume.
 pub(crate) fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminError>> {
-    put(volume, Question::Add(spec.clone()))
+    put(volume, ControlRequest::Add(spec.clone()))
 }
 
 /// Asks the serving process to take a device back; `None` when no process serves the volume.
 pub(crate) fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
-    put(volume, Question::Wish(AdminRequest::Online(device.into())))
+    put(volume, ControlRequest::Admin(AdminRequest::Online(device.into())))
 }
 
-fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A, AdminError>> {
+fn put<A: DeserializeOwned>(
+    volume: Uuid,
+    question: ControlRequest,
+) -> Option<Result<A, AdminError>> {
     match Server::connect(volume) {
         Ok(server) => server.map(|server| server.put(question)),
         Err(why) => Some(Err(why)),
@@ -80,7 +83,7 @@ impl Server {
     fn connect(volume: Uuid) -> Result<Option<Self>, AdminError> {
         let deadline_ns = now_ns() + PATIENCE.as_nanos() as u64;
         let deadline = Deadline::after(PATIENCE);
-        match connect_unix(&runtime_dir::of(volume, "sock"), &deadline) {
+        match connect_unix(&runtime_dir::path(volume, "sock"), &deadline) {
             Ok(stream) => Ok(Some(Server { stream, deadline, deadline_ns })),
             // A full queue means that a process listens but does not accept.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -95,27 +98,27 @@ impl Server {
     }
 
     fn ask(&self) -> io::Result<Report> {
-        self.begin(&Question::Status)?;
+        self.begin(&ControlRequest::Status)?;
         let mut text = Vec::new();
         Timed::new(&self.stream, &self.deadline).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }
 
-    fn begin(&self, question: &Question) -> io::Result<()> {
+    fn begin(&self, question: &ControlRequest) -> io::Result<()> {
         #[derive(Serialize)]
         struct Message<'a> {
             deadline_ns: u64,
-            question: &'a Question,
+            question: &'a ControlRequest,
         }
         let mut text = serde_json::to_vec(&Message { deadline_ns: self.deadline_ns, question })?;
         text.push(b'\n');
         Timed::new(&self.stream, &self.deadline).write_all(&text)
     }
 
-    fn put<A: DeserializeOwned>(&self, question: Question) -> Result<A, AdminError> {
-        let mut talk = Talk::new(&self.stream, &self.deadline);
+    fn put<A: DeserializeOwned>(&self, question: ControlRequest) -> Result<A, AdminError> {
+        let mut talk = Conversation::new(&self.stream, &self.deadline);
         let ready = self.begin(&question).and_then(|()| talk.line());
-        match ready.map_err(|error| self.silent(&error))?.as_str() {
+        match ready.map_err(|error| self.no_answer(&error))?.as_str() {
             READY => {}
             other => {
                 return Err(AdminError::refused(format!("{} answered {other:?}", self.name())));
@@ -147,7 +150,7 @@ impl Server {
         }
     }
 
-    fn silent(&self, error: &io::Error) -> AdminError {
+    fn no_answer(&self, error: &io::Error) -> AdminError {
         let name = self.name();
         AdminError::refused(match error.kind() {
             io::ErrorKind::InvalidData => format!(
@@ -169,8 +172,8 @@ impl Server {
 }
 
 /// Returns the path of the served volume file if it is another file than `path`.
-fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
-    let there = told.file.as_ref()?;
-    let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));
+fn served_elsewhere(path: &Path, answer: &Status) -> Option<String> {
+    let there = answer.file.as_ref()?;
+    let is_same = VolumeFile::new(path).is_none_or(|here| here.is(there));
     (!is_same).then(|| there.path.clone())
 }

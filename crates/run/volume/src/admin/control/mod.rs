@@ -34,7 +34,7 @@ use hostftl_io::{Deadline, Timed};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::operator::AdminRequest;
+use crate::admin::request::AdminRequest;
 use crate::change::add::AddSpec;
 use crate::change::replace::ReplaceSpec;
 use crate::running::status::Status;
@@ -53,17 +53,18 @@ const GO: &str = "go";
 struct Message {
     /// Deadline on the monotonic clock, in ns.
     deadline_ns: u64,
-    question: Question,
+    question: ControlRequest,
 }
 
 /// Kinds of requests.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Question {
+enum ControlRequest {
     /// Report the status; the answer is a [`Report`].
     Status,
     /// Carry out an operator's request; the answer is its outcome or an error.
-    Wish(AdminRequest),
+    #[serde(rename = "wish")]
+    Admin(AdminRequest),
     /// Replace a device. Takes as long as the replacement needs.
     Replace(ReplaceSpec),
     /// Add devices.
@@ -80,14 +81,14 @@ pub(crate) struct Report {
 }
 
 /// Line-based conversation of a client and the server, with one deadline.
-struct Talk<'a> {
+struct Conversation<'a> {
     lines: BufReader<Timed<'a, &'a UnixStream>>,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Conversation<'a> {
     /// Wraps `stream`, which must be in non-blocking mode.
     fn new(stream: &'a UnixStream, deadline: &'a Deadline) -> Self {
-        Talk { lines: BufReader::new(Timed::new(stream, deadline)) }
+        Conversation { lines: BufReader::new(Timed::new(stream, deadline)) }
     }
 
     /// Returns the next line without its line feed.

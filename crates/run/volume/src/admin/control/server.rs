@@ -9,18 +9,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use hostftl_io::{Deadline, connect_unix};
 use uuid::Uuid;
 
-use super::{GO, Message, PATIENCE, Question, READY, Report, Talk, now_ns};
-use crate::admin::operator::{Admin, AdminRequest};
-use crate::running::live::Live;
+use super::{ControlRequest, Conversation, GO, Message, PATIENCE, READY, Report, now_ns};
+use crate::admin::request::{Admin, AdminRequest};
+use crate::running::status_sources::StatusSources;
 use crate::util::error::{AdminError, Error, file};
 use crate::util::guests::Guests;
+use crate::util::lock;
 use crate::util::runtime_dir;
 
 /// Longest wait at the end for a thread that answers a slow reader.
@@ -47,12 +48,16 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Listens, and answers with the status of `live` until the socket is closed. The caller has
+    /// Listens, and answers with the status of `sources` until the socket is closed. The caller has
     /// the volume's lock, so an existing socket on which no process listens is a leftover of a
     /// killed process.
-    pub(crate) fn listen(volume: Uuid, live: Live, operator: Arc<Admin>) -> Result<Self, Error> {
+    pub(crate) fn listen(
+        volume: Uuid,
+        sources: StatusSources,
+        admin: Arc<Admin>,
+    ) -> Result<Self, Error> {
         runtime_dir::prepare()?;
-        let path = runtime_dir::of(volume, "sock");
+        let path = runtime_dir::path(volume, "sock");
         match connect_unix(&path, &Deadline::after(PATIENCE)) {
             Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
             // A full queue belongs to a running process too.
@@ -71,7 +76,7 @@ impl Control {
         let over = Arc::new(AtomicBool::new(false));
         let guests = Arc::new(Guests::new(MAX_GUESTS));
         let (ends, enters, (alive, threads)) = (over.clone(), guests.clone(), channel());
-        let served = Arc::new(Served { live, operator, turn: Mutex::default() });
+        let served = Arc::new(Served { sources, admin, turn: Mutex::default() });
         let accept = move || accept(&listener, &served, (&enters, &ends), &alive);
         let builder = thread::Builder::new().name("control".into());
         builder.spawn(accept).map_err(file(&path, "start the control thread"))?;
@@ -102,8 +107,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// The volume behind the socket.
 #[derive(Debug)]
 struct Served {
-    live: Live,
-    operator: Arc<Admin>,
+    sources: StatusSources,
+    admin: Arc<Admin>,
     /// Serializes short requests.
     turn: Mutex<()>,
 }
@@ -143,12 +148,12 @@ fn reply(
     let guest = guests.enter(OwnedFd::from(stream.try_clone()?));
     stream.set_nonblocking(true)?;
     let deadline = Deadline::after(PATIENCE);
-    let mut talk = Talk::new(&stream, &deadline);
+    let mut talk = Conversation::new(&stream, &deadline);
     let Message { deadline_ns, question } = serde_json::from_str(&talk.line()?)?;
-    if matches!(question, Question::Status) {
+    if matches!(question, ControlRequest::Status) {
         // The client has sent its message, so newer clients must not displace it any more.
         drop(guest);
-        let report = Report { status: served.live.status(), events: served.live.events() };
+        let report = Report { status: served.sources.status(), events: served.sources.events() };
         return talk.send(&serde_json::to_vec(&report)?);
     }
     talk.send(format!("{READY}\n").as_bytes())?;
@@ -163,23 +168,23 @@ fn reply(
 
 impl Served {
     /// Carries out a request unless its deadline has passed. Returns the result as JSON.
-    fn carry_out(&self, question: Question, deadline_ns: u64) -> serde_json::Result<Vec<u8>> {
+    fn carry_out(&self, question: ControlRequest, deadline_ns: u64) -> serde_json::Result<Vec<u8>> {
         let turn = match &question {
             // Long requests exclude each other on their own and would block the short ones.
-            Question::Wish(AdminRequest::Online(_)) | Question::Replace(_) | Question::Add(_) => {
-                None
-            }
-            _ => Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner)),
+            ControlRequest::Admin(AdminRequest::Online(_))
+            | ControlRequest::Replace(_)
+            | ControlRequest::Add(_) => None,
+            _ => Some(lock(&self.turn)),
         };
         if now_ns() > deadline_ns {
             let late = "the request arrived too late; nothing was changed, run the command again";
             return serde_json::to_vec(&Err::<(), _>(AdminError::refused(late)));
         }
         let answer = match question {
-            Question::Status => unreachable!("it changes nothing"),
-            Question::Wish(wish) => serde_json::to_vec(&self.operator.act(&wish)),
-            Question::Replace(spec) => serde_json::to_vec(&self.operator.replace(&spec)),
-            Question::Add(spec) => serde_json::to_vec(&self.operator.add(&spec)),
+            ControlRequest::Status => unreachable!("it changes nothing"),
+            ControlRequest::Admin(request) => serde_json::to_vec(&self.admin.act(&request)),
+            ControlRequest::Replace(spec) => serde_json::to_vec(&self.admin.replace(&spec)),
+            ControlRequest::Add(spec) => serde_json::to_vec(&self.admin.add(&spec)),
         };
         drop(turn);
         answer
@@ -197,7 +202,7 @@ fn while_working(
     thread::Builder::new().name("operator".into()).spawn(run)?;
     loop {
         let (deadline, result) = (Deadline::after(PATIENCE), result.recv_timeout(PULSE));
-        let mut talk = Talk::new(stream, &deadline);
+        let mut talk = Conversation::new(stream, &deadline);
         match result {
             Ok(answer) => return talk.send(&answer?),
             Err(RecvTimeoutError::Timeout) => talk.send(b"\n")?,

@@ -2,7 +2,7 @@
 //! that report their location. A dump changes and locks nothing, so a serving process is not
 //! disturbed.
 
-mod look;
+mod inspection;
 mod rehearse;
 mod restore;
 mod saved;
@@ -42,18 +42,18 @@ pub struct Dump {
 /// When the volume file or the backup can't be read.
 pub fn dump(targets: &[String]) -> Result<Dump, Error> {
     let sources = source::open(targets)?;
-    let looks = look::all(&sources);
+    let inspections = inspection::all(&sources);
     let volumes: BTreeSet<[u8; 16]> =
-        looks.iter().filter_map(|it| Some(it.newest()?.volume)).collect();
+        inspections.iter().filter_map(|it| Some(it.newest()?.volume)).collect();
     // A process that does not answer is omitted; the devices are shown regardless.
-    let told =
+    let outcome =
         |volume: &[u8; 16]| client::ask(Uuid::from_bytes(*volume)).ok().flatten()?.status.served_by;
     let served_by = match sources.made {
-        None => volumes.iter().filter_map(told).collect(),
+        None => volumes.iter().filter_map(outcome).collect(),
         Some(_) => Vec::new(),
     };
-    let file = sources.file.as_ref().map(|(path, config)| FileText::of(path, config));
+    let file = sources.file.as_ref().map(|(path, config)| FileText::new(path, config));
     let backup_of = sources.made.and_then(time);
-    let devices = looks.into_iter().map(|look| look.dump).collect();
+    let devices = inspections.into_iter().map(|inspection| inspection.dump).collect();
     Ok(Dump { file, backup_of, served_by, devices })
 }

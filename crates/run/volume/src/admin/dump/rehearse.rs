@@ -8,7 +8,7 @@ use hostftl_format::log::Root;
 use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 
-use super::look::newest_root;
+use super::inspection::newest_root;
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
 use crate::metadata::journal;
@@ -21,7 +21,7 @@ use crate::util::counted::counted;
 use crate::util::error::Error;
 
 /// Result of a rehearsal.
-pub(super) struct Seen {
+pub(super) struct Rehearsal {
     /// Devices in member order.
     pub devices: Vec<Device>,
     /// Bytes of data that were read.
@@ -35,7 +35,7 @@ pub(super) fn rehearse(
     members: Vec<Member>,
     (path, config, lock): (&Path, Option<Config>, File),
     force: bool,
-) -> Result<Seen, Error> {
+) -> Result<Rehearsal, Error> {
     let refused = |why: String| Error::Refused { path: path.into(), why };
     let newest = members.iter().map(|it| it.superblock).max_by_key(|it| it.generation);
     let newest = newest.expect("a device has no valid superblock");
@@ -44,7 +44,7 @@ pub(super) fn rehearse(
             let member = members.iter().find(|it| it.superblock.index == index);
             member.map_or(MISSING.into(), |it| it.device.name().into())
         };
-        Config::of(&newest, (0..newest.count).map(name).collect())
+        Config::from_superblock(&newest, (0..newest.count).map(name).collect())
     });
     let layer = config.layer_config().map_err(refused)?;
     let found = order(members, Vec::new(), redundancy(&layer))?;
@@ -54,7 +54,7 @@ pub(super) fn rehearse(
     }
     ask_roots(&layer, &found).map_err(refused)?;
     let mut notes: Vec<String> =
-        found.left_out.iter().map(|why| format!("left out: {why}")).collect();
+        found.excluded.iter().map(|why| format!("left out: {why}")).collect();
     let volume = raise(path, (config, layer), found, Access::Full, lock)?;
     let seen = inspect(volume, Data::Sample).map_err(|error| {
         refused(format!(
@@ -76,7 +76,7 @@ pub(super) fn rehearse(
         return Err(refused(why));
     }
     notes.extend(problems);
-    Ok(Seen { devices: seen.driver.into_devices()?, sample_bytes: read.read_bytes, notes })
+    Ok(Rehearsal { devices: seen.driver.into_devices()?, sample_bytes: read.read_bytes, notes })
 }
 
 /// Compares the backup with the newest root: devices may have been lost or added since the backup.

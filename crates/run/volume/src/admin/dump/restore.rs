@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::rehearse::rehearse;
 use super::saved;
-use super::source::Meant;
+use super::source::NameKind;
 use crate::admin::control::client;
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
@@ -35,7 +35,7 @@ use crate::open::stack::{Member, copies, known_format, time};
 use crate::open::volume::lock;
 use crate::util::blank::find_format;
 use crate::util::error::{Error, device};
-use crate::util::volume_lock::Sole;
+use crate::util::volume_lock::VolumeLock;
 
 /// Parameters of a restore.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub struct RestoredDevice {
 }
 
 /// An open device with its own superblock or the superblock to be written.
-pub(super) struct Seat {
+pub(super) struct RestoredMember {
     pub member: Member,
     pub is_new: bool,
 }
@@ -103,12 +103,12 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let volume = Uuid::from_bytes(saved.values().next().expect("a device is missing").volume);
     let (of, config) = file(spec, volume)?;
     let refused = |why| Error::Refused { path: of.clone(), why };
-    let told = client::ask(volume).map_err(|error| error.at(&of))?;
-    if let Some(process) = told.and_then(|told| told.status.served_by) {
+    let restored = client::ask(volume).map_err(|error| error.at(&of))?;
+    if let Some(process) = restored.and_then(|restored| restored.status.served_by) {
         return Err(refused(format!("process {process} serves this volume; stop it first")));
     }
     let file_lock = lock(&of)?;
-    let _sole = Sole::take(volume, &of)?;
+    let _volume_lock = VolumeLock::take(volume, &of)?;
     let full = |name: &String| match name.as_str() {
         MISSING => Ok(name.clone()),
         name => modelled::full_name(name),
@@ -118,25 +118,25 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
         None => spec.targets.iter().map(full).collect::<Result<_, _>>()?,
     };
     let plan = Plan { saved, names, volume, force: spec.force };
-    let (mut seats, notes) = plan.seats()?;
-    seats.sort_by_key(|seat| seat.member.superblock.index);
-    let told = seats.iter().map(|seat| RestoredDevice {
-        name: seat.member.device.name().into(),
-        index: seat.member.superblock.index,
-        is_new: seat.is_new,
-        generation: seat.member.superblock.generation,
+    let (mut members, notes) = plan.members()?;
+    members.sort_by_key(|member| member.member.superblock.index);
+    let restored = members.iter().map(|member| RestoredDevice {
+        name: member.member.device.name().into(),
+        index: member.member.superblock.index,
+        is_new: member.is_new,
+        generation: member.member.superblock.generation,
     });
-    let devices: Vec<RestoredDevice> = told.collect();
+    let devices: Vec<RestoredDevice> = restored.collect();
     let mut restored = Restored { volume: volume.to_string(), devices, sample_bytes: 0, notes };
     let is_new: BTreeSet<u8> =
-        seats.iter().filter(|it| it.is_new).map(|it| it.member.superblock.index).collect();
+        members.iter().filter(|it| it.is_new).map(|it| it.member.superblock.index).collect();
     if is_new.is_empty() {
         let why = "every present device has a valid superblock; nothing to restore";
         restored.notes.push(why.into());
         return Ok(restored);
     }
-    let shall: Vec<Superblock> = seats.iter().map(|seat| seat.member.superblock).collect();
-    let members = seats.into_iter().map(|seat| seat.member).collect();
+    let shall: Vec<Superblock> = members.iter().map(|member| member.member.superblock).collect();
+    let members = members.into_iter().map(|member| member.member).collect();
     let seen = rehearse(members, (&of, config, file_lock), spec.force)?;
     restored.sample_bytes = seen.sample_bytes;
     restored.notes.extend(seen.notes);
@@ -167,10 +167,10 @@ fn write<'a>(
 fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), Error> {
     let [only] = &spec.targets[..] else { return Ok((spec.backup.clone(), None)) };
     let path = Path::new(only);
-    match Meant::of(path)? {
-        Meant::Volume => {}
-        Meant::Device => return Ok((spec.backup.clone(), None)),
-        Meant::Backup => {
+    match NameKind::from_path(path)? {
+        NameKind::Volume => {}
+        NameKind::Device => return Ok((spec.backup.clone(), None)),
+        NameKind::Backup => {
             return Err(Error::Asked(format!(
                 "{only} is a backup; give the volume file or its devices"
             )));
@@ -186,8 +186,8 @@ fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), E
 
 impl Plan {
     /// Returns the devices that are present, each with its own superblock or the one to be written.
-    fn seats(&self) -> Result<(Vec<Seat>, Vec<String>), Error> {
-        let (mut seats, mut lost, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    fn members(&self) -> Result<(Vec<RestoredMember>, Vec<String>), Error> {
+        let (mut members, mut lost, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_permuted = false;
         for (at, name) in self.names.iter().enumerate().filter(|(_, name)| *name != MISSING) {
             let one = match modelled::open_as(name, Access::Full) {
@@ -204,15 +204,16 @@ impl Plan {
             match self.own(&one)? {
                 Some((superblock, sound)) => {
                     is_permuted |= usize::from(superblock.index) != at;
-                    seats.push(seat(one, superblock, sound, false));
+                    members.push(restored_member(one, superblock, sound, false));
                 }
                 None => lost.push((at as u8, one)),
             }
         }
-        let said = seats.iter().map(|seat| &seat.member.superblock).chain(self.saved.values());
+        let said =
+            members.iter().map(|member| &member.member.superblock).chain(self.saved.values());
         let newest = *said.max_by_key(|it| it.generation).expect("the backup has a device");
         if is_permuted {
-            self.place_by_the_others(&mut lost, &seats, newest.count)?;
+            self.place_by_the_others(&mut lost, &members, newest.count)?;
         }
         for (at, one) in lost {
             let shall = self.shall(&one, at, &newest)?;
@@ -224,9 +225,9 @@ impl Plan {
                 }
                 notes.push(format!("{} holds {held}", one.name()));
             }
-            seats.push(seat(one, shall, [true; 2], true));
+            members.push(restored_member(one, shall, [true; 2], true));
         }
-        Ok((seats, notes))
+        Ok((members, notes))
     }
 
     /// Assigns the only remaining member number to the device without a superblock, when the list
@@ -234,10 +235,10 @@ impl Plan {
     fn place_by_the_others(
         &self,
         lost: &mut [(u8, Device)],
-        seats: &[Seat],
+        members: &[RestoredMember],
         count: u8,
     ) -> Result<(), Error> {
-        let is_free = |index: &u8| seats.iter().all(|it| it.member.superblock.index != *index);
+        let is_free = |index: &u8| members.iter().all(|it| it.member.superblock.index != *index);
         let free: Vec<u8> = (0..count).filter(is_free).collect();
         match (lost, &free[..]) {
             ([], _) => Ok(()),
@@ -326,7 +327,12 @@ impl Plan {
 }
 
 /// Combines a device with its superblock and sets its window to the data.
-fn seat(mut device: Device, superblock: Superblock, sound: [bool; 2], is_new: bool) -> Seat {
+fn restored_member(
+    mut device: Device,
+    superblock: Superblock,
+    sound: [bool; 2],
+    is_new: bool,
+) -> RestoredMember {
     device.set_window(superblock.data_start, superblock.data_len);
-    Seat { member: Member { device, superblock, flaw: None, sound }, is_new }
+    RestoredMember { member: Member { device, superblock, flaw: None, sound }, is_new }
 }

@@ -10,8 +10,8 @@ use hostftl_format::backup::{Backup, BackupFault, Saved};
 use hostftl_format::superblock::Superblock;
 use serde::Serialize;
 
-use super::source::{Meant, Source, Sources};
-use super::{look, source};
+use super::source::{NameKind, Source, Sources};
+use super::{inspection, source};
 use crate::util::error::{Error, file};
 use crate::util::private::{new_private, sync_folder};
 
@@ -41,13 +41,13 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     if sources.made.is_some() {
         return Err(Error::Asked(format!("{} is already a backup; copy the file", targets[0])));
     }
-    let looks = look::all(&sources);
+    let inspections = inspection::all(&sources);
     let (mut pages, mut devices, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     let mut volume = sources.file.as_ref().map(|(_, config)| config.uuid.into_bytes());
-    for look in looks {
-        let name = look.dump.name.clone();
-        let Some(own) = look.newest().copied() else {
-            let why = look.dump.trouble.clone();
+    for inspection in inspections {
+        let name = inspection.dump.name.clone();
+        let Some(own) = inspection.newest().copied() else {
+            let why = inspection.dump.trouble.clone();
             left_out.push(format!("{name}: {}", why.unwrap_or("no valid superblock".into())));
             continue;
         };
@@ -57,7 +57,7 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
         }
         let (index, device_sectors) = (own.index, own.device_sectors);
         let saved = |(at, page)| Saved { index, device_sectors, at, page: Box::new(page) };
-        pages.extend(look.pages.into_iter().map(saved));
+        pages.extend(inspection.pages.into_iter().map(saved));
         devices.push(name);
     }
     let Some(volume) = volume.filter(|_| !devices.is_empty()) else {
@@ -85,7 +85,7 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
 fn load(path: &Path) -> Result<Backup, Error> {
     let wrong = |fault: BackupFault| Error::Backup { path: path.into(), why: fault.to_string() };
     // Check the type first: a device named by mistake must not be read to its end.
-    if !matches!(Meant::of(path)?, Meant::Backup) {
+    if !matches!(NameKind::from_path(path)?, NameKind::Backup) {
         path.metadata().map_err(file(path, "read the backup"))?;
         return Err(wrong(BackupFault::Foreign));
     }

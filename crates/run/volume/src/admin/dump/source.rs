@@ -65,26 +65,26 @@ impl Source {
 }
 
 /// Meaning of a name on the command line.
-pub(super) enum Meant {
+pub(super) enum NameKind {
     Backup,
     Volume,
     Device,
 }
 
-impl Meant {
+impl NameKind {
     /// Classifies a file by its first bytes or its length.
-    pub(super) fn of(path: &Path) -> Result<Self, Error> {
-        let Ok(found) = path.metadata() else { return Ok(Meant::Device) };
+    pub(super) fn from_path(path: &Path) -> Result<Self, Error> {
+        let Ok(found) = path.metadata() else { return Ok(NameKind::Device) };
         if !found.is_file() {
-            return Ok(Meant::Device);
+            return Ok(NameKind::Device);
         }
         let mut first = Page::default();
         let mut opened = File::open(path).map_err(file(path, "open it"))?;
         let is_backup = opened.read_exact(&mut first.0).is_ok() && is_meant(&first);
         Ok(match (is_backup, found.len() < MOST_FILE) {
-            (true, _) => Meant::Backup,
-            (false, true) => Meant::Volume,
-            (false, false) => Meant::Device,
+            (true, _) => NameKind::Backup,
+            (false, true) => NameKind::Volume,
+            (false, false) => NameKind::Device,
         })
     }
 }
@@ -97,7 +97,7 @@ fn without(name: &str, text: &str) -> String {
 
 /// Opens everything that was named, for reading.
 pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
-    let look = |name: &String| match name.as_str() {
+    let inspection = |name: &String| match name.as_str() {
         MISSING => Err((name.clone(), "the volume file has no device for this number".into())),
         _ if Device::is_memory(name) => Err((name.clone(), "it is in memory".into())),
         _ => match modelled::open_as(name, Access::Inspect) {
@@ -107,18 +107,18 @@ pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
     };
     // A single name may be a volume file or a backup; several names are devices.
     if let [only] = targets {
-        match Meant::of(Path::new(only))? {
-            Meant::Volume => {
+        match NameKind::from_path(Path::new(only))? {
+            NameKind::Volume => {
                 let path = PathBuf::from(only);
                 let config = Config::load(&path)?;
-                let all = config.devices.iter().map(look).collect();
+                let all = config.devices.iter().map(inspection).collect();
                 return Ok(Sources { file: Some((path, config)), made: None, all });
             }
-            Meant::Backup => return saved::sources(Path::new(only)),
-            Meant::Device => {}
+            NameKind::Backup => return saved::sources(Path::new(only)),
+            NameKind::Device => {}
         }
     }
     let full = targets.iter().map(|name| modelled::full_name(name));
-    let all = full.collect::<Result<Vec<_>, _>>()?.iter().map(look).collect();
+    let all = full.collect::<Result<Vec<_>, _>>()?.iter().map(inspection).collect();
     Ok(Sources { file: None, made: None, all })
 }

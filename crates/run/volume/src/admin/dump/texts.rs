@@ -28,7 +28,7 @@ pub struct FileText {
 }
 
 impl FileText {
-    pub(super) fn of(path: &Path, config: &Config) -> Self {
+    pub(super) fn new(path: &Path, config: &Config) -> Self {
         FileText {
             path: path.display().to_string(),
             volume: config.uuid.to_string(),
@@ -277,7 +277,7 @@ pub struct StreamText {
 impl RootText {
     /// Converts a root, given the number of count pages and of devices. The root of a journal
     /// differs.
-    pub(super) fn of(it: &Root, places: &RootPlaces) -> Self {
+    pub(super) fn new(it: &Root, places: &RootPlaces) -> Self {
         let (counts, all) = (places.counts, ((1_u32 << places.devices) - 1) as u16);
         let streams = it.streams.iter().enumerate().filter_map(|(stream, begin)| {
             let begin = begin.as_ref()?;

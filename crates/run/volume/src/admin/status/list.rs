@@ -30,7 +30,7 @@ pub fn list() -> Result<Vec<Listed>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(file(&folder, "read the runtime directory"))?,
     };
-    let sockets = entries.filter_map(|entry| uuid_of(&entry.ok()?.path()));
+    let sockets = entries.filter_map(|entry| parse_uuid(&entry.ok()?.path()));
     let mut volumes: Vec<Listed> = sockets.filter_map(ask).collect();
     let name = |it: &Listed| it.status.as_ref().map(|it| it.volume.clone()).unwrap_or_default();
     volumes.sort_by_key(|it| (name(it), it.uuid));
@@ -38,7 +38,7 @@ pub fn list() -> Result<Vec<Listed>, Error> {
 }
 
 /// Returns the UUID in the name of a control socket.
-fn uuid_of(path: &Path) -> Option<Uuid> {
+fn parse_uuid(path: &Path) -> Option<Uuid> {
     let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
     Uuid::try_parse(name).ok()
 }

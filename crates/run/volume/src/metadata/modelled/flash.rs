@@ -221,7 +221,7 @@ mod tests {
         Command::Program { device: 0, lba, gather, tally, placement: 0 }
     }
 
-    fn told(flash: &mut Flash) -> Vec<u64> {
+    fn report_units(flash: &mut Flash) -> Vec<u64> {
         let mut into = MetaBuf::new(8);
         let about = About::Collectible;
         let verdict = flash.report(about, &mut into, 0, u64::MAX).expect("it tells");
@@ -249,11 +249,11 @@ mod tests {
             let lba = unit * u64::from(spec.map_unit);
             flash.follow(&program(lba, spec.map_unit), 0).expect("it follows");
         }
-        let (before, all) = (told(&mut flash), mapped(&flash));
+        let (before, all) = (report_units(&mut flash), mapped(&flash));
         assert_eq!((before.is_empty(), all), (false, units));
         drop(flash);
         let mut flash = open();
-        assert_eq!(told(&mut flash), before, "saved as it was");
+        assert_eq!(report_units(&mut flash), before, "saved as it was");
         let seq = flash.seq;
         // Simulate a kill: nothing is saved, and only the records remain.
         std::mem::forget(flash);

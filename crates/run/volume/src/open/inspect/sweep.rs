@@ -13,7 +13,7 @@ use hostftl_io::{Arena, Driver, Host, IoError, Pull};
 use hostftl_layers::AnyLayer;
 use serde::Serialize;
 
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 
 /// Maximum length of a request in sectors: 1 MiB.
 const LONGEST: u32 = 2048;
@@ -47,7 +47,7 @@ pub struct DataRead {
 
 /// State of the host.
 pub(crate) struct Sweep<'a> {
-    quiet: Quiet,
+    event_host: EventHost,
     arena: Arc<Arena>,
     limits: Limits,
     progress: Progress<'a>,
@@ -69,43 +69,43 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Reads everything that the layer of `driver` maps. Other events go to `quiet`, the host with
+    /// Reads everything that the layer of `driver` maps. Other events go to `event_host`, with
     /// which the driver was started.
     pub(crate) fn run(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
-        quiet: Quiet,
+        event_host: EventHost,
         progress: Progress<'a>,
-    ) -> Result<(DataRead, Quiet), IoError> {
+    ) -> Result<(DataRead, EventHost), IoError> {
         let exported = driver.layer().limits().exported;
-        Self::through(driver, (arena, quiet), [(0, exported)].into(), progress)
+        Self::through(driver, (arena, event_host), [(0, exported)].into(), progress)
     }
 
     /// Reads samples from the whole volume.
     pub(crate) fn sample(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
-        quiet: Quiet,
-    ) -> Result<(DataRead, Quiet), IoError> {
+        event_host: EventHost,
+    ) -> Result<(DataRead, EventHost), IoError> {
         let limits = driver.layer().limits();
         let ranges = samples(limits.exported, limits.align.into());
-        Sweep::through(driver, (arena, quiet), ranges, &mut |_, _| {})
+        Sweep::through(driver, (arena, event_host), ranges, &mut |_, _| {})
     }
 
     /// Reads the mapped data in `ranges` of sectors.
     fn through(
         driver: &mut Driver<AnyLayer>,
-        (arena, quiet): (Arc<Arena>, Quiet),
+        (arena, event_host): (Arc<Arena>, EventHost),
         ranges: VecDeque<(u64, u64)>,
         progress: Progress<'a>,
-    ) -> Result<(DataRead, Quiet), IoError> {
+    ) -> Result<(DataRead, EventHost), IoError> {
         let limits = driver.layer().limits();
         let most = |sectors: u32| {
             sectors.min(limits.max_transfer).min(arena.longest() / SECTOR as u32).max(limits.align)
         };
         let (longest, part) = (most(LONGEST), most(PART));
         let mut sweep = Sweep {
-            quiet,
+            event_host,
             arena,
             limits,
             progress,
@@ -129,11 +129,11 @@ impl<'a> Sweep<'a> {
         (sweep.queue, sweep.longest) = (failed.into(), part);
         driver.serve(&mut sweep)?;
         sweep.failed.extend(rest);
-        Ok((summary(read_bytes, sweep.mended.len() as u64, sweep.failed), sweep.quiet))
+        Ok((summary(read_bytes, sweep.mended.len() as u64, sweep.failed), sweep.event_host))
     }
 
     /// Reports the progress, which never goes back when parts are read again.
-    fn tell(&mut self) {
+    fn report_progress(&mut self) {
         self.far = self.far.max(self.at);
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         (self.progress)(bytes(self.far), bytes(self.limits.exported));
@@ -214,7 +214,7 @@ impl Host for Sweep<'_> {
         if !mapped {
             self.at = self.known;
         }
-        self.tell();
+        self.report_progress();
     }
 
     fn has_work(&self) -> bool {
@@ -230,7 +230,7 @@ impl Host for Sweep<'_> {
             Ok(()) => self.read += end - lba,
             Err(_) => self.failed.push((lba, end)),
         }
-        self.tell();
+        self.report_progress();
     }
 
     fn reclaim(&mut self, payload: Payload) {
@@ -244,7 +244,7 @@ impl Host for Sweep<'_> {
             }
             // The replies report the same damage.
             Event::Corrupt { .. } => {}
-            other => self.quiet.event(other),
+            other => self.event_host.event(other),
         }
     }
 }

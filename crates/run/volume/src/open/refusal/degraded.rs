@@ -7,7 +7,7 @@ use hostftl_core::Gauges;
 const RUNS_WITHOUT: &str = "DEGRADED: running without device";
 
 /// Start of each note on an omitted device; its name follows.
-pub(crate) const LEFT_OUT: &str = "left out: ";
+pub(crate) const EXCLUDED: &str = "left out: ";
 
 /// Returns the start of the note on a volume that was opened without device `index`.
 pub(crate) fn without(index: usize) -> String {
@@ -34,7 +34,7 @@ pub(crate) fn at_rest(is_out: bool, may_lose_more: bool) -> &'static str {
 
 /// Replaces the effect according to the superblocks by that according to the layer, in each of
 /// `notes` about a missing device.
-pub(crate) fn say_what_it_means(notes: &mut [String], gauges: &Gauges) {
+pub(crate) fn redundancy_note(notes: &mut [String], gauges: &Gauges) {
     let means = meaning(gauges);
     for note in notes.iter_mut().filter(|note| note.starts_with(RUNS_WITHOUT)) {
         note.truncate(note.find("; ").unwrap_or(note.len()));
@@ -74,7 +74,7 @@ mod tests {
         let of = |gauges: Gauges| {
             let note = format!("{}of 3, which it lost; {}", without(0), at_rest(false, true));
             let mut notes = [note, "left out: x; y".into()];
-            say_what_it_means(&mut notes, &gauges);
+            redundancy_note(&mut notes, &gauges);
             assert_eq!(notes[1], "left out: x; y");
             assert_eq!(notes[0].matches("; ").count(), 1, "{}", notes[0]);
             notes[0].clone()

@@ -18,7 +18,7 @@ pub(crate) fn refusal(found: &Assembly) -> Error {
         (None, Some(slow)) => ("fast", lost_with_fast(slow)),
         _ => ("slow", "data that is not on the fast device is lost without it".into()),
     };
-    let why = found.left_out.join("; ");
+    let why = found.excluded.join("; ");
     Error::Stack(format!("the {which} device of the tier is missing ({why}); {lost}"))
 }
 

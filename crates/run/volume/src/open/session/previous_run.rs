@@ -7,11 +7,11 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::metadata::config::Config;
 use crate::metadata::roster::Roster;
-use crate::open::event_host::{Quiet, explain_full};
+use crate::open::event_host::{EventHost, explain_full};
 use crate::open::machine::settle;
 use crate::open::options::{Acks, StartOptions};
-use crate::open::session::ack_log::{self, Stash};
-use crate::open::session::{Last, Session, left_by};
+use crate::open::session::ack_log::{self, AckLog};
+use crate::open::session::{Last, Session, find_log};
 use crate::util::counted::counted;
 use crate::util::error::Error;
 use crate::util::events::{Events, Level};
@@ -22,23 +22,23 @@ pub(crate) fn take_up(
     options: &StartOptions,
     (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
     driver: &mut Driver<AnyLayer>,
-    (arena, quiet): (&Arc<Arena>, &mut Quiet),
+    (arena, event_host): (&Arc<Arena>, &mut EventHost),
 ) -> Result<(Option<Session>, u16), Error> {
     let mut roster = roster;
     let lost = settle(layer, roster.as_deref_mut(), driver)?;
     if options.service.is_none() || config.is_memory() {
         return Ok((None, lost));
     }
-    let last = Last::of(config, driver.devices(), lost);
+    let last = Last::read(config, driver.devices(), lost);
     ack_log::refuse_newer(config.uuid, last.run())?;
-    let left = left_by(config, &last)?;
-    let session = Session::of(options, config, last, left.is_some());
+    let left = find_log(config, &last)?;
+    let session = Session::next(options, config, last, left.is_some());
     let Some(left) = left.filter(|left| left.count() > 0) else { return Ok((session, lost)) };
     // On an error the log is kept for the next start: `begin` removes it once this run is marked.
-    ack_log::put_through(&left, driver, arena, quiet)?;
+    ack_log::put_through(&left, driver, arena, event_host)?;
     let count = counted(left.count(), "acknowledged write");
     let text = format!("{count} without a flush applied again");
-    quiet.events.tell(Level::Info, "note", text);
+    event_host.events.report(Level::Info, "note", text);
     // A device may have been lost meanwhile.
     settle(layer, roster, driver).map(|lost| (session, lost))
 }
@@ -51,7 +51,7 @@ pub(crate) fn begin(
     lost: u16,
     events: &Events,
 ) -> Result<(), Error> {
-    options.before_serving.iter().for_each(|tell| tell());
+    options.before_serving.iter().for_each(|hook| hook());
     session.serving(devices, lost).map_err(explain_full)?;
     ack_log::tidy(config.uuid, session.run(), session.last(), events);
     Ok(())
@@ -60,11 +60,11 @@ pub(crate) fn begin(
 /// Creates an empty acknowledgement log for the new run, if requested. A log with the same run
 /// number, of a start that was interrupted before its mark, is always removed. Otherwise this run
 /// would seem to have preserved its acknowledged writes.
-pub(crate) fn stash_for(
+pub(crate) fn make_ack_log(
     options: &StartOptions,
     config: &Config,
     session: Option<&Session>,
-) -> Result<Option<Stash>, Error> {
+) -> Result<Option<AckLog>, Error> {
     session.iter().for_each(|session| ack_log::forget_run(config.uuid, session.run()));
     if options.acks != Acks::Memfd {
         return Ok(None);

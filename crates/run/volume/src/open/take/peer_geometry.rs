@@ -6,17 +6,17 @@ use hostftl_io::{Backing, Device};
 
 /// Geometry for a new device file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct PeerGeometry {
     /// Length of the file in bytes: that of the shortest device.
     pub size: Option<u64>,
     /// Zones of the others; `None` if they are not zoned.
     pub zones: Option<Segments>,
 }
 
-impl Beside {
+impl PeerGeometry {
     /// Returns the geometry of these devices.
-    pub(crate) fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
-        let mut it = Beside::default();
+    pub(crate) fn from_devices<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
+        let mut it = PeerGeometry::default();
         for device in devices {
             let bytes = device.bytes() + zone_table(device);
             it.size = Some(it.size.map_or(bytes, |least| least.min(bytes)));
@@ -37,7 +37,7 @@ impl Beside {
 
     /// Returns the geometry with a file of at least `sectors` sectors.
     pub(crate) fn with_room(self, sectors: u64) -> Self {
-        Beside { size: self.size.map(|size| size.max(sectors * SECTOR as u64)), ..self }
+        PeerGeometry { size: self.size.map(|size| size.max(sectors * SECTOR as u64)), ..self }
     }
 }
 

@@ -8,6 +8,7 @@ use hostftl_core::HostError;
 use hostftl_io::{Arena, Waker};
 
 use crate::running::front::job::{Export, Job, JobOp};
+use crate::util::lock;
 
 /// Queue of jobs.
 #[derive(Debug)]
@@ -102,7 +103,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.waiting)
     }
 }
 
@@ -112,15 +113,15 @@ pub struct Inbox(Arc<Queue>);
 
 impl Inbox {
     /// Takes the next job; a read or write longer than `longest` bytes remains.
-    pub fn take(&self, longest: u64) -> Taken {
+    pub fn take(&self, longest: u64) -> NextJob {
         let mut waiting = self.0.lock();
         let Some(job) = waiting.jobs.front() else {
-            return if waiting.closed { Taken::Over } else { Taken::Nothing };
+            return if waiting.closed { NextJob::Over } else { NextJob::Nothing };
         };
         if job.is_too_long(longest) {
-            return Taken::TooLong;
+            return NextJob::TooLong;
         }
-        waiting.jobs.pop_front().map_or(Taken::Nothing, Taken::Job)
+        waiting.jobs.pop_front().map_or(NextJob::Nothing, NextJob::Job)
     }
 
     /// Returns whether `take` would return a job or the end, so that the thread must not sleep.
@@ -141,7 +142,7 @@ impl Inbox {
 
 /// Result of taking a job.
 #[derive(Debug)]
-pub enum Taken {
+pub enum NextJob {
     /// A job.
     Job(Job),
     /// The next job is too long for now.

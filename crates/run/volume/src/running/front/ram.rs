@@ -7,7 +7,7 @@ use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
 
 use crate::running::front::Port;
 use crate::running::front::job::{Answer, Buffer, Export, Extent, Job, JobOp, MAX_EXTENTS};
-use crate::running::front::queue::{Inbox, Taken};
+use crate::running::front::queue::{Inbox, NextJob};
 
 /// Returns a port over `bytes` zero bytes, which exist as long as the process.
 ///
@@ -37,10 +37,10 @@ pub fn ram_port(name: &str, bytes: u64) -> Port {
 fn serve(inbox: &Inbox, mut bytes: Vec<u8>) {
     loop {
         match inbox.take(u64::MAX) {
-            Taken::Job(job) => answer(job, &mut bytes),
-            Taken::TooLong => unreachable!("no job is longer than the longest"),
-            Taken::Nothing => inbox.waker().sleep(None, || inbox.has_work()),
-            Taken::Over => return,
+            NextJob::Job(job) => answer(job, &mut bytes),
+            NextJob::TooLong => unreachable!("no job is longer than the longest"),
+            NextJob::Nothing => inbox.waker().sleep(None, || inbox.has_work()),
+            NextJob::Over => return,
         }
     }
 }

@@ -12,12 +12,12 @@ use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 
 use crate::metadata::roster::standing;
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::util::events::Level;
 
 /// Reported states of the devices.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct ReportedStates {
     members: Members,
     /// Devices that joined during this run.
     came: DeviceSet,
@@ -29,12 +29,12 @@ pub(super) struct Reported {
     at_start: bool,
 }
 
-impl Reported {
+impl ReportedStates {
     /// Creates the states before recovery, from the superblocks. The devices of `out` hold no data.
     pub(super) fn new(members: &hostftl_layers::Members, out: DeviceSet) -> Self {
         let (came, members) = (members.fresh, members.states(out));
         let closed = members.removed();
-        Reported { members, came, closed, at_start: true, ..Reported::default() }
+        ReportedStates { members, came, closed, at_start: true, ..ReportedStates::default() }
     }
 
     /// Records that the layer was reopened with new devices.
@@ -44,7 +44,7 @@ impl Reported {
     }
 
     /// Returns the member states for the superblocks.
-    pub(super) fn look(&self, layer: &impl Layer) -> Standing {
+    pub(super) fn standing(&self, layer: &impl Layer) -> Standing {
         standing(layer, self.came)
     }
 
@@ -70,7 +70,7 @@ impl Reported {
     }
 
     /// Returns the removed devices that are still open.
-    pub(super) fn open_of_removed(&self) -> DeviceSet {
+    pub(super) fn open_removed(&self) -> DeviceSet {
         self.members.removed() - self.closed
     }
 
@@ -90,63 +90,63 @@ impl Reported {
     }
 
     /// Reports the differences between `now` and the reported states, as far as the superblocks,
-    /// whose state is `said`, record them. `said` is `None` where superblocks never change.
-    pub(super) fn hear(
+    /// whose state is `recorded`, record them. `recorded` is `None` where superblocks never change.
+    pub(super) fn report_changes(
         &mut self,
         now: &Members,
-        said: Option<&Superblock>,
+        recorded: Option<&Superblock>,
         has_failed: bool,
-        news: &mut Quiet,
+        event_host: &mut EventHost,
     ) {
         for device in 0..MAX_MEMBERS as u8 {
             let was = self.members.get(device);
-            let is = as_said(device, (was, now.get(device)), said);
-            self.report(device, (was, is), news);
+            let is = as_recorded(device, (was, now.get(device)), recorded);
+            self.report_change(device, (was, is), event_host);
             self.members = self.members.with(device, Member { planned: was.planned, ..is });
         }
-        news.faulted &= now.lost().to_bits();
-        news.unsaid = (now.rebuilt() - self.members.rebuilt()).to_bits();
-        news.gone = self.members.removed().to_bits();
+        event_host.faulted &= now.lost().to_bits();
+        event_host.unrecorded = (now.rebuilt() - self.members.rebuilt()).to_bits();
+        event_host.removed = self.members.removed().to_bits();
         if has_failed && !self.has_failed {
             let text = "the layer failed: writes and flushes end with errors";
-            news.events.tell(Level::Error, "failed", text);
+            event_host.events.report(Level::Error, "failed", text);
         }
         self.has_failed = has_failed;
     }
 
     /// Reports the change of a device.
-    fn report(&self, device: u8, (was, is): (Member, Member), news: &Quiet) {
-        let tell = |level, kind, text: &str| {
-            let text = format!("device {device} ({}) {text}", news.name(device));
-            news.events.tell_of(device, level, kind, text);
+    fn report_change(&self, device: u8, (was, is): (Member, Member), event_host: &EventHost) {
+        let report = |level, kind, text: &str| {
+            let text = format!("device {device} ({}) {text}", event_host.name(device));
+            event_host.events.report_device(device, level, kind, text);
         };
         if is.state.is_lost() && !was.state.is_lost() {
-            self.report_loss(device, was.planned, news);
+            self.report_loss(device, was.planned, event_host);
         }
         if is.state == MemberState::Rebuilt && was.state != MemberState::Rebuilt {
-            tell(Level::Info, "rebuilt", REBUILT);
+            report(Level::Info, "rebuilt", REBUILT);
         }
         if is.state == MemberState::Active && was.state != MemberState::Active {
-            tell(Level::Info, "device-joined", JOINED);
+            report(Level::Info, "device-joined", JOINED);
         }
         let (leaving, spare) = (MemberRole::Leaving, MemberRole::Spare);
         let removed = is.state == MemberState::Removed;
         if is.role == leaving && was.role != leaving {
-            tell(Level::Info, "removal-started", LEAVES);
+            report(Level::Info, "removal-started", LEAVES);
         }
         // The role of a removed device ends too, but that is no cancellation.
         if was.role == leaving && is.role != leaving && !removed {
-            tell(Level::Info, "removal-cancelled", STAYS);
+            report(Level::Info, "removal-cancelled", STAYS);
         }
         if was.role == spare && is.role != spare && !removed {
-            tell(Level::Warning, "spare-used", SPARE);
+            report(Level::Warning, "spare-used", SPARE);
         }
         if removed && was.state != MemberState::Removed {
-            tell(Level::Info, "device-removed", REMOVED);
+            report(Level::Info, "device-removed", REMOVED);
         }
     }
 
-    fn report_loss(&self, device: u8, is_planned: bool, news: &Quiet) {
+    fn report_loss(&self, device: u8, is_planned: bool, event_host: &EventHost) {
         let (level, kind, how) = match (is_planned, self.at_start) {
             (true, _) => (Level::Warning, "degraded", "was taken offline by command"),
             (false, true) => {
@@ -154,29 +154,29 @@ impl Reported {
             }
             (false, false) => (Level::Error, "device-lost", "was lost"),
         };
-        let name = news.name(device);
+        let name = event_host.name(device);
         let text = format!("DEGRADED: device {device} ({name}) {how}; the volume runs without it");
-        news.events.tell_of(device, level, kind, text);
+        event_host.events.report_device(device, level, kind, text);
     }
 }
 
 /// Returns the state that may be reported of a device whose reported state is `was` and current
 /// state is `now`.
-fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) -> Member {
-    let Some(said) = said else { return now };
+fn as_recorded(device: u8, (was, now): (Member, Member), recorded: Option<&Superblock>) -> Member {
+    let Some(recorded) = recorded else { return now };
     let is = |set| DeviceSet::from_bits(set).contains(device);
     match now.state {
-        MemberState::Rebuilt if !is(said.out) => {
+        MemberState::Rebuilt if !is(recorded.out) => {
             if was.state.is_lost() {
                 Member { state: was.state, ..now }
             } else {
                 Member { state: MemberState::Lost, ..now }
             }
         }
-        MemberState::Active if was.state.is_coming() && is(said.fresh) => {
+        MemberState::Active if was.state.is_coming() && is(recorded.fresh) => {
             Member { state: was.state, ..now }
         }
-        MemberState::Removed if !is(said.gone) => was,
+        MemberState::Removed if !is(recorded.gone) => was,
         _ => now,
     }
 }

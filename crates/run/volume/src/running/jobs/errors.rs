@@ -3,13 +3,14 @@
 use hostftl_core::HostError;
 
 use super::Jobs;
-use crate::running::status::latency::Kind;
+use crate::running::status::latency::RequestKind;
 use crate::util::events::Level;
+use crate::util::lock;
 
 impl Jobs {
     /// Reports an error of a host's request: the first one, and then each time their number
     /// doubles.
-    pub(super) fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
+    pub(super) fn report_error(&mut self, kind: RequestKind, range: (u64, u64), error: HostError) {
         self.errors += 1;
         if !self.errors.is_power_of_two() {
             return;
@@ -27,7 +28,7 @@ impl Jobs {
             range.0,
             self.errors
         );
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.events.tell(level, event, text);
+        let event_host = lock(&self.event_host);
+        event_host.events.report(level, event, text);
     }
 }

@@ -7,6 +7,8 @@ use hostftl_io::{Device, NvmeDrive};
 use hostftl_nvme::Facts;
 use serde::{Deserialize, Serialize};
 
+use crate::util::lock;
+
 /// Minimum interval between two queries of a drive.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -38,7 +40,7 @@ pub struct DriveStatus {
 }
 
 impl DriveStatus {
-    fn of(facts: &Facts, start: Option<&Facts>) -> Self {
+    fn from_facts(facts: &Facts, start: Option<&Facts>) -> Self {
         let media = facts.media_written();
         let smart = facts.smart.as_ref();
         let before = start.and_then(Facts::media_written);
@@ -74,18 +76,18 @@ struct Drive {
 
 impl Drives {
     /// Reads the initial counters of the drives of these devices.
-    pub(crate) fn of(devices: &[Device]) -> Self {
-        Drives(devices.iter().map(Drive::of).collect())
+    pub(crate) fn open(devices: &[Device]) -> Self {
+        Drives(devices.iter().map(Drive::open).collect())
     }
 
     /// Adds a device.
     pub(crate) fn add(&mut self, device: &Device) {
-        self.0.push(Drive::of(device));
+        self.0.push(Drive::open(device));
     }
 
     /// Replaces the drive of device `index`.
     pub(crate) fn replace(&mut self, index: usize, device: &Device) {
-        self.0[index] = Drive::of(device);
+        self.0[index] = Drive::open(device);
     }
 
     /// Queries the drives; `None` for a drive without reports.
@@ -96,14 +98,14 @@ impl Drives {
     /// Queries the drives of a volume that is not served.
     pub(crate) fn ask_at_rest(devices: &[Device]) -> Vec<Option<DriveStatus>> {
         let facts = |device: &Device| device.nvme().and_then(|drive| drive.facts().ok());
-        let status = |facts: Facts| DriveStatus::of(&facts, None);
+        let status = |facts: Facts| DriveStatus::from_facts(&facts, None);
         devices.iter().map(|device| facts(device).map(status)).collect()
     }
 }
 
 impl Drive {
     /// Returns the drive of a device; `None` if it can't be queried.
-    fn of(device: &Device) -> Option<Self> {
+    fn open(device: &Device) -> Option<Self> {
         let nvme = device.nvme()?;
         let start = nvme.facts().ok();
         Some(Drive { nvme, start, last: Mutex::default() })
@@ -111,16 +113,16 @@ impl Drive {
 
     /// Queries the drive; `None` if it reports nothing.
     fn ask(&self) -> Option<DriveStatus> {
-        let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some((when, told)) = last.as_ref()
+        let mut last = lock(&self.last);
+        if let Some((when, status)) = last.as_ref()
             && when.elapsed() < PAUSE
         {
-            return Some(told.clone());
+            return Some(status.clone());
         }
         let facts = self.nvme.facts().ok()?;
-        let told = DriveStatus::of(&facts, self.start.as_ref());
-        *last = Some((Instant::now(), told.clone()));
-        Some(told)
+        let status = DriveStatus::from_facts(&facts, self.start.as_ref());
+        *last = Some((Instant::now(), status.clone()));
+        Some(status)
     }
 }
 
@@ -139,13 +141,13 @@ mod tests {
 
     #[test]
     fn what_a_drive_wrote_since_the_start_is_the_difference() {
-        let told = DriveStatus::of(&facts(5000), Some(&facts(2000)));
-        assert_eq!((told.flash_bytes, told.media_written_bytes), (Some(3000), Some(5000)));
-        assert_eq!((told.used_percent, told.years_left), (Some(10), Some(9.0)));
-        assert_eq!(DriveStatus::of(&facts(5000), None).flash_bytes, None);
+        let status = DriveStatus::from_facts(&facts(5000), Some(&facts(2000)));
+        assert_eq!((status.flash_bytes, status.media_written_bytes), (Some(3000), Some(5000)));
+        assert_eq!((status.used_percent, status.years_left), (Some(10), Some(9.0)));
+        assert_eq!(DriveStatus::from_facts(&facts(5000), None).flash_bytes, None);
         // The counter was reset, so the difference is unknown.
-        assert_eq!(DriveStatus::of(&facts(1), Some(&facts(2000))).flash_bytes, None);
-        let silent = Facts { ocp: None, ..facts(0) };
-        assert_eq!(DriveStatus::of(&silent, Some(&facts(2))).flash_bytes, None);
+        assert_eq!(DriveStatus::from_facts(&facts(1), Some(&facts(2000))).flash_bytes, None);
+        let unreported = Facts { ocp: None, ..facts(0) };
+        assert_eq!(DriveStatus::from_facts(&unreported, Some(&facts(2))).flash_bytes, None);
     }
 }

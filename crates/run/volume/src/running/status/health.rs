@@ -154,7 +154,7 @@ impl Status {
     }
 
     /// Returns notes about the devices of the set `lost` that were present at the start.
-    pub(crate) fn of_lost(&self, lost: u16) -> Vec<String> {
+    pub(crate) fn lost_notes(&self, lost: u16) -> Vec<String> {
         let gone = self
             .devices
             .iter()

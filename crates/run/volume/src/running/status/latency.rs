@@ -12,19 +12,19 @@ const LONGEST: u64 = 90_000_000_000;
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     Read,
     Write,
     Flush,
     Trim,
 }
 
-impl Kind {
-    const ALL: [(Kind, &str); 4] = [
-        (Kind::Read, "read"),
-        (Kind::Write, "write"),
-        (Kind::Flush, "flush"),
-        (Kind::Trim, "trim"),
+impl RequestKind {
+    const ALL: [(RequestKind, &str); 4] = [
+        (RequestKind::Read, "read"),
+        (RequestKind::Write, "write"),
+        (RequestKind::Flush, "flush"),
+        (RequestKind::Trim, "trim"),
     ];
 
     /// Returns its name.
@@ -33,12 +33,12 @@ impl Kind {
     }
 
     /// Returns the kind of a job.
-    pub(crate) fn of(op: &JobOp) -> Self {
+    pub(crate) fn from_op(op: &JobOp) -> Self {
         match op {
-            JobOp::Read(_) | JobOp::Status => Kind::Read,
-            JobOp::Write { .. } => Kind::Write,
-            JobOp::Flush => Kind::Flush,
-            JobOp::Trim { .. } | JobOp::Zeroes { .. } => Kind::Trim,
+            JobOp::Read(_) | JobOp::Status => RequestKind::Read,
+            JobOp::Write { .. } => RequestKind::Write,
+            JobOp::Flush => RequestKind::Flush,
+            JobOp::Trim { .. } | JobOp::Zeroes { .. } => RequestKind::Trim,
         }
     }
 }
@@ -69,14 +69,14 @@ pub struct Latency {
 
 impl Latencies {
     /// Records a latency.
-    pub(crate) fn note(&mut self, kind: Kind, took: Duration) {
+    pub(crate) fn note(&mut self, kind: RequestKind, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
         self.0[kind as usize].saturating_record(nanos.max(1));
     }
 
     /// Returns the kinds with at least one request.
     pub(crate) fn list(&self) -> Vec<Latency> {
-        let all = Kind::ALL.iter().map(|(kind, name)| (&self.0[*kind as usize], name));
+        let all = RequestKind::ALL.iter().map(|(kind, name)| (&self.0[*kind as usize], name));
         let some = all.filter(|(histogram, _)| !histogram.is_empty());
         let latency = |(histogram, name): (&Histogram<u64>, &&str)| Latency {
             request: (**name).into(),
@@ -99,11 +99,11 @@ mod tests {
         let mut latencies = Latencies::default();
         assert_eq!(latencies.list(), []);
         for _ in 0..998 {
-            latencies.note(Kind::Write, Duration::from_micros(10));
+            latencies.note(RequestKind::Write, Duration::from_micros(10));
         }
-        latencies.note(Kind::Write, Duration::from_millis(5));
-        latencies.note(Kind::Write, Duration::from_secs(3600));
-        latencies.note(Kind::Flush, Duration::from_millis(1));
+        latencies.note(RequestKind::Write, Duration::from_millis(5));
+        latencies.note(RequestKind::Write, Duration::from_secs(3600));
+        latencies.note(RequestKind::Flush, Duration::from_millis(1));
         let [write, flush] = &latencies.list()[..] else { panic!("two kinds") };
         assert_eq!((&*write.request, write.count, &*flush.request), ("write", 1000, "flush"));
         let near = |is: u64, wanted: u64| is.abs_diff(wanted) <= wanted / 100;

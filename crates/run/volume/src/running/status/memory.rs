@@ -37,7 +37,7 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the maximum memory of a layer with this plan.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn from_plan(plan: &Plan) -> Self {
         let clients = HOST_CLASSES.iter().map(|class| class.bytes as u64 * class.count as u64);
         let arena_bytes = plan.buffer_bytes() + clients.sum::<u64>();
         let Plan { map_bytes, meta_bytes, .. } = *plan;

@@ -68,7 +68,7 @@ pub struct Space {
 }
 
 impl Space {
-    pub(crate) fn of(gauges: &Gauges) -> Self {
+    pub(crate) fn from_gauges(gauges: &Gauges) -> Self {
         let Gauges { packed_from, packed_into, .. } = *gauges;
         Space {
             logical_bytes: gauges.mapped,
@@ -118,16 +118,16 @@ impl Space {
 
 /// Growth of the stored data, and the thresholds reported so far.
 #[derive(Debug, Default)]
-pub(crate) struct Filling {
+pub(crate) struct FillLevel {
     /// Samples of the stored bytes, oldest first.
     held: VecDeque<(Instant, u64)>,
     /// Last threshold that was passed, in percent.
     passed: u64,
 }
 
-impl Filling {
+impl FillLevel {
     /// Adds a sample. Returns the fill level if a threshold was passed since the last one.
-    pub(crate) fn look(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
+    pub(crate) fn sample(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
         if self.held.back().is_none_or(|(at, _)| now - *at >= EVERY) {
             self.held.push_back((now, live));
         }
@@ -161,18 +161,18 @@ mod tests {
 
     #[test]
     fn each_threshold_is_told_once_until_there_is_clearly_room_again() {
-        let (mut filling, now) = (Filling::default(), Instant::now());
+        let (mut fill_level, now) = (FillLevel::default(), Instant::now());
         let told: Vec<_> = [10, 79, 80, 85, 79, 80, 91, 99, 70, 81]
             .into_iter()
-            .filter_map(|live| filling.look(live, 100, now))
+            .filter_map(|live| fill_level.sample(live, 100, now))
             .collect();
         assert_eq!(told, [80, 91, 99, 81]);
-        assert_eq!(filling.look(500, 0, now), None, "it exports no more than fits");
+        assert_eq!(fill_level.sample(500, 0, now), None, "it exports no more than fits");
     }
 
     #[test]
     fn the_parts_of_the_capacity_add_up() {
-        let of = |free_bytes| Space {
+        let space = |free_bytes| Space {
             physical_bytes: 500,
             reclaimable_bytes: 100,
             free_bytes,
@@ -184,27 +184,27 @@ mod tests {
             (700, 4, 0, (0, 0)),
             (0, 2, 1, (600, 100)),
         ] {
-            let mut space = of(free);
+            let mut space = space(free);
             space.set_capacity(1300, devices, parity);
             assert_eq!((space.parity_bytes, space.reserved_bytes), expected, "{devices}+{parity}");
         }
-        let mut missing = of(300);
+        let mut missing = space(300);
         missing.set_capacity(400, 1, 1);
         assert_eq!((missing.parity_bytes, missing.reserved_bytes), (0, 0));
     }
 
     #[test]
     fn when_it_is_full_follows_from_the_last_day() {
-        let (mut filling, begin) = (Filling::default(), Instant::now());
+        let (mut fill_level, begin) = (FillLevel::default(), Instant::now());
         let at = |hours: u64| begin + Duration::from_secs(hours * 3600);
-        assert_eq!(filling.full_in(0, 1000, at(0)), None);
-        filling.look(100, 1000, at(0));
-        filling.look(100, 1000, at(20));
-        assert_eq!(filling.full_in(100, 1000, at(20)), None, "it does not grow");
-        filling.look(200, 1000, at(30));
-        assert_eq!(filling.full_in(200, 1000, at(30)), Some(80 * 3600));
-        let mut new = Filling::default();
-        new.look(0, 1000, begin);
+        assert_eq!(fill_level.full_in(0, 1000, at(0)), None);
+        fill_level.sample(100, 1000, at(0));
+        fill_level.sample(100, 1000, at(20));
+        assert_eq!(fill_level.full_in(100, 1000, at(20)), None, "it does not grow");
+        fill_level.sample(200, 1000, at(30));
+        assert_eq!(fill_level.full_in(200, 1000, at(30)), Some(80 * 3600));
+        let mut new = FillLevel::default();
+        new.sample(0, 1000, begin);
         assert_eq!(new.full_in(500, 1000, begin + EVERY / 2), None, "too short to tell");
     }
 }

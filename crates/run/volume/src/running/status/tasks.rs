@@ -42,7 +42,7 @@ pub struct TaskStatus {
 
 /// Returns the names of the tasks that a volume can have: only `copy` if its members can't change,
 /// and no `rebuild` or `resilver` without redundancy. `parameters` is the layer's text.
-pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
+pub fn supported_tasks(parameters: &str) -> Vec<&'static str> {
     let Ok(layer) = LayerConfig::parse(parameters) else { return Vec::new() };
     let changes = layer.kind.registration().promises.changes();
     let is_one = |kind: &TaskKind| match kind {
@@ -58,24 +58,24 @@ pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
 pub(crate) struct Meters(BTreeMap<&'static str, Meter>);
 
 /// Sample of a task: time, bytes done, bytes left.
-type Look = (Instant, u64, u64);
+type Sample = (Instant, u64, u64);
 
 /// Samples of a task, oldest first.
 #[derive(Debug, Default)]
-struct Meter(VecDeque<Look>);
+struct Meter(VecDeque<Sample>);
 
 impl Meters {
     /// Records samples of the current tasks.
-    pub(crate) fn look(&mut self, tasks: &[Task], now: Instant) {
+    pub(crate) fn sample(&mut self, tasks: &[Task], now: Instant) {
         self.0.retain(|name, _| tasks.iter().any(|task| task.kind.name() == *name));
         for task in tasks {
-            self.0.entry(task.kind.name()).or_default().look(task, now);
+            self.0.entry(task.kind.name()).or_default().sample(task, now);
         }
     }
 
     /// Returns the tasks with their rates.
-    pub(crate) fn tell(&self, tasks: &[Task]) -> Vec<TaskStatus> {
-        let tell = |task: &Task| {
+    pub(crate) fn statuses(&self, tasks: &[Task]) -> Vec<TaskStatus> {
+        let status = |task: &Task| {
             let rate = self.0.get(task.kind.name()).and_then(|meter| meter.rate(task));
             let seconds = |rate: u64| task.left.div_ceil(rate);
             TaskStatus {
@@ -88,12 +88,12 @@ impl Meters {
                 eta_seconds: rate.filter(|rate| *rate > 0).map(seconds),
             }
         };
-        tasks.iter().map(tell).collect()
+        tasks.iter().map(status).collect()
     }
 }
 
 impl Meter {
-    fn look(&mut self, task: &Task, now: Instant) {
+    fn sample(&mut self, task: &Task, now: Instant) {
         let restarted = self.0.back().is_some_and(|(_, done, _)| task.done < *done);
         // Neither a pause nor an earlier task contributes to the rate.
         if task.is_paused || restarted {
@@ -129,7 +129,7 @@ impl Meter {
 
 /// Returns the rate between two samples in bytes per second; 0 if they are the same. Data that a
 /// host overwrites reduces the remaining work and counts too.
-fn speed((begin, had, lacked): &Look, (end, has, lacks): &Look) -> f64 {
+fn speed((begin, had, lacked): &Sample, (end, has, lacks): &Sample) -> f64 {
     let came = has.saturating_sub(*had).max(lacked.saturating_sub(*lacks));
     let seconds = (*end - *begin).as_secs_f64();
     if seconds > 0.0 { came as f64 / seconds } else { 0.0 }
@@ -148,15 +148,15 @@ mod tests {
     fn the_time_that_is_left_follows_from_the_rate_of_late() {
         let (mut meters, begin) = (Meters::default(), Instant::now());
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
-        meters.look(&[task(0, 1000)], at(0));
-        assert_eq!(meters.tell(&[task(0, 1000)])[0].eta_seconds, None, "nothing was seen yet");
-        meters.look(&[task(100, 900)], at(10));
-        let told = &meters.tell(&[task(100, 900)])[0];
-        assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(10), Some(90)));
+        meters.sample(&[task(0, 1000)], at(0));
+        assert_eq!(meters.statuses(&[task(0, 1000)])[0].eta_seconds, None, "nothing was seen yet");
+        meters.sample(&[task(100, 900)], at(10));
+        let found = &meters.statuses(&[task(100, 900)])[0];
+        assert_eq!((found.bytes_per_second, found.eta_seconds), (Some(10), Some(90)));
         // The rate is ten times as high for longer than the window.
-        (1..=3).for_each(|it| meters.look(&[task(100 + it * 1000, 5000)], at(10 + it * 10)));
-        let told = &meters.tell(&[task(3100, 5000)])[0];
-        assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(100), Some(50)));
+        (1..=3).for_each(|it| meters.sample(&[task(100 + it * 1000, 5000)], at(10 + it * 10)));
+        let found = &meters.statuses(&[task(3100, 5000)])[0];
+        assert_eq!((found.bytes_per_second, found.eta_seconds), (Some(100), Some(50)));
     }
 
     /// Simulates a task of `all` bytes: `rate` is the rate in bytes per second at each second.
@@ -166,8 +166,8 @@ mod tests {
         let (mut done, mut seconds) = (0.0, 0.0);
         while done < all as f64 {
             let now = task(done as u64, all - done as u64);
-            meters.look(&[now], begin + Duration::from_secs_f64(seconds));
-            look(seconds, &meters.tell(&[now])[0]);
+            meters.sample(&[now], begin + Duration::from_secs_f64(seconds));
+            look(seconds, &meters.statuses(&[now])[0]);
             (done, seconds) = (done + rate(seconds) * 0.25, seconds + 0.25);
         }
         seconds
@@ -176,11 +176,12 @@ mod tests {
     /// Returns the largest relative error of the remaining time reported after `from` seconds,
     /// until the rest is too small for whole seconds.
     fn error(all: u64, rate: impl Fn(f64) -> f64, from: f64) -> f64 {
-        let mut told = Vec::new();
-        let end = run(all, rate, |at, it| told.push((at, it.eta_seconds, it.done_bytes)));
-        let told = told.into_iter().filter(|(at, _, done)| *at >= from && *done > all / 20);
-        let told = told.filter(|(at, ..)| end - at > 25.0);
-        told.map(|(at, eta, _)| (eta.expect("a rate") as f64 / (end - at) - 1.0).abs())
+        let mut found = Vec::new();
+        let end = run(all, rate, |at, it| found.push((at, it.eta_seconds, it.done_bytes)));
+        let found = found.into_iter().filter(|(at, _, done)| *at >= from && *done > all / 20);
+        let found = found.filter(|(at, ..)| end - at > 25.0);
+        found
+            .map(|(at, eta, _)| (eta.expect("a rate") as f64 / (end - at) - 1.0).abs())
             .fold(0.0, f64::max)
     }
 
@@ -205,15 +206,15 @@ mod tests {
     fn what_rests_or_begins_again_has_no_rate() {
         let (mut meters, begin) = (Meters::default(), Instant::now());
         let second = Duration::from_secs(1);
-        meters.look(&[task(500, 500)], begin);
-        meters.look(&[task(600, 400)], begin + second);
+        meters.sample(&[task(500, 500)], begin);
+        meters.sample(&[task(600, 400)], begin + second);
         let rests = [Task { is_paused: true, ..task(600, 400) }];
-        meters.look(&rests, begin + 2 * second);
-        let told = &meters.tell(&rests)[0];
-        assert_eq!((told.paused, told.bytes_per_second, told.eta_seconds), (true, None, None));
-        meters.look(&[task(0, 1000)], begin + 3 * second);
-        assert_eq!(meters.tell(&[task(0, 1000)])[0].bytes_per_second, None);
-        meters.look(&[], begin + 4 * second);
+        meters.sample(&rests, begin + 2 * second);
+        let found = &meters.statuses(&rests)[0];
+        assert_eq!((found.paused, found.bytes_per_second, found.eta_seconds), (true, None, None));
+        meters.sample(&[task(0, 1000)], begin + 3 * second);
+        assert_eq!(meters.statuses(&[task(0, 1000)])[0].bytes_per_second, None);
+        meters.sample(&[], begin + 4 * second);
         assert!(meters.0.is_empty(), "what is over is forgotten");
     }
 }

@@ -4,7 +4,7 @@ use hostftl_core::{Cause, SECTOR};
 use hostftl_io::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 
 /// Traffic of a volume since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl Traffic {
     }
 
     /// Returns the figures of a driver and of recovery.
-    pub(crate) fn of(snapshot: &Snapshot, news: &Quiet) -> Self {
+    pub(crate) fn new(snapshot: &Snapshot, event_host: &EventHost) -> Self {
         let Snapshot { stats, counters, .. } = snapshot;
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         let sent = |cause: Cause| bytes(stats.sent[cause as usize]);
@@ -110,8 +110,8 @@ impl Traffic {
             gc_runs: counters.gc_runs,
             gc_copied_bytes: bytes(counters.gc_copied),
             device_errors: counters.device_errors,
-            log_writes_replayed: news.replayed,
-            log_writes_dropped: news.dropped,
+            log_writes_replayed: event_host.replayed,
+            log_writes_dropped: event_host.dropped,
         }
     }
 }

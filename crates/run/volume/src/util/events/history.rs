@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Event, Events, Inner, KEPT, Level, sane};
+use crate::util::lock;
 use crate::util::private::{beside, open_plain, replace_private};
 
 /// Suffix of the file's name.
@@ -55,18 +56,18 @@ pub(super) struct Writer {
 }
 
 /// Returns the path of the event file of the volume file `volume`.
-pub(crate) fn file_of(volume: &Path) -> PathBuf {
+pub(crate) fn file_path(volume: &Path) -> PathBuf {
     beside(volume, ENDING)
 }
 
 /// Removes the event file of a volume.
 pub(crate) fn forget(volume: &Path) {
-    fs::remove_file(file_of(volume)).ok();
+    fs::remove_file(file_path(volume)).ok();
 }
 
 /// Returns the saved events of a volume, oldest first; repeats are not merged yet.
 pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
-    let mut file = match open_plain(&file_of(path)) {
+    let mut file = match open_plain(&file_path(path)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -98,8 +99,8 @@ impl Writer {
     pub(super) fn start(path: &Path, volume: Uuid, events: Weak<Inner>) -> io::Result<Self> {
         let (messages, queue) = sync_channel(QUEUE);
         let trouble = Arc::default();
-        let keeping = Keeping {
-            path: file_of(path),
+        let keeping = HistoryThread {
+            path: file_path(path),
             volume,
             events,
             file: None,
@@ -133,7 +134,7 @@ impl Writer {
 }
 
 /// State of the thread.
-struct Keeping {
+struct HistoryThread {
     path: PathBuf,
     volume: Uuid,
     events: Weak<Inner>,
@@ -145,7 +146,7 @@ struct Keeping {
     trouble: Arc<Mutex<Option<String>>>,
 }
 
-impl Keeping {
+impl HistoryThread {
     fn run(mut self, queue: &Receiver<Message>) {
         loop {
             let first = match queue.recv_timeout(AGAIN) {
@@ -212,7 +213,7 @@ impl Keeping {
         self.tried = trouble.as_ref().map(|_| Instant::now());
         let was = std::mem::replace(&mut *lock(&self.trouble), trouble.clone());
         if let (Some(text), None, Some(inner)) = (trouble, was, self.events.upgrade()) {
-            Events(inner).tell(Level::Warning, "events-not-saved", text);
+            Events(inner).report(Level::Warning, "events-not-saved", text);
         }
     }
 }
@@ -220,10 +221,6 @@ impl Keeping {
 fn line(event: &Event, text: &mut Vec<u8>) {
     serde_json::to_writer(&mut *text, event).expect("plain fields");
     text.push(b'\n');
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
@@ -235,7 +232,7 @@ mod tests {
     const VOLUME: Uuid = Uuid::from_u128(7);
 
     fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
-        Ok(Events::of_file(path, volume)?.all())
+        Ok(Events::open(path, volume)?.all())
     }
 
     fn kept(path: &Path) -> Events {
@@ -251,10 +248,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
         let events = kept(&path);
-        events.tell(Level::Info, "note", "one\n\u{1b}[31m");
-        (0..100).for_each(|it| events.tell_of(2, Level::Warning, "repaired", format!("{it}")));
+        events.report(Level::Info, "note", "one\n\u{1b}[31m");
+        (0..100)
+            .for_each(|it| events.report_device(2, Level::Warning, "repaired", format!("{it}")));
         events.sync().unwrap();
-        let file = file_of(&path);
+        let file = file_path(&path);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         drop(events);
         // A crash leaves a partial line, and another line is damaged.
@@ -267,7 +265,7 @@ mod tests {
         let events = kept(&path);
         assert!(events.since(0).is_empty() && events.total("repaired") == 0, "this run has none");
         assert_eq!(events.notes().len(), 1, "the repairs are not acknowledged");
-        events.tell_of(2, Level::Warning, "repaired", "again");
+        events.report_device(2, Level::Warning, "repaired", "again");
         let all = events.all();
         assert_eq!((texts(&all), all[1].count), (vec!["one  [31m", "again"], 101));
         assert!(all[1].number > found[1].number, "numbers go on");
@@ -279,12 +277,12 @@ mod tests {
     fn no_link_is_followed_and_another_volumes_events_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
-        let (file, target) = (file_of(&path), folder.path().join("target"));
+        let (file, target) = (file_path(&path), folder.path().join("target"));
         fs::write(&target, "precious").unwrap();
         symlink(&target, &file).unwrap();
         symlink(&target, file.with_extension("events.new")).unwrap();
         let events = kept(&path);
-        events.tell(Level::Info, "note", "mine");
+        events.report(Level::Info, "note", "mine");
         events.sync().unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
         assert!(!fs::symlink_metadata(&file).unwrap().is_symlink());
@@ -301,16 +299,16 @@ mod tests {
         let path = folder.path().join("v.toml");
         let events = kept(&path);
         for round in 0..24 {
-            (0..400).for_each(|_| events.tell(Level::Info, "client", "x".repeat(900)));
+            (0..400).for_each(|_| events.report(Level::Info, "client", "x".repeat(900)));
             events.sync().unwrap_or_else(|why| panic!("round {round}: {why}"));
         }
-        assert!(fs::metadata(file_of(&path)).unwrap().len() < LONGEST);
+        assert!(fs::metadata(file_path(&path)).unwrap().len() < LONGEST);
         assert_eq!(read(&path, VOLUME).unwrap().len(), KEPT);
         let gone = folder.path().join("gone");
         fs::create_dir(&gone).unwrap();
         let events = kept(&gone.join("v.toml"));
         fs::remove_dir(&gone).unwrap();
-        events.tell(Level::Info, "note", "one");
+        events.report(Level::Info, "note", "one");
         assert!(events.sync().is_err() && events.trouble().is_some());
         assert_eq!(events.total("events-not-saved"), 1);
         fs::create_dir(&gone).unwrap();

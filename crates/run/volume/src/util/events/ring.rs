@@ -34,7 +34,7 @@ pub(super) struct Ring {
     begun: u64,
     /// Events up to these numbers were acknowledged: all events, and those of each device.
     cleared: u64,
-    cleared_of: [u64; 16],
+    device_cleared: [u64; 16],
     /// Occurrences of each kind in this run, now and when all events were acknowledged last.
     totals: BTreeMap<&'static str, u64>,
     acknowledged: BTreeMap<&'static str, u64>,
@@ -92,15 +92,15 @@ impl Ring {
         match event.device {
             None if event.kind == CLEARED => self.cleared = event.number,
             Some(device @ 0..16) if ANOTHER.contains(&event.kind.as_str()) => {
-                self.cleared_of[usize::from(device)] = event.number;
+                self.device_cleared[usize::from(device)] = event.number;
             }
             _ => {}
         }
     }
 
     fn is_acknowledged(&self, event: &Event) -> bool {
-        let of_device = event.device.and_then(|it| self.cleared_of.get(usize::from(it)));
-        event.number <= self.cleared.max(of_device.copied().unwrap_or(0))
+        let device_cleared = event.device.and_then(|it| self.device_cleared.get(usize::from(it)));
+        event.number <= self.cleared.max(device_cleared.copied().unwrap_or(0))
     }
 
     /// Returns the number of the last event of earlier runs.
@@ -128,8 +128,8 @@ impl Ring {
     /// Returns the unacknowledged notes among the events that are `wanted`.
     pub(super) fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         let open = |it: &&Event| {
-            let is_of_run = it.number > self.begun || it.kind == "repaired";
-            let is_note = is_of_run && NOTES.contains(&it.kind.as_str());
+            let is_current = it.number > self.begun || it.kind == "repaired";
+            let is_note = is_current && NOTES.contains(&it.kind.as_str());
             is_note && wanted(it) && !self.is_acknowledged(it)
         };
         let count = |kind| self.iter().filter(open).filter(|it| it.kind == kind).count();
@@ -138,8 +138,8 @@ impl Ring {
         let mut notes = Vec::new();
         for event in self.iter().filter(open) {
             // Skip the oldest of each kind, so that the newest are shown.
-            let of_kind = skip.iter_mut().find(|(kind, _)| *kind == event.kind);
-            match of_kind.expect("it is one of these kinds") {
+            let same_kind = skip.iter_mut().find(|(kind, _)| *kind == event.kind);
+            match same_kind.expect("it is one of these kinds") {
                 (_, 0) => notes.push(event.line()),
                 (_, left) => *left -= 1,
             }

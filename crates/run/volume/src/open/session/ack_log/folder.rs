@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::statfs;
 use uuid::Uuid;
 
-use super::Stash;
+use super::AckLog;
 use super::entry::{Entry, Label};
 use super::ring::Ring;
 use crate::util::counted::counted;
@@ -29,7 +29,7 @@ const TMPFS: i64 = 0x0102_1994;
 const ENDING: &str = ".stash";
 
 /// Creates an empty log for run `run` of a volume.
-pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
+pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<AckLog, Error> {
     let folders = runtime_dir::in_memory();
     let is_there = |folder: &&PathBuf| {
         runtime_dir::own(folder).is_ok()
@@ -43,7 +43,7 @@ pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Erro
     let path = folder.join(format!("{}.{run}{ENDING}", volume.simple()));
     let label = Label { volume: volume.into_bytes(), run, boot, room: ROOM, tail: 0 };
     let ring = Ring::create(&path, label);
-    ring.map(Stash::of).map_err(file(&path, "reserve 64 MiB of memory for acknowledged writes"))
+    ring.map(AckLog::new).map_err(file(&path, "reserve 64 MiB of memory for acknowledged writes"))
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
@@ -53,24 +53,24 @@ fn is_tmpfs(kind: impl Into<i64>) -> bool {
 
 /// Acknowledgement log of a run that died.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct PreviousLog {
     pub(super) ring: Ring,
     pub(super) entries: Vec<Entry>,
 }
 
-impl Left {
+impl PreviousLog {
     /// Finds the log of run `run` of a volume since the machine was booted; `None` when there is
     /// none.
     pub(crate) fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
-        for (path, of) in files(volume) {
-            if of == run {
+        for (path, owner) in files(volume) {
+            if owner == run {
                 let opened = Ring::open(&path, volume.into_bytes());
                 let found = opened.map_err(file(&path, "read acknowledged writes"))?;
                 let ours = found.filter(|(ring, _)| ring.label().run == run);
                 // The memory of an earlier boot is lost, so such a file can only be a copy.
                 let here = ours.filter(|(ring, _)| ring.label().boot == boot && boot != [0; 16]);
                 if let Some((ring, entries)) = here {
-                    return Ok(Some(Left { ring, entries }));
+                    return Ok(Some(PreviousLog { ring, entries }));
                 }
             }
         }
@@ -97,13 +97,13 @@ impl Left {
 /// Refuses a volume whose devices have no mark of a run later than `run` although a log of a later
 /// run holds entries: the devices are older copies and would diverge from the volume.
 pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
-    for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
+    for (path, owner) in files(volume).into_iter().filter(|(_, owner)| *owner > run) {
         let opened = Ring::open(&path, volume.into_bytes());
         let found = opened.map_err(file(&path, "read acknowledged writes"))?;
         if let Some((_, entries)) = found.filter(|(_, entries)| !entries.is_empty()) {
             let why = format!(
-                "it has {} of run {of}, but the devices are at run {run}: older copies; reconnect \
-                 the devices themselves, or remove this file and lose its writes",
+                "it has {} of run {owner}, but the devices are at run {run}: older copies; \
+                 reconnect the devices themselves, or remove this file and lose its writes",
                 counted(entries.len() as u64, "acknowledged write"),
             );
             return Err(Error::Refused { path, why });
@@ -115,21 +115,21 @@ pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
 /// Removes the logs of all runs of a volume except `run`. An obsolete log with entries is reported,
 /// unless it is of the run `done`, whose changes are all durable.
 pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
-    for (path, of) in files(volume) {
-        if of == run {
+    for (path, owner) in files(volume) {
+        if owner == run {
             continue;
         }
         let left = Ring::open(&path, volume.into_bytes()).ok().flatten();
         let lost = left.map_or(0, |(_, entries)| entries.len() as u64);
         // The changes of the previous run were applied before its log is removed.
-        if lost > 0 && done != of {
+        if lost > 0 && done != owner {
             let text = format!(
                 "cannot apply {} of an earlier run, because the volume was served elsewhere \
                  since; {} removed",
                 counted(lost, "acknowledged write"),
                 path.display()
             );
-            events.tell(Level::Warning, "note", text);
+            events.report(Level::Warning, "note", text);
         }
         fs::remove_file(&path).ok();
     }
@@ -137,7 +137,7 @@ pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
 
 /// Removes the log of run `run` of a volume, which never started.
 pub(crate) fn forget_run(volume: Uuid, run: u64) {
-    let of_run = files(volume).into_iter().filter(|(_, of)| *of == run);
+    let of_run = files(volume).into_iter().filter(|(_, owner)| *owner == run);
     of_run.for_each(|(path, _)| drop(fs::remove_file(path)));
 }
 

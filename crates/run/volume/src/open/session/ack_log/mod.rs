@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use self::entry::Kind;
 use self::ring::Ring;
 
-pub(crate) use self::folder::{Left, forget, forget_run, make, refuse_newer, tidy};
+pub(crate) use self::folder::{PreviousLog, forget, forget_run, make, refuse_newer, tidy};
 pub(crate) use self::put::put_through;
 
 /// Acknowledgement log of the current run.
 #[derive(Debug)]
-pub(crate) struct Stash {
+pub(crate) struct AckLog {
     ring: Ring,
     /// Changes without a reply of the layer: the position and the range in bytes.
     flying: BTreeMap<u64, (u64, u64)>,
@@ -50,7 +50,7 @@ pub(crate) struct Change<'a> {
 
 /// Whether the layer may get a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entrance {
+pub(crate) enum Admission {
     /// The change is logged at this position.
     Kept(u64),
     /// The change has to wait for a reply to an earlier one.
@@ -63,7 +63,7 @@ pub(crate) enum Entrance {
 
 /// Action on the log when a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LogAction {
     /// None.
     None,
     /// The change is logged at this position.
@@ -72,17 +72,17 @@ pub(crate) enum Part {
     Covers(u64, bool),
 }
 
-impl Stash {
-    fn of(ring: Ring) -> Self {
-        Stash { ring, flying: BTreeMap::new(), flushes: false, failed: false }
+impl AckLog {
+    fn new(ring: Ring) -> Self {
+        AckLog { ring, flying: BTreeMap::new(), flushes: false, failed: false }
     }
 
     /// Logs a change, if it may start now.
-    pub(crate) fn enter(&mut self, change: &Change<'_>) -> Entrance {
+    pub(crate) fn enter(&mut self, change: &Change<'_>) -> Admission {
         let Change { kind, offset, bytes, data } = *change;
         let (begin, end) = (offset, offset + bytes);
         if self.flying.values().any(|&(from, to)| from < end && begin < to) {
-            return Entrance::Waits;
+            return Admission::Waits;
         }
         // A flush frees space only if the oldest entry has its reply.
         let helps = self.covers() > self.ring.tail() && !self.flushes;
@@ -90,10 +90,10 @@ impl Stash {
             // A failed flush refuses one change; the next change tries another flush.
             return match (helps, std::mem::take(&mut self.failed)) {
                 (true, false) => self.want_flush(),
-                (true, true) => Entrance::Refused,
+                (true, true) => Admission::Refused,
                 (false, failed) => {
                     self.failed = failed;
-                    Entrance::Waits
+                    Admission::Waits
                 }
             };
         }
@@ -104,15 +104,15 @@ impl Stash {
         match self.ring.put(kind, offset, bytes, data) {
             Ok(place) => {
                 self.flying.insert(place, (begin, end));
-                Entrance::Kept(place)
+                Admission::Kept(place)
             }
-            Err(_) => Entrance::Refused,
+            Err(_) => Admission::Refused,
         }
     }
 
-    fn want_flush(&mut self) -> Entrance {
+    fn want_flush(&mut self) -> Admission {
         self.flushes = true;
-        Entrance::Flush
+        Admission::Flush
     }
 
     /// Returns the position up to which all changes have a reply: a flush that is sent now makes
@@ -157,10 +157,10 @@ mod tests {
     use std::path::Path;
 
     /// Creates a log with space for `blocks` entries of a block each.
-    fn stash(folder: &Path, blocks: u64) -> Stash {
+    fn ack_log(folder: &Path, blocks: u64) -> AckLog {
         let (volume, boot, room) = ([1; 16], [2; 16], blocks * (4096 + entry::HEAD as u64));
         let label = entry::Label { volume, run: 1, boot, room, tail: 0 };
-        Stash::of(Ring::create(&folder.join("a.stash"), label).unwrap())
+        AckLog::new(Ring::create(&folder.join("a.stash"), label).unwrap())
     }
 
     fn write(block: u64) -> Change<'static> {
@@ -168,77 +168,77 @@ mod tests {
     }
 
     /// Logs a write of a block, and records its reply.
-    fn put(stash: &mut Stash, block: u64) {
-        let Entrance::Kept(place) = stash.enter(&write(block)) else { panic!("there is room") };
-        stash.answered(place, true);
+    fn put(ack_log: &mut AckLog, block: u64) {
+        let Admission::Kept(place) = ack_log.enter(&write(block)) else { panic!("there is room") };
+        ack_log.answered(place, true);
     }
 
     #[test]
     fn what_overlaps_a_change_under_way_waits_for_its_answer() {
         let folder = tempfile::tempdir().unwrap();
-        let mut stash = stash(folder.path(), 64);
-        let Entrance::Kept(first) = stash.enter(&write(5)) else { panic!("there is room") };
+        let mut ack_log = ack_log(folder.path(), 64);
+        let Admission::Kept(first) = ack_log.enter(&write(5)) else { panic!("there is room") };
         let trim = Change { kind: Kind::Trim, offset: 0, bytes: 1 << 20, data: &[] };
-        assert_eq!(stash.enter(&trim), Entrance::Waits);
-        assert_eq!(stash.enter(&write(5)), Entrance::Waits);
-        assert!(matches!(stash.enter(&write(6)), Entrance::Kept(_)), "that is beside it");
-        stash.answered(first, true);
-        assert!(matches!(stash.enter(&write(5)), Entrance::Kept(_)));
+        assert_eq!(ack_log.enter(&trim), Admission::Waits);
+        assert_eq!(ack_log.enter(&write(5)), Admission::Waits);
+        assert!(matches!(ack_log.enter(&write(6)), Admission::Kept(_)), "that is beside it");
+        ack_log.answered(first, true);
+        assert!(matches!(ack_log.enter(&write(5)), Admission::Kept(_)));
     }
 
     #[test]
     fn a_flush_frees_what_was_answered_before_it_was_sent() {
         let folder = tempfile::tempdir().unwrap();
-        let mut stash = stash(folder.path(), 64);
-        put(&mut stash, 1);
-        let Entrance::Kept(second) = stash.enter(&write(2)) else { panic!("there is room") };
-        put(&mut stash, 3);
-        let covers = stash.covers();
+        let mut ack_log = ack_log(folder.path(), 64);
+        put(&mut ack_log, 1);
+        let Admission::Kept(second) = ack_log.enter(&write(2)) else { panic!("there is room") };
+        put(&mut ack_log, 3);
+        let covers = ack_log.covers();
         assert_eq!(covers, second, "the second has no answer, so what follows it stays");
-        stash.answered(second, true);
-        stash.flushed(covers, false, false);
-        assert_eq!(stash.ring.tail(), 0, "a flush that failed frees nothing");
-        stash.flushed(covers, false, true);
-        assert_eq!(stash.ring.tail(), second);
-        stash.flushed(stash.covers(), false, true);
-        assert_eq!(stash.ring.tail(), stash.ring.head());
+        ack_log.answered(second, true);
+        ack_log.flushed(covers, false, false);
+        assert_eq!(ack_log.ring.tail(), 0, "a flush that failed frees nothing");
+        ack_log.flushed(covers, false, true);
+        assert_eq!(ack_log.ring.tail(), second);
+        ack_log.flushed(ack_log.covers(), false, true);
+        assert_eq!(ack_log.ring.tail(), ack_log.ring.head());
     }
 
     #[test]
     fn a_flush_is_wanted_at_half_and_writes_wait_for_it_only_when_all_is_full() {
         let folder = tempfile::tempdir().unwrap();
-        let mut stash = stash(folder.path(), 8);
-        (0..5).for_each(|block| put(&mut stash, block));
-        assert_eq!(stash.enter(&write(5)), Entrance::Flush, "more than half is used");
-        let covers = stash.covers();
-        (5..8).for_each(|block| put(&mut stash, block));
-        assert_eq!(stash.enter(&write(8)), Entrance::Waits, "the flush is under way");
-        stash.flushed(covers, true, true);
-        assert!(matches!(stash.enter(&write(8)), Entrance::Kept(_)));
+        let mut ack_log = ack_log(folder.path(), 8);
+        (0..5).for_each(|block| put(&mut ack_log, block));
+        assert_eq!(ack_log.enter(&write(5)), Admission::Flush, "more than half is used");
+        let covers = ack_log.covers();
+        (5..8).for_each(|block| put(&mut ack_log, block));
+        assert_eq!(ack_log.enter(&write(8)), Admission::Waits, "the flush is under way");
+        ack_log.flushed(covers, true, true);
+        assert!(matches!(ack_log.enter(&write(8)), Admission::Kept(_)));
     }
 
     #[test]
-    fn when_flushes_fail_a_full_stash_refuses_and_tries_again() {
+    fn when_flushes_fail_a_full_log_refuses_and_tries_again() {
         let folder = tempfile::tempdir().unwrap();
-        let mut stash = stash(folder.path(), 4);
-        (0..3).for_each(|block| put(&mut stash, block));
-        assert_eq!(stash.enter(&write(3)), Entrance::Flush);
-        stash.flushed(stash.covers(), true, false);
-        put(&mut stash, 3);
-        assert_eq!(stash.enter(&write(4)), Entrance::Refused, "no flush makes room");
-        assert_eq!(stash.enter(&write(4)), Entrance::Flush, "another one may");
-        stash.flushed(stash.covers(), true, true);
-        put(&mut stash, 4);
+        let mut ack_log = ack_log(folder.path(), 4);
+        (0..3).for_each(|block| put(&mut ack_log, block));
+        assert_eq!(ack_log.enter(&write(3)), Admission::Flush);
+        ack_log.flushed(ack_log.covers(), true, false);
+        put(&mut ack_log, 3);
+        assert_eq!(ack_log.enter(&write(4)), Admission::Refused, "no flush makes room");
+        assert_eq!(ack_log.enter(&write(4)), Admission::Flush, "another one may");
+        ack_log.flushed(ack_log.covers(), true, true);
+        put(&mut ack_log, 4);
     }
 
     #[test]
-    fn a_full_stash_whose_oldest_entry_has_no_answer_waits_for_that() {
+    fn a_full_log_whose_oldest_entry_has_no_answer_waits_for_that() {
         let folder = tempfile::tempdir().unwrap();
-        let mut stash = stash(folder.path(), 3);
-        let Entrance::Kept(oldest) = stash.enter(&write(0)) else { panic!("there is room") };
-        (1..3).for_each(|block| put(&mut stash, block));
-        assert_eq!(stash.enter(&write(3)), Entrance::Waits, "a flush would free nothing");
-        stash.answered(oldest, true);
-        assert_eq!(stash.enter(&write(3)), Entrance::Flush);
+        let mut ack_log = ack_log(folder.path(), 3);
+        let Admission::Kept(oldest) = ack_log.enter(&write(0)) else { panic!("there is room") };
+        (1..3).for_each(|block| put(&mut ack_log, block));
+        assert_eq!(ack_log.enter(&write(3)), Admission::Waits, "a flush would free nothing");
+        ack_log.answered(oldest, true);
+        assert_eq!(ack_log.enter(&write(3)), Admission::Flush);
     }
 }

@@ -11,8 +11,8 @@ use hostftl_io::{Arena, Driver, Host, Pull};
 use hostftl_layers::AnyLayer;
 
 use super::entry::{Entry, Kind};
-use super::folder::Left;
-use crate::open::event_host::Quiet;
+use super::folder::PreviousLog;
+use crate::open::event_host::EventHost;
 use crate::util::error::Error;
 
 /// Maximum number of requests in flight.
@@ -20,10 +20,10 @@ const MOST: usize = 32;
 
 /// Applies a log through a layer that is ready, in its order, and flushes it.
 pub(crate) fn put_through(
-    left: &Left,
+    left: &PreviousLog,
     driver: &mut Driver<AnyLayer>,
     arena: &Arc<Arena>,
-    quiet: &mut Quiet,
+    event_host: &mut EventHost,
 ) -> Result<(), Error> {
     let limits = driver.layer().limits();
     let bytes = limits.exported * SECTOR as u64;
@@ -41,8 +41,16 @@ pub(crate) fn put_through(
         );
         return Err(refused(why));
     }
-    let mut host =
-        Again { left, limits, next: 0, from: 0, flying: BTreeMap::new(), arena, quiet, why: None };
+    let mut host = LogHost {
+        left,
+        limits,
+        next: 0,
+        from: 0,
+        flying: BTreeMap::new(),
+        arena,
+        event_host,
+        why: None,
+    };
     driver.serve(&mut host)?;
     match host.why {
         Some(why) => Err(refused(why)),
@@ -51,8 +59,8 @@ pub(crate) fn put_through(
 }
 
 /// Host that applies a log.
-struct Again<'a> {
-    left: &'a Left,
+struct LogHost<'a> {
+    left: &'a PreviousLog,
     limits: Limits,
     /// Next entry, and the next byte of it.
     next: usize,
@@ -60,12 +68,12 @@ struct Again<'a> {
     /// Ranges in flight by ticket; a flush has none.
     flying: BTreeMap<u64, (u64, u64)>,
     arena: &'a Arc<Arena>,
-    quiet: &'a mut Quiet,
+    event_host: &'a mut EventHost,
     /// First error.
     why: Option<String>,
 }
 
-impl Again<'_> {
+impl LogHost<'_> {
     /// Returns the next part of a change. Only a write longer than the maximum request is split.
     fn part(&self) -> Option<(Entry, u64)> {
         let entry = self.left.entries.get(self.next).filter(|_| self.why.is_none())?;
@@ -95,7 +103,7 @@ impl Again<'_> {
     }
 }
 
-impl Host for Again<'_> {
+impl Host for LogHost<'_> {
     fn pull(&mut self, credits: Credits) -> Pull {
         let Some((entry, bytes)) = self.part() else {
             // The flush follows the last reply, and its own reply is the end.
@@ -161,6 +169,6 @@ impl Host for Again<'_> {
     }
 
     fn event(&mut self, event: Event) {
-        self.quiet.event(event);
+        self.event_host.event(event);
     }
 }

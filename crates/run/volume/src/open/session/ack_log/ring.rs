@@ -229,13 +229,13 @@ mod tests {
     /// else 0.
     fn found(path: &Path) -> Vec<(Kind, u64, u8)> {
         let (ring, entries) = Ring::open(path, VOLUME).unwrap().expect("a ring");
-        let tell = |entry: &Entry| {
+        let report = |entry: &Entry| {
             let mut data = vec![0; entry.covered() as usize];
             ring.read(entry, 0, &mut data).unwrap();
             assert!(data.windows(2).all(|two| two[0] == two[1]), "the data is of one write");
             (entry.kind, entry.offset, data.first().copied().unwrap_or(0))
         };
-        entries.iter().map(tell).collect()
+        entries.iter().map(report).collect()
     }
 
     #[test]

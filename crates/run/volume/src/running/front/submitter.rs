@@ -21,7 +21,7 @@ const SINGLE: u32 = 64;
 /// Submits the jobs of one thread, and executes them unless another thread does so, which saves
 /// waking one. While the thread waits for its client it may also wait for the devices.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Submitter {
     port: Port,
     /// Whether this thread waits for the devices.
     leads: bool,
@@ -34,9 +34,9 @@ pub struct Seat {
     idle: u32,
 }
 
-impl Seat {
+impl Submitter {
     pub(super) fn at(port: Port) -> Self {
-        Seat { port, leads: false, pushed: 0, single: 0, polling: Polling::default(), idle: 0 }
+        Submitter { port, leads: false, pushed: 0, single: 0, polling: Polling::default(), idle: 0 }
     }
 
     /// Submits a job. It is executed when the thread waits, leaves or helps, or earlier by another
@@ -70,7 +70,7 @@ impl Seat {
     }
 
     /// Returns how to poll before the sleep, if polling pays. The thread waits only for its client
-    /// now, as [`Seat::is_free`] permits.
+    /// now, as [`Submitter::is_free`] permits.
     pub fn polls(&mut self) -> Option<Wait<'_>> {
         self.polling().map(Polling::begin)
     }
@@ -86,7 +86,7 @@ impl Seat {
     }
 
     /// Helps, and gives up the wait for the devices. Required before the thread waits for anything
-    /// other than [`Seat::wait_readable`].
+    /// other than [`Submitter::wait_readable`].
     pub fn leave(&mut self) {
         self.help();
         if std::mem::take(&mut self.leads)
@@ -101,8 +101,8 @@ impl Seat {
         self.wait_until(fd, most, || false)
     }
 
-    /// Waits like [`Seat::wait_readable`], and also stops when this thread's own work made `done`
-    /// true. Work of other threads must make `fd` readable.
+    /// Waits like [`Submitter::wait_readable`], and also stops when this thread's own work made
+    /// `done` true. Work of other threads must make `fd` readable.
     pub fn wait_until(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -132,7 +132,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Submitter {
     fn drop(&mut self) {
         self.leave();
     }
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn only_for_a_client_that_waits_for_each_answer_a_thread_polls() {
-        let mut seat = crate::ram_port("ram", 1 << 20).seat();
+        let mut submitter = crate::ram_port("ram", 1 << 20).submitter();
         let mut waits = |pushed, count| {
             let wait = |_| {
-                seat.pushed = pushed;
-                seat.polls().is_some()
+                submitter.pushed = pushed;
+                submitter.polls().is_some()
             };
             (0..count).map(wait).last() == Some(true)
         };

@@ -21,7 +21,7 @@ use crate::open::stack::{Copies, copies};
 const ROOT: &[u8] = b"LGRT";
 
 /// Findings on a device.
-pub(super) struct Look {
+pub(super) struct Inspection {
     pub dump: DeviceDump,
     pub sectors: u64,
     /// Sound metadata pages and the sector of each.
@@ -29,7 +29,7 @@ pub(super) struct Look {
     newest: Option<Superblock>,
 }
 
-impl Look {
+impl Inspection {
     /// Returns the superblock in effect.
     pub(super) fn newest(&self) -> Option<&Superblock> {
         self.newest.as_ref()
@@ -37,31 +37,34 @@ impl Look {
 }
 
 /// Inspects all sources.
-pub(super) fn all(sources: &Sources) -> Vec<Look> {
+pub(super) fn all(sources: &Sources) -> Vec<Inspection> {
     let config = sources.file.as_ref().map(|(_, config)| config);
-    let mut looks: Vec<Look> = sources.all.iter().map(superblocks).collect();
-    let said: Vec<Option<Superblock>> = looks.iter().map(|look| look.newest).collect();
-    for (at, (look, source)) in looks.iter_mut().zip(&sources.all).enumerate() {
+    let mut inspections: Vec<Inspection> = sources.all.iter().map(superblocks).collect();
+    let said: Vec<Option<Superblock>> =
+        inspections.iter().map(|inspection| inspection.newest).collect();
+    for (at, (inspection, source)) in inspections.iter_mut().zip(&sources.all).enumerate() {
         let Ok(source) = source else { continue };
         // Without a superblock the volume file identifies the volume of the session marks and
         // roots.
-        let volume = match (look.newest, config) {
+        let volume = match (inspection.newest, config) {
             (Some(own), _) => own.volume,
             (None, Some(config)) => config.uuid.into_bytes(),
             (None, None) => continue,
         };
-        look.marks(source, volume);
-        look.claims(source);
+        inspection.marks(source, volume);
+        inspection.claims(source);
         match places(source, config, &said, at) {
-            Ok((index, places)) if index < places.devices => look.roots(source, &places, volume),
-            Ok(_) => look.dump.no_roots = Some("it is the journal device".into()),
-            Err(why) => look.dump.no_roots = Some(why),
+            Ok((index, places)) if index < places.devices => {
+                inspection.roots(source, &places, volume)
+            }
+            Ok(_) => inspection.dump.no_roots = Some("it is the journal device".into()),
+            Err(why) => inspection.dump.no_roots = Some(why),
         }
     }
-    looks
+    inspections
 }
 
-fn superblocks(source: &Result<Source, (String, String)>) -> Look {
+fn superblocks(source: &Result<Source, (String, String)>) -> Inspection {
     let mut dump = DeviceDump {
         name: String::new(),
         bytes: None,
@@ -76,24 +79,24 @@ fn superblocks(source: &Result<Source, (String, String)>) -> Look {
         Ok(source) => source,
         Err((name, why)) => {
             (dump.name, dump.trouble) = (name.clone(), Some(why.clone()));
-            return Look { dump, sectors: 0, pages: Vec::new(), newest: None };
+            return Inspection { dump, sectors: 0, pages: Vec::new(), newest: None };
         }
     };
     let sectors = source.sectors();
     (dump.name, dump.bytes) = (source.name(), Some(sectors * 512));
-    let mut look = Look { dump, sectors, pages: Vec::new(), newest: None };
+    let mut inspection = Inspection { dump, sectors, pages: Vec::new(), newest: None };
     if sectors < u64::from(2 * SECTORS_PER_BLOCK) {
-        look.dump.trouble = Some("too small for a device of a volume".into());
-        return look;
+        inspection.dump.trouble = Some("too small for a device of a volume".into());
+        return inspection;
     }
     match copies(sectors, |at| source.read(at)) {
-        Ok(found) => look.take(&found),
-        Err(why) => look.dump.trouble = Some(why),
+        Ok(found) => inspection.take(&found),
+        Err(why) => inspection.dump.trouble = Some(why),
     }
-    look
+    inspection
 }
 
-impl Look {
+impl Inspection {
     fn take(&mut self, found: &Copies) {
         let [(_, head), (_, tail)] = found;
         self.newest = choose(*head, *tail).ok().map(|chosen| chosen.superblock);
@@ -158,7 +161,7 @@ impl Look {
                 (None, Ok(_)) if &buf.pages()[0].0[4..8] == ROOT => ("damaged", None),
                 (None, Ok(_)) => ("none", None),
             };
-            let says = root.as_ref().map(|root| RootText::of(root, places));
+            let says = root.as_ref().map(|root| RootText::new(root, places));
             self.dump.roots.push(Found::new(at, state, why, says));
             let whole = root.map_or(0, |root| root_pages(root.directories + places.counts));
             let sectors = (at..).step_by(SECTORS_PER_BLOCK as usize);

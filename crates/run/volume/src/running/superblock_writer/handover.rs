@@ -3,15 +3,15 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// State of the seating of a copy, shared between threads.
+/// State of the handover from a device to its copy, shared between threads.
 #[derive(Debug, Default)]
-pub(crate) struct Seating(AtomicU8);
+pub(crate) struct Handover(AtomicU8);
 
 const WITHDRAWN: u8 = 1;
 const BEGUN: u8 = 2;
 const DURABLE: u8 = 3;
 
-impl Seating {
+impl Handover {
     /// Starts writing the superblock. Returns false when the copy was withdrawn.
     pub(crate) fn begin(&self) -> bool {
         self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()

@@ -5,60 +5,61 @@ use std::time::Instant;
 
 use hostftl_core::TaskKind;
 
-use crate::open::event_host::Quiet;
+use crate::open::event_host::EventHost;
 use crate::running::copying::CopySlot;
-use crate::running::device_view::Faces;
-use crate::running::monitor::Watched;
+use crate::running::device_view::DeviceViews;
+use crate::running::monitor::Samples;
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
 use crate::running::status::tasks::TaskStatus;
 use crate::util::events::Event;
+use crate::util::lock;
 
 /// Sources of a running volume's status.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub faces: Arc<Mutex<Faces>>,
-    pub news: Arc<Mutex<Quiet>>,
+pub(crate) struct StatusSources {
+    pub device_views: Arc<Mutex<DeviceViews>>,
+    pub event_host: Arc<Mutex<EventHost>>,
     latencies: Arc<Mutex<Latencies>>,
-    pub watched: Watched,
+    pub samples: Samples,
     pub copy: CopySlot,
 }
 
-impl Live {
+impl StatusSources {
     pub(crate) fn new(
-        faces: Arc<Mutex<Faces>>,
-        news: Arc<Mutex<Quiet>>,
+        device_views: Arc<Mutex<DeviceViews>>,
+        event_host: Arc<Mutex<EventHost>>,
         latencies: Arc<Mutex<Latencies>>,
-        watched: Watched,
+        samples: Samples,
     ) -> Self {
-        Live { faces, news, latencies, watched, copy: CopySlot::default() }
+        StatusSources { device_views, event_host, latencies, samples, copy: CopySlot::default() }
     }
 
     /// Returns the current status.
     pub(crate) fn status(&self) -> Status {
-        let snapshot =
-            self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut status = faces.still.with(&snapshot, &news, &latencies);
-        let unsaid = (news.unsaid, snapshot.members.removed().to_bits() & !news.gone);
-        drop((news, latencies));
-        let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        status.tasks = meters.tell(&snapshot.tasks);
+        let snapshot = lock(&self.samples.shown).clone();
+        let event_host = lock(&self.event_host);
+        let latencies = lock(&self.latencies);
+        let device_views = lock(&self.device_views);
+        let mut status = device_views.fixed.with(&snapshot, &event_host, &latencies);
+        let unrecorded =
+            (event_host.unrecorded, snapshot.members.removed().to_bits() & !event_host.removed);
+        drop((event_host, latencies));
+        let meters = lock(&self.samples.meters);
+        status.tasks = meters.statuses(&snapshot.tasks);
         drop(meters);
-        hold_back(&mut status, unsaid);
-        let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        hold_back(&mut status, unrecorded);
+        let fill_level = lock(&self.samples.fill_level);
         if let Some(space) = &mut status.space {
-            let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
+            let full_in = |most| fill_level.full_in(space.physical_bytes, most, Instant::now());
             space.full_in_seconds = space.capacity_bytes.and_then(full_in);
         }
-        drop(filling);
-        status.problems.extend(self.watched.unkept.why());
-        status.problems.extend(self.watched.events.trouble());
+        drop(fill_level);
+        status.problems.extend(self.samples.save_error.why());
+        status.problems.extend(self.samples.events.trouble());
         status.need_room();
-        faces.tell(&mut status);
-        let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        device_views.add_to(&mut status);
+        let copy = lock(&self.copy);
         copy.iter().for_each(|copy| copy.show(&mut status));
         // The state depends on the space and the tasks, so it comes last.
         status.set_state(snapshot.failed && !status.read_only);
@@ -67,16 +68,16 @@ impl Live {
 
     /// Returns the retained events, oldest first.
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.watched.events.all()
+        self.samples.events.all()
     }
 
     /// Returns the reason why the volume accepts no writes any more; `None` while it does.
     pub(crate) fn failure(&self) -> Option<String> {
-        let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let shown = lock(&self.samples.shown);
         let failed = shown.failed;
         drop(shown);
         let why = || {
-            let events = self.watched.events.since(0);
+            let events = self.samples.events.since(0);
             let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
             match last {
                 Some(last) => format!("writes fail: {}", last.text),
@@ -84,8 +85,8 @@ impl Live {
             }
         };
         // A failure of writes does not matter to a read-only volume.
-        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        (failed && !faces.still.read_only).then(why)
+        let device_views = lock(&self.device_views);
+        (failed && !device_views.fixed.read_only).then(why)
     }
 }
 

@@ -23,15 +23,15 @@ use crate::util::error::Error;
 
 /// Removes the created files when it is dropped, unless they are kept or in use.
 #[derive(Debug, Default)]
-pub(crate) struct Undo {
-    made: Vec<Made>,
+pub(crate) struct CreatedFiles {
+    made: Vec<CreatedFile>,
     /// Volume that may have data on the files, since its formatting started.
     formatted: Option<Uuid>,
 }
 
 /// A file that was created.
 #[derive(Debug)]
-struct Made {
+struct CreatedFile {
     path: PathBuf,
     /// Device that is opened to examine the contents of the file.
     device: String,
@@ -41,7 +41,7 @@ struct Made {
     node: (u64, u64),
 }
 
-impl Undo {
+impl CreatedFiles {
     /// Records that `file` was created at `path` for the device `name`.
     pub(crate) fn add(&mut self, name: &str, path: &Path, file: &File) {
         let backing = modelled::backing(name);
@@ -51,7 +51,7 @@ impl Undo {
         let is_model = backing.is_some();
         // A file whose node is unknown is never removed.
         if let Ok(node) = file.metadata().map(|meta| node(&meta)) {
-            self.made.push(Made { path: path.into(), device, is_model, node });
+            self.made.push(CreatedFile { path: path.into(), device, is_model, node });
         }
     }
 
@@ -72,7 +72,7 @@ impl Undo {
     }
 }
 
-impl Drop for Undo {
+impl Drop for CreatedFiles {
     fn drop(&mut self) {
         for made in &self.made {
             // The lock is held until the name is removed. A process that waits for it reopens the
@@ -85,7 +85,7 @@ impl Drop for Undo {
     }
 }
 
-impl Made {
+impl CreatedFile {
     /// Locks the file; `None` if another process uses it, or the path leads to another file.
     fn lock(&self) -> Option<File> {
         let flags = OFlags::NOFOLLOW.bits() as i32;
@@ -132,12 +132,12 @@ mod tests {
     use std::process::Stdio;
 
     /// Creates a file of 8 MiB in its own directory.
-    fn made() -> (tempfile::TempDir, PathBuf, File, Undo) {
+    fn made() -> (tempfile::TempDir, PathBuf, File, CreatedFiles) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("d");
         let file = new_private(&path).unwrap();
         file.set_len(8 << 20).unwrap();
-        let mut undo = Undo::default();
+        let mut undo = CreatedFiles::default();
         undo.add(path.to_str().unwrap(), &path, &file);
         (folder, path, file, undo)
     }

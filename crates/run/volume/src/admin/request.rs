@@ -66,7 +66,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns the outcome of a command that concerns no device.
-    pub(crate) fn of_volume(is_new: bool) -> Self {
+    pub(crate) fn for_volume(is_new: bool) -> Self {
         Outcome { is_new, device: None, notes: Vec::new() }
     }
 }
@@ -133,23 +133,23 @@ impl Admin {
                 self.changer.settle();
                 let is_new = self.changer.offline(index)?;
                 notes.extend(self.notes_offline(index));
-                return Ok(self.of_device(index, is_new, notes));
+                return Ok(self.for_device(index, is_new, notes));
             }
             AdminRequest::Online(name) => {
                 let index = self.changer.find(name)?;
                 if let Some(new) = self.changer.cancel_copy(index)? {
                     let notes = vec![format!("the copy to {new} was cancelled")];
-                    return Ok(self.of_device(index, true, notes));
+                    return Ok(self.for_device(index, true, notes));
                 }
                 let is_new = self.changer.online(index)?;
-                return Ok(self.of_device(index, is_new, Vec::new()));
+                return Ok(self.for_device(index, is_new, Vec::new()));
             }
             AdminRequest::Remove(name) => return self.set_leaving(name, true),
             AdminRequest::MayRemove(name) => {
                 let index = self.changer.find(name)?;
                 let notes = self.changer.notes_on(index);
                 let answer = self.changer.ask(AdminCommand::MayRemove(index))?;
-                return Ok(self.of_device(index, answer == AdminOutcome::Started, notes));
+                return Ok(self.for_device(index, answer == AdminOutcome::Started, notes));
             }
             AdminRequest::Cancel(name) => return self.set_leaving(name, false),
             AdminRequest::Scrub => AdminCommand::Scrub(Scrub::Start(0)),
@@ -158,7 +158,7 @@ impl Admin {
             AdminRequest::StopScrub => AdminCommand::Scrub(Scrub::Stop),
             AdminRequest::Clear(name) => {
                 let device = name.as_ref().map(|name| self.changer.find(name)).transpose()?;
-                return self.changer.clear(device).map(|()| Outcome::of_volume(true));
+                return self.changer.clear(device).map(|()| Outcome::for_volume(true));
             }
             AdminRequest::Set { key, value } => {
                 // The layer comes first: a value that it refuses must not reach the volume file.
@@ -166,11 +166,11 @@ impl Admin {
                 // The lock stays on the inode that was replaced; the lock of the volume's UUID
                 // remains in effect.
                 let kept = keep(self.changer.path(), key, value).map_err(AdminError::from);
-                return kept.map(Outcome::of_volume);
+                return kept.map(Outcome::for_volume);
             }
         };
         let answer = self.changer.ask(command)?;
-        Ok(Outcome::of_volume(answer == AdminOutcome::Started))
+        Ok(Outcome::for_volume(answer == AdminOutcome::Started))
     }
 
     /// Marks the named device as leaving, or cancels that.
@@ -181,7 +181,7 @@ impl Admin {
         }
         let notes = if leaves { self.changer.notes_on(index) } else { Vec::new() };
         let is_new = self.changer.set_leaving(index, leaves)?;
-        Ok(self.of_device(index, is_new, notes))
+        Ok(self.for_device(index, is_new, notes))
     }
 
     /// Keeps the member slot of a device that was taken offline by command. Returns a warning.
@@ -190,15 +190,15 @@ impl Admin {
         let stays = (!spares.is_empty()).then(|| {
             format!("the spare is not used: {}; run `hostftl device replace`", spares.join(", "))
         });
-        let unkept = self
+        let save_error = self
             .changer
             .note_offline(index, true)
             .err()
             .map(|why| format!("a spare may replace it after a restart, because {why}"));
-        stays.into_iter().chain(unkept).collect()
+        stays.into_iter().chain(save_error).collect()
     }
 
-    fn of_device(&self, index: u8, is_new: bool, notes: Vec<String>) -> Outcome {
+    fn for_device(&self, index: u8, is_new: bool, notes: Vec<String>) -> Outcome {
         Outcome { is_new, device: Some(self.changer.id(index)), notes }
     }
 }
