@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use hostftl_core::SECTOR;
 
+use crate::models::{Model, Origin};
 use crate::registration::{Description, SavedModel};
 use crate::registry;
-use crate::text::{DriveError, Key};
+use crate::text::{DriveError, Key, split};
 
 /// A modelled device, made by [`Description::device`].
 pub type Device = Box<dyn SavedModel>;
@@ -67,6 +68,18 @@ impl DeviceSpec {
     /// empty if the file has none, or if the device was made without a text.
     pub fn use_when(&self) -> String {
         self.head().1
+    }
+
+    /// Returns the drive that is sold, of which this is the model; `None` for other devices.
+    pub fn model(&self) -> Option<&'static Model> {
+        Model::find(split(self.name()).0)
+    }
+
+    /// Returns the source of `value`, the value of a key in the device's text. It is `None` if the
+    /// device is no model of a drive that is sold, or if the value is that of an option.
+    pub fn origin(&self, key: &str, value: &str) -> Option<&'static Origin> {
+        let setting = self.model()?.drive().iter().find(|it| it.key == key)?;
+        (setting.word() == value).then_some(&setting.origin)
     }
 
     fn head(&self) -> (String, String) {

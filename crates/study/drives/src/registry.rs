@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use crate::models;
 use crate::registration::{Description, Registration};
 use crate::spec::{DriveSpec, file};
 use crate::text::{DriveError, Key, Text, split};
@@ -47,9 +48,10 @@ fn built_in(is_flash: bool) -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
-/// Returns the names of all built-in devices, flash first.
+/// Returns the names of all built-in devices: flash, other devices, and drives that are sold.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    built_in(true).chain(built_in(false))
+    let sold = models::Model::all().iter().map(models::Model::name);
+    built_in(true).chain(built_in(false)).chain(sold)
 }
 
 /// Returns the text of `NAME[:KEY=VALUE]…`, where `NAME` is a built-in device or a file.
@@ -57,7 +59,7 @@ pub(crate) fn text(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
     let text = match KINDS.iter().flat_map(|it| it.built_in).find(|(name, _)| *name == origin) {
         Some((_, text)) => (*text).to_owned(),
-        None => read(origin)?,
+        None => models::Model::find(origin).map_or_else(|| read(origin), |it| Ok(it.text()))?,
     };
     let mut found = Text::new(asked, origin, text)?;
     for option in options {
@@ -83,7 +85,7 @@ pub(crate) fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
 }
 
 impl DriveSpec {
-    /// Returns the names of the built-in drives.
+    /// Returns the names of the built-in drives, without those that are sold.
     pub fn names() -> impl Iterator<Item = &'static str> {
         built_in(true)
     }

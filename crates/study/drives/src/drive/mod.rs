@@ -20,10 +20,12 @@ mod acks;
 mod ahead;
 mod back;
 mod counted;
+mod gate;
 mod hint;
 mod raw;
 pub(crate) mod register;
 mod saved;
+mod tally;
 mod window;
 
 use std::collections::VecDeque;
@@ -39,6 +41,8 @@ use crate::work::{DriveWork, Spent};
 use crate::zoned::Zoned;
 use back::{BUFFER, Back, Errand};
 use counted::Counted;
+use gate::{Gate, Passage};
+use tally::{book, take};
 use window::{Data, Window};
 
 /// A command under way and the number of operations that it waits for.
@@ -47,10 +51,11 @@ struct Slot {
     pending: u32,
     /// Result that the command will have.
     result: Result<(), DeviceError>,
+    passage: Passage,
 }
 
 impl Slot {
-    const FREE: Slot = Slot { pending: 0, result: Ok(()) };
+    const FREE: Slot = Slot { pending: 0, result: Ok(()), passage: Passage::NONE };
 }
 
 /// The part of a command that is in one map unit.
@@ -68,6 +73,8 @@ pub struct Drive {
     spec: DriveSpec,
     pools: Vec<Pool>,
     back: Back,
+    /// Host link and controller; `None` if they take no time.
+    gate: Option<Gate>,
     window: Option<Window>,
     slots: Vec<Slot>,
     /// Segments of a raw drive, which has no pools.
@@ -83,7 +90,6 @@ impl Drive {
     /// When the model does not fit into memory.
     pub fn new(spec: &DriveSpec) -> Result<Self, DriveError> {
         spec.fits(None)?;
-        let units = spec.write_buffer / 2 / u64::from(spec.map_unit);
         let count = if spec.zoned.is_some() { 0 } else { spec.pool_count() };
         let pools = (0..count).map(|index| Pool::new(spec.pool(index)));
         let pools: Result<_, _> = pools.collect();
@@ -92,7 +98,8 @@ impl Drive {
         Ok(Drive {
             pools: pools.map_err(|source| DriveError::Pool { name, source })?,
             back: Back::new(spec),
-            window: spec.merge.then(|| Window::new(units as usize)),
+            gate: spec.link.map(Gate::new),
+            window: spec.merge.then(|| Window::new(spec.merged_units())),
             slots: vec![Slot::FREE; 1024],
             raw,
             refused: [0; CAUSES],
@@ -124,6 +131,25 @@ impl Drive {
         if slot as usize >= self.slots.len() {
             self.slots.resize(2 * slot as usize, Slot::FREE);
         }
+        let done = self.serve(now, slot, command);
+        let Some(gate) = self.gate.as_mut().filter(|_| self.back.timed) else { return done };
+        let passage = Passage::of(command);
+        match done {
+            Some(result) => {
+                gate.pass(now, passage, Ended { slot, result, spent: Spent::default() })
+            }
+            None => self.slots[slot as usize].passage = passage,
+        }
+        None
+    }
+
+    /// Serves a command like [`Drive::submit`], without the host link.
+    fn serve(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> Option<Result<(), DeviceError>> {
         if self.raw.is_some() {
             return self.submit_raw(now, slot, command);
         }
@@ -157,28 +183,54 @@ impl Drive {
         over.then_some(Ok(()))
     }
 
-    /// Returns the time of the next flash event.
+    /// Returns the time of the next event.
     #[inline]
     pub fn next_at(&self) -> Option<Nanos> {
-        self.back.flash.next_at()
+        let flash = self.back.flash.next_at();
+        match self.gate.as_ref().and_then(Gate::next_at) {
+            Some(gate) => Some(flash.map_or(gate, |flash| flash.min(gate))),
+            None => flash,
+        }
     }
 
     /// Advances the time until a command completes, but not beyond `limit`. Returns the time of the
     /// last event. An event must be pending.
     pub fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
         loop {
-            let now = self.back.flash.advance();
-            self.settle(now, ended);
+            let now = self.step(ended);
             if !ended.is_empty() || self.next_at().is_none_or(|at| at > limit) {
                 return now;
             }
         }
     }
 
+    /// Executes the next event and returns its time.
+    #[inline]
+    fn step(&mut self, ended: &mut VecDeque<Ended>) -> Nanos {
+        if let Some(gate) = &mut self.gate
+            && let Some(at) = gate.next_at()
+            && self.back.flash.next_at().is_none_or(|flash| at < flash)
+        {
+            ended.extend(gate.pop());
+            return at;
+        }
+        let now = self.back.flash.advance();
+        self.settle(now, ended);
+        now
+    }
+
     /// Completes the commands whose operations have ended, and the writes and flushes that now need
-    /// not wait for the write buffer.
+    /// not wait for the write buffer. If the drive has a host link, they pass it next.
     fn settle(&mut self, now: Nanos, ended: &mut VecDeque<Ended>) {
-        let Back { flash, acks, .. } = &mut self.back;
+        let Drive { slots, gate, back, .. } = self;
+        let Back { flash, acks, .. } = back;
+        let mut complete = |slot: u32, passage: Passage, result, spent| {
+            let end = Ended { slot, result, spent };
+            match gate {
+                Some(gate) => gate.pass(now, passage, end),
+                None => ended.push_back(end),
+            }
+        };
         let mut released = false;
         flash.each_over(|over| {
             if over.owner == BUFFER {
@@ -186,22 +238,23 @@ impl Drive {
                 released = true;
                 return;
             }
-            let slot = &mut self.slots[over.owner as usize];
+            let slot = &mut slots[over.owner as usize];
             slot.pending -= 1;
             if slot.pending == 0 {
                 let result = std::mem::replace(&mut slot.result, Ok(()));
-                ended.push_back(Ended { slot: over.owner, result, spent: over.spent });
+                complete(over.owner, slot.passage, result, over.spent);
             }
         });
         while released && let Some(waited) = acks.next() {
             let spent = Spent { queue: now - waited.since, ..Spent::default() };
-            ended.push_back(Ended { slot: waited.slot, result: Ok(()), spent });
+            complete(waited.slot, slots[waited.slot as usize].passage, Ok(()), spent);
         }
     }
 
     /// Returns whether no command and no operation is under way.
     pub fn idle(&self) -> bool {
-        self.back.flash.idle() && self.back.acks.idle()
+        let passed = self.gate.as_ref().is_none_or(|gate| gate.next_at().is_none());
+        self.back.flash.idle() && self.back.acks.idle() && passed
     }
 
     /// Sets the clock.
@@ -440,29 +493,4 @@ fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
         mask & bits == bits
     };
     (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
-}
-
-/// Adds a tally to counters by cause. The addition wraps because no counter can overflow, and an
-/// unchecked addition is vectorised.
-#[inline]
-fn book(counts: &mut [u64; CAUSES], tally: &Tally) {
-    for (count, cause) in counts.iter_mut().zip(Cause::ALL) {
-        *count = count.wrapping_add(tally.get(cause).into());
-    }
-}
-
-/// Takes `sectors` off a tally, in the order of the causes.
-#[inline]
-fn take(tally: &mut Tally, sectors: u32) -> Tally {
-    let (mut taken, mut rest, mut left) = (Tally::default(), Tally::default(), sectors);
-    for cause in Cause::ALL {
-        let has = tally.get(cause);
-        let take = has.min(left);
-        taken.add(cause, take);
-        rest.add(cause, has - take);
-        left -= take;
-    }
-    assert_eq!(left, 0, "the tally of a write is shorter than the write");
-    *tally = rest;
-    taken
 }

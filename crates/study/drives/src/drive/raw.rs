@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use hostftl_core::{Cause, Command, DeviceError, Nanos, Tally};
 
+use super::Drive;
 use super::back::Errand;
-use super::{Drive, book};
+use super::tally::book;
 use crate::flash::{Kind, NONE, Op};
 use crate::pool::FlashOp;
 use crate::zoned::{Refusal, Zoned};

@@ -125,7 +125,10 @@ impl Flash {
     fn gather(&mut self, now: Nanos, die: u32, urgent: usize) -> bool {
         let first = die * self.shape.lanes_per_die;
         let waiting = self.dies[die as usize].waiting[urgent];
-        let Some(mut lane) = self.oldest(first, waiting, urgent) else { return false };
+        let Some(mut lane) = self.oldest(first, waiting, urgent) else {
+            self.budget.enlist(die);
+            return false;
+        };
         let mut set = Set { began: now, kind: self.head(first + lane, urgent).kind, ..Set::EMPTY };
         let mut rest = if self.multiplane { waiting & !(1 << lane) } else { 0 };
         let mut empty = 0;
@@ -146,7 +149,7 @@ impl Flash {
     }
 
     /// Returns the lane, of those in `waiting`, whose first operation is the oldest one that can
-    /// start.
+    /// start within the budget of programs.
     #[inline]
     fn oldest(&self, first: u32, mut waiting: u16, urgent: usize) -> Option<u32> {
         let (mut best, mut oldest) = (None, 0);
@@ -155,7 +158,7 @@ impl Flash {
             waiting &= waiting - 1;
             let op = self.head(first + lane, urgent);
             let age = self.seq.wrapping_sub(op.seq);
-            if op.waits == 0 && (best.is_none() || age > oldest) {
+            if op.waits == 0 && self.budget.allows(op.kind) && (best.is_none() || age > oldest) {
                 (best, oldest) = (Some(lane), age);
             }
         }
@@ -203,6 +206,7 @@ impl Flash {
         let from = select_unpredictable(asks > 0, over, now);
         self.agenda.set(die, from + array);
         (set.array, set.transfer, set.from) = (array, transfer, from);
+        self.budget.begin(set.kind);
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Busy;
         it.set = set;
@@ -299,6 +303,11 @@ impl Flash {
                 self.dispatch(now, self.ops.get(then).die.into());
             }
             index = next;
+        }
+        self.budget.end(set.kind);
+        // Dies that waited for the budget come before this one, so that none is left behind.
+        while let Some(waiting) = self.budget.next() {
+            self.dispatch(now, waiting);
         }
         self.dispatch(now, die);
     }

@@ -10,6 +10,7 @@
 //!   is known when it is requested.
 
 mod agenda;
+mod budget;
 mod die;
 mod op;
 
@@ -20,6 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::spec::{DriveSpec, Shape};
 use crate::work::{FlashBusy, FlashWork, Spent};
 use agenda::Agenda;
+use budget::Budget;
 use die::{Die, Phase};
 use op::{KINDS, Ops, Queue};
 pub(crate) use op::{Kind, Lane, NONE, Op};
@@ -43,6 +45,8 @@ struct Times {
     array: [Nanos; KINDS],
     bus: Nanos,
     suspend: Option<Nanos>,
+    /// Whether reads of the drive itself overtake programs too.
+    reads_first: bool,
 }
 
 /// Counters by [`Kind`] and [`Cause`]. They are tables because the next kind is unpredictable, and
@@ -72,6 +76,7 @@ pub(crate) struct Flash {
     /// Time at which each channel's bus becomes free.
     buses: Vec<Nanos>,
     agenda: Agenda,
+    budget: Budget,
     ops: Ops,
     seq: u32,
     /// Programs of each block that have not ended yet. Maintained only if reads can be urgent.
@@ -84,12 +89,17 @@ impl Flash {
     /// Makes idle flash.
     pub(crate) fn new(spec: &DriveSpec) -> Self {
         let shape = spec.shape;
-        let DriveSpec { read, program, erase, bus, suspend, .. } = *spec;
+        let DriveSpec { read, program, erase, bus, suspend, reads_first, .. } = *spec;
         let place = |lane: u32| ((lane % shape.dies) as u16, (lane / shape.dies) as u8);
         let blocks = if suspend.is_some() { shape.lanes() * shape.blocks } else { 0 };
         Flash {
             shape,
-            times: Times { array: [read, program, read + program, erase], bus, suspend },
+            times: Times {
+                array: [read, program, read + program, erase],
+                bus,
+                suspend,
+                reads_first,
+            },
             multiplane: spec.multiplane,
             dice: spec.exponential.then(|| Xoshiro256PlusPlus::seed_from_u64(0xf1a5)),
             queues: vec![[Queue::EMPTY; 2]; shape.lanes() as usize],
@@ -97,6 +107,7 @@ impl Flash {
             dies: (0..shape.dies).map(|die| Die::idle(die % shape.channels)).collect(),
             buses: vec![0; shape.channels as usize],
             agenda: Agenda::new(shape.dies),
+            budget: Budget::new(spec.program_dies, shape.dies),
             ops: Ops::new(ROOM),
             seq: 0,
             pending: vec![0; blocks as usize],
@@ -139,12 +150,13 @@ impl Flash {
         op.seq = self.seq;
         op.ready = now;
         let (die, within) = (u32::from(op.die), u32::from(op.within));
+        let is_host = op.cause() == Cause::Host;
         op.mark = self.dies[die as usize].collected(now);
         let urgent = self.times.suspend.is_some() && self.is_urgent(index);
         let slot = (die * self.shape.lanes_per_die + within) as usize;
         self.ops.push(&mut self.queues[slot][usize::from(urgent)], index);
         self.dies[die as usize].waiting[usize::from(urgent)] |= 1 << within;
-        if urgent {
+        if urgent && is_host {
             self.interrupt(now, die);
         }
         self.dispatch(now, die);
@@ -160,7 +172,7 @@ impl Flash {
                 *pending += 1;
                 false
             }
-            Kind::Read => op.cause() == Cause::Host && *pending == 0,
+            Kind::Read => (self.times.reads_first || op.cause() == Cause::Host) && *pending == 0,
             Kind::Erase => false,
         }
     }

@@ -135,7 +135,8 @@ impl File {
         } else {
             (BLOCK as u64, "blocks")
         };
-        let bytes = capacity(self.capacity.get_ref(), units, 47).map_err(|why| (at, why))?;
+        let bytes =
+            capacity("capacity", self.capacity.get_ref(), units, 47).map_err(|why| (at, why))?;
         let sectors = bytes / SECTOR as u64;
         Ok(OliveSpec {
             name: name.to_owned(),

@@ -124,7 +124,7 @@ impl File {
         let wrong = |why: &str| (at, why.to_owned());
         let page = optional("page_kib", &self.page_kib, 1, 1024, 16)? * KIB;
         let page_bytes = u64::from(page) * SECTOR as u64;
-        let bytes = capacity(self.capacity.get_ref(), (page_bytes, "pages"), 44);
+        let bytes = capacity("capacity", self.capacity.get_ref(), (page_bytes, "pages"), 44);
         let pages = bytes.map_err(|why| (at, why))? / page_bytes;
         let share = optional("spare_percent", &self.spare_percent, 0.0, 90.0, 0.0)?;
         let spare = (pages as f64 * share / 100.0).ceil() as u64;

@@ -9,11 +9,13 @@ use toml::Spanned;
 
 use super::cell::{Cell, POWER_MW};
 use super::shape::{Planes, Shape};
-use super::{DriveSpec, Energy, Pooling};
+use super::{DriveSpec, Energy, Link, Pooling};
 use crate::text::{DriveError, Fault, Text, capacity, optional, within};
 
 /// Blocks that each plane of a slice keeps if possible.
 const SLICED: u32 = 64;
+/// The same for a slice of a drive whose real capacity is known. A real plane has about as many.
+const SLICED_NOMINAL: u32 = 512;
 /// Largest map unit whose parts can be merged, in sectors.
 const MAX_MERGED: u32 = 128;
 /// Sectors of a KiB.
@@ -35,6 +37,8 @@ pub(super) struct File {
     page_kib: Spanned<u32>,
     blocks: Option<Spanned<u32>>,
     capacity: Option<Spanned<String>>,
+    nominal: Option<Spanned<String>>,
+    nominal_pages: Option<Spanned<u32>>,
     pub over_provisioning_percent: Option<Spanned<f64>>,
     pub map_unit_kib: Option<Spanned<u32>>,
     stripe: Option<Spanned<toml::Value>>,
@@ -51,6 +55,7 @@ pub(super) struct File {
     multiplane: Option<bool>,
     copyback: Option<bool>,
     suspend: Option<bool>,
+    reads_first: Option<bool>,
     suspend_us: Option<Spanned<f64>>,
     service: Option<Spanned<String>>,
     read_us: Option<Spanned<f64>>,
@@ -58,6 +63,10 @@ pub(super) struct File {
     erase_us: Option<Spanned<f64>>,
     bus_us: Option<Spanned<f64>>,
     bus_mts: Option<Spanned<f64>>,
+    program_dies: Option<Spanned<u32>>,
+    link_mbs: Option<Spanned<f64>>,
+    command_us: Option<Spanned<f64>>,
+    latency_us: Option<Spanned<f64>>,
     read_uj: Option<Spanned<f64>>,
     program_uj: Option<Spanned<f64>>,
     erase_uj: Option<Spanned<f64>>,
@@ -111,6 +120,7 @@ impl File {
             shape,
             map_unit,
             exported: 0,
+            nominal: self.nominal()?,
             pools,
             gc: parsed(word(&self.gc, "greedy"))?,
             frontiers: parsed(word(&self.frontiers, "shared"))?,
@@ -123,11 +133,14 @@ impl File {
             multiplane: self.multiplane.unwrap_or(false),
             copyback: self.copyback.unwrap_or(false),
             suspend: self.suspend()?,
+            reads_first: self.reads_first.unwrap_or(false),
             exponential,
             read,
             program,
             erase,
             bus,
+            program_dies: optional("program_dies", &self.program_dies, 0, 1 << 14, 0)?,
+            link: self.link()?,
             energy: self.energy(&shape, [read, program, erase, bus])?,
             cycles: optional("cycles", &self.cycles, 1, u32::MAX, self.cell.defaults().cycles)?,
             zoned: None,
@@ -136,6 +149,7 @@ impl File {
         self.buffered(&spec)?;
         let raw = self.is_raw()?;
         self.sizes(&mut spec, sliced, raw)?;
+        self.shorten_erases(&mut spec)?;
         if raw {
             self.make_raw(&mut spec)?;
         }
@@ -244,6 +258,25 @@ impl File {
         ))
     }
 
+    /// Returns the sectors of the real drive, of which this one is a slice.
+    fn nominal(&self) -> Result<Option<u64>, Fault> {
+        let Some(nominal) = &self.nominal else { return Ok(None) };
+        let bytes = self::capacity("nominal", nominal.get_ref(), (SECTOR as u64, "sectors"), 47);
+        let bytes = bytes.map_err(|why| (nominal.span().start, why))?;
+        Ok(Some(bytes / SECTOR as u64))
+    }
+
+    /// Returns the host link and the controller, or `None` if they take no time.
+    fn link(&self) -> Result<Option<Link>, Fault> {
+        let link = Link {
+            mbs: optional("link_mbs", &self.link_mbs, 0.0, 1e6, 0.0)?,
+            command: optional_nanos("command_us", &self.command_us)?,
+            latency: optional_nanos("latency_us", &self.latency_us)?,
+        };
+        let is_free = link.mbs == 0.0 && link.command == 0 && link.latency == 0;
+        Ok((!is_free).then_some(link))
+    }
+
     fn suspend(&self) -> Result<Option<Nanos>, Fault> {
         let takes = match &self.suspend_us {
             Some(takes) => nanos("suspend_us", takes, 0.0)?,
@@ -327,11 +360,16 @@ impl File {
             (Some(capacity), None) => {
                 let at = capacity.span().start;
                 let units = (unit * SECTOR as u64, "map units");
-                let bytes = self::capacity(capacity.get_ref(), units, 47);
+                let bytes = self::capacity("capacity", capacity.get_ref(), units, 47);
                 spec.exported = bytes.map_err(|why| (at, why))? / SECTOR as u64;
                 spec.shape.set_blocks(spec.exported as f64 / share);
                 let least = 2 * (spec.map_unit / spec.shape.row_sectors).max(1);
-                while sliced && !raw && spec.shape.blocks < SLICED && spec.shape.rows >= 2 * least {
+                let blocks = match spec.nominal {
+                    Some(_) => SLICED_NOMINAL,
+                    None if sliced && !raw => SLICED,
+                    None => 0,
+                };
+                while spec.shape.blocks < blocks && spec.shape.rows >= 2 * least {
                     spec.shape.rows = (spec.shape.rows / 2).next_multiple_of(least);
                     spec.shape.set_blocks(spec.exported as f64 / share);
                 }
@@ -339,6 +377,17 @@ impl File {
             }
         };
         if raw { Ok(()) } else { possible(spec, spare, at) }
+    }
+
+    /// Reduces the time and energy of an erase if the real drive has longer blocks, so that erases
+    /// take the same share of the time.
+    fn shorten_erases(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
+        let Some(real) = &self.nominal_pages else { return Ok(()) };
+        let real = f64::from(within("nominal_pages", real, 2, 1 << 14)?);
+        let share = f64::from(spec.shape.rows) / real;
+        spec.erase = (spec.erase as f64 * share).round() as Nanos;
+        spec.energy.erase = (spec.energy.erase as f64 * share).round() as u64;
+        Ok(())
     }
 }
 
@@ -368,6 +417,11 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
 
 fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fault> {
     word.parse().map_err(|why: T::Err| (at, why.to_string()))
+}
+
+/// Converts microseconds to nanoseconds, up to ten seconds; 0 if the key is not set.
+fn optional_nanos(key: &str, value: &Option<Spanned<f64>>) -> Result<Nanos, Fault> {
+    value.as_ref().map_or(Ok(0), |value| nanos(key, value, 0.0))
 }
 
 /// Converts microseconds to nanoseconds, up to ten seconds.

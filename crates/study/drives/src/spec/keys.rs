@@ -3,7 +3,7 @@
 use crate::text::{Key, key};
 
 /// Keys of every flash drive.
-pub(crate) const FLASH: [Key; 29] = [
+pub(crate) const FLASH: [Key; 36] = [
     key("cell", "slc|mlc|tlc|qlc", "", "cell type; sets the default times, energy and endurance"),
     key("channels", "1..=64", "", "number of buses"),
     key("ways", "1..=64", "", "chips per bus"),
@@ -17,6 +17,13 @@ pub(crate) const FLASH: [Key; 29] = [
         "SIZE",
         "",
         "capacity that the host sees, below 128t; all flash of a raw drive; instead of blocks",
+    ),
+    key("nominal", "SIZE", "capacity", "capacity of the real drive, of which this is a slice"),
+    key(
+        "nominal_pages",
+        "2..=16384",
+        "pages",
+        "pages per block of the real drive; erasing a shorter block takes a share of erase_us",
     ),
     key("stripe", "N|all", "1", "planes per row; all: superpages over all planes"),
     key(
@@ -51,12 +58,22 @@ pub(crate) const FLASH: [Key; 29] = [
     key("copyback", "true|false", "false", "copies within a plane do not use the bus"),
     key("suspend", "true|false", "false", "host reads suspend programs and erases"),
     key("suspend_us", "0..=10000000", "20", "time of a suspension"),
+    key(
+        "reads_first",
+        "true|false",
+        "false",
+        "with suspend: reads for copies also start before queued programs",
+    ),
     key("service", "fixed|exponential", "fixed", "exponential: random service times"),
     key("read_us", "0.001..=10000000", "from cell", "time of a page read"),
     key("program_us", "0.001..=10000000", "from cell", "time of a page program"),
     key("erase_us", "0..=10000000", "from cell", "time of a block erase"),
     key("bus_us", "0..=10000000", "from bus_mts", "time of a page on the bus; instead of bus_mts"),
     key("bus_mts", "1..=100000", "from cell", "transfers per µs over eight lines"),
+    key("program_dies", "0..=16384", "0", "dies that may program at the same time; 0: all"),
+    key("link_mbs", "0..=1000000", "0", "MB/s of the host link in each direction; 0: no limit"),
+    key("command_us", "0..=10000000", "0", "controller time per command"),
+    key("latency_us", "0..=10000000", "0", "time per command outside link and flash"),
     key("read_uj", "0..=1000000000", "82.5 mW", "energy of a page read"),
     key("program_uj", "0..=1000000000", "82.5 mW", "energy of a page program"),
     key("erase_uj", "0..=1000000000", "82.5 mW", "energy of a block erase"),

@@ -7,12 +7,15 @@ mod memory;
 mod raw;
 mod shape;
 
-use hostftl_core::{Cause, DeviceInfo, Nanos};
+use hostftl_core::{Cause, DeviceInfo, Nanos, SECTOR};
 
 use crate::pool::{Frontiers, GcPolicy, PoolSpec};
 use crate::work::DriveWork;
 use crate::zoned::ZonedSpec;
 pub use shape::Shape;
+
+/// Partly written map units that the buffer of a slice holds at least.
+const LEAST_MERGED: u64 = 64;
 
 /// Extent of a pool of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct DriveSpec {
     pub map_unit: u32,
     /// Sectors that the host sees.
     pub exported: u64,
+    /// Sectors of the real drive of which this one is a slice; `None` if unknown.
+    pub nominal: Option<u64>,
     /// Extent of a pool.
     pub pools: Pooling,
     /// Victim policy of garbage collection.
@@ -59,6 +64,9 @@ pub struct DriveSpec {
     pub copyback: bool,
     /// Time to suspend a program or an erase for a read of the host, or `None` without suspension.
     pub suspend: Option<Nanos>,
+    /// Whether reads for copies, like those of the host, start before queued programs. It has an
+    /// effect only with `suspend`.
+    pub reads_first: bool,
     /// Whether flash times are drawn from exponential distributions.
     pub exponential: bool,
     /// Time to read a row.
@@ -69,6 +77,10 @@ pub struct DriveSpec {
     pub erase: Nanos,
     /// Time to transfer a row over its channel.
     pub bus: Nanos,
+    /// Dies that may program at the same time; 0 for all of them.
+    pub program_dies: u32,
+    /// Host link and controller; `None` if they take no time.
+    pub link: Option<Link>,
     /// Energy of each operation on a row or block, in nJ.
     pub energy: Energy,
     /// Erases that a block survives.
@@ -78,6 +90,26 @@ pub struct DriveSpec {
     pub zoned: Option<ZonedSpec>,
     /// Settings of another program's file that the model ignores, one sentence each.
     pub left: Vec<String>,
+}
+
+/// Host link and controller. Commands pass them one after the other in each direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// 10^6 bytes per second in each direction; 0 for no limit.
+    pub mbs: f64,
+    /// Time that each command occupies the controller.
+    pub command: Nanos,
+    /// Time that each command spends outside link and flash, in parallel with other commands.
+    pub latency: Nanos,
+}
+
+impl Link {
+    /// Returns the time for which a command of `sectors` sectors occupies its direction.
+    pub(crate) fn occupied(&self, sectors: u32) -> Nanos {
+        let bytes = f64::from(sectors) * SECTOR as f64;
+        let data = if self.mbs > 0.0 { bytes * 1000.0 / self.mbs } else { 0.0 };
+        self.command + data.round() as Nanos
+    }
 }
 
 /// Energy of operations in nJ.
@@ -132,6 +164,18 @@ impl DriveSpec {
     /// Returns the rows of a map unit, or 1 if a row has several units.
     pub fn rows_per_unit(&self) -> u32 {
         (self.map_unit / self.shape.row_sectors).max(1)
+    }
+
+    /// Returns the number of partly written map units that the buffer holds at most. A slice of a
+    /// real drive gets a proportional number, so that it does not absorb a larger share of the
+    /// writes; it is never so small that streams of small writes are not merged.
+    pub(crate) fn merged_units(&self) -> usize {
+        let units = self.write_buffer / 2 / u64::from(self.map_unit);
+        let Some(nominal) = self.nominal.filter(|nominal| *nominal > self.exported) else {
+            return units as usize;
+        };
+        let share = self.exported as f64 / nominal as f64;
+        units.min(((units as f64 * share) as u64).max(LEAST_MERGED)) as usize
     }
 
     /// Returns the number of pools.

@@ -8,12 +8,18 @@ use toml::Spanned;
 /// Position in the file, and the error there.
 pub(crate) type Fault = (usize, String);
 
-/// Parses the capacity of a device in whole units of `unit` bytes, below 2^`below`.
-pub(crate) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
+/// Parses the capacity of a device, the value of `key`, in whole units of `unit` bytes, below
+/// 2^`below`.
+pub(crate) fn capacity(
+    key: &str,
+    text: &str,
+    (unit, named): (u64, &str),
+    below: u32,
+) -> Result<u64, String> {
     let most = 1 << (below - 40);
-    let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
+    let wrong = || format!("{key} must be a size such as \"512m\" or \"1.92TB\", below {most}t");
     let size = Size::parse(text).filter(|size| size.bytes() >> below == 0).ok_or_else(wrong)?;
-    size.whole(unit).map_err(|why| format!("capacity must be a whole number of {named}: {why}"))
+    size.whole(unit).map_err(|why| format!("{key} must be a whole number of {named}: {why}"))
 }
 
 /// Checks that a number is from `least` to `most`.

@@ -34,7 +34,9 @@ fn play(spec: &DriveSpec, clock: Clock) -> (DriveWork, Vec<u32>) {
 
 #[test]
 fn every_drive_counts_the_same_under_both_clocks() {
-    for name in DriveSpec::names().filter(|name| *name != "open-channel") {
+    // A model with a host link and a budget of programs, of which this is a small part.
+    let sold = "kioxia-fl6-1t6:channels=1:program_dies=2";
+    for name in DriveSpec::names().filter(|name| *name != "open-channel").chain([sold]) {
         let spec = DriveSpec::find(&format!("{name}:capacity=256m:over_provisioning_percent=60"))
             .expect("a possible drive");
         let (timed, counts) = (play(&spec, Clock::Timed), play(&spec, Clock::Counts));

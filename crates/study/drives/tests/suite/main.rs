@@ -1,6 +1,7 @@
 //! All integration tests of the crate in one program, which links once and shares the cores.
 
 mod clocks;
+mod models;
 mod no_alloc;
 mod pool;
 mod pool_golden;

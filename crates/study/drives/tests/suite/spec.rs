@@ -148,3 +148,14 @@ fn too_much_memory_is_refused_with_both_figures() {
     let needed = spec.memory() >> 20;
     assert!(error.contains(&format!("needs {needed} MiB")) && error.contains("16 MiB"), "{error}");
 }
+
+#[test]
+fn a_slice_of_a_real_drive_has_a_share_of_its_blocks_and_of_their_erase() {
+    let real = TLC.replace("32g", "16g");
+    let real = real.replace("pages = 128", "pages = 128\nnominal = '7.68TB'\nnominal_pages = 2048");
+    let spec = DriveSpec::parse(&real, "my.toml").expect("a possible drive");
+    assert_eq!(spec.nominal, Some(15_000_000_000));
+    assert_eq!((spec.shape.rows, spec.erase), (64, 3_500_000 / 32), "551 blocks instead of 276");
+    let why = refused(&real, "'7.68TB'", "'big'");
+    assert!(why.contains("nominal must be a size"), "{why}");
+}

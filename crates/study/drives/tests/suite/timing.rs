@@ -248,3 +248,40 @@ fn chips_hit_by_random_requests() {
         assert!((found / expected - 1.0).abs() < 0.02, "{queued}: {found}, not {expected}");
     }
 }
+
+#[test]
+fn commands_pass_the_host_link_one_after_the_other() {
+    // 4 KiB take 10 µs on the link.
+    let link = "channels = 2\nlink_mbs = 409.6\ncommand_us = 5\nlatency_us = 20\n";
+    let mut rig = written(link, 2);
+    let (one, two) = (rig.read(0, 8), rig.read(8, 8));
+    rig.drain();
+    assert_eq!((rig.took(one), rig.took(two)), (95.0, 110.0), "60 in the drive, 15 each, and 20");
+    assert_eq!(rig.log[two].2.bus, 60_000, "10 on the bus of the flash, 50 on the link");
+    // The directions are independent, and a flush has no data.
+    let (read, write) = (rig.read(8, 8), rig.write(64, 8));
+    rig.drain();
+    assert_eq!((rig.took(read), rig.took(write)), (95.0, 545.0));
+    let flush = rig.flush();
+    rig.drain();
+    assert_eq!(rig.took(flush), 25.0);
+}
+
+#[test]
+fn a_buffered_write_takes_the_time_of_the_host_link() {
+    let mut rig = rig("write_buffer_kib = 64\nlatency_us = 20\nlink_mbs = 409.6\n");
+    let (one, two) = (rig.write(0, 8), rig.write(8, 8));
+    rig.drain();
+    assert_eq!((rig.took(one), rig.took(two)), (30.0, 40.0));
+}
+
+#[test]
+fn the_budget_limits_programs_and_nothing_else() {
+    let mut rig = written("channels = 3\nprogram_dies = 2\n", 3);
+    let writes = [24, 32, 40].map(|lba| rig.write(lba, 8));
+    rig.drain();
+    assert_eq!(writes.map(|write| rig.took(write)), [510.0, 510.0, 1020.0]);
+    let reads = [0, 8, 16].map(|lba| rig.read(lba, 8));
+    rig.drain();
+    assert_eq!(reads.map(|read| rig.took(read)), [60.0; 3]);
+}
