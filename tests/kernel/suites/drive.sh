@@ -22,24 +22,24 @@ until_true 20 are_there
 plain=$(drive plain)
 fdp=$(drive fdp)
 
-"$HOSTFTL" drive info "$plain"
-"$HOSTFTL" drive info "$plain" --json >plain.json
+"$HOSTFTL" device inspect "$plain"
+"$HOSTFTL" device inspect "$plain" --json >plain.json
 jq -e '.controller.serial == "plain" and .namespace.bytes == 536870912 and .namespace.block_bytes == 4096 and
     .namespace.write_grain != null and .smart.celsius > 0 and .smart.used_percent == 0 and
     .ocp.version > 0 and .media_written.source == "OCP C0h" and .fdp == null' plain.json
 # nvme-cli reads the same.
 nvme smart-log "$plain" -o json >theirs.json
 jq -e --slurpfile theirs theirs.json '(.smart.celsius - ($theirs[0].temperature - 273) | fabs) <= 1' plain.json
-"$HOSTFTL" drive info "/dev/$(basename "$fdp" n1 | sed 's/nvme/ng/')n1" | tee fdp.txt
+"$HOSTFTL" device inspect "/dev/$(basename "$fdp" n1 | sed 's/nvme/ng/')n1" | tee fdp.txt
 grep -q 'FDP is on: reclaim units of 16 MiB, 8 handles, 1 groups' fdp.txt
 grep -q 'placements 0, 1, 2, 3, 4, 5' fdp.txt
-"$HOSTFTL" drive info "$fdp" --json | jq -e '.media_written.source == "FDP statistics" and .fdp.statistics != null'
+"$HOSTFTL" device inspect "$fdp" --json | jq -e '.media_written.source == "FDP statistics" and .fdp.statistics != null'
 "$HOSTFTL" probe "$plain" --yes | tee probe.txt
 grep -q 'the drive reports: writes in 4 KiB (NPWG)' probe.txt
 
 # written DRIVE: what the drive says that its flash got.
 written() {
-    "$HOSTFTL" drive info "$1" --json | jq .media_written.bytes
+    "$HOSTFTL" device inspect "$1" --json | jq .media_written.bytes
 }
 
 # exercise NAME DRIVE: a volume on the drive is written; the last step of its way is what the drive counts.

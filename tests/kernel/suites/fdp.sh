@@ -18,7 +18,7 @@ drive=/dev/nvme0n1
 
 # used: how many of the drive's placements have written into their reclaim units.
 used() {
-    "$HOSTFTL" drive info $drive --json |
+    "$HOSTFTL" device inspect $drive --json |
         jq '(.namespace.block_bytes) as $block | [.fdp.placements[] | select(.room_blocks * $block < 16777216)] | length'
 }
 

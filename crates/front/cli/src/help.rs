@@ -6,9 +6,9 @@ use clap::Command;
 
 /// Groups of commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Study", &["compare", "sweep", "advise", "paper", "targets", "layers", "drives", "memory"]),
+    ("Study", &["compare", "sweep", "advise", "paper", "targets", "layers", "models"]),
     ("Volume", &["create", "serve", "list", "status", "events", "set", "import", "delete", "ublk"]),
-    ("Devices", &["device", "drive", "probe", "wait"]),
+    ("Devices", &["device", "probe", "wait", "estimate-memory"]),
     ("Repair", &["check", "scrub", "clear", "dump"]),
     ("Traces", &["trace", "replay"]),
     ("Other", &["completions", "help"]),
@@ -22,7 +22,7 @@ pub(crate) fn grouped(command: Command) -> Command {
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map_or("Print help for a command".into(), ToString::to_string);
-            let _ = writeln!(list, "  {name:<12} {about}");
+            let _ = writeln!(list, "  {name:<15} {about}");
         }
         list.push('\n');
     }

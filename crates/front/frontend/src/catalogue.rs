@@ -1,7 +1,10 @@
 //! The available layers with their parameters, and devices, as JSON.
 
+use std::collections::BTreeMap;
+
 use hostftl_core::SECTOR;
 use hostftl_drives::DeviceSpec;
+use hostftl_drives::models::{Compared, Measured, Model, Origin, Rate};
 use hostftl_layers::{LayerConfig, LayerKind, Registration};
 use hostftl_sim::{ARRAY, Array, Stack};
 use serde_json::{Value, json};
@@ -61,7 +64,9 @@ pub fn array() -> Value {
 /// Describes a device: its text, its figures, and each possible key of its file with the value in
 /// this file.
 pub fn drive(spec: &DeviceSpec) -> Value {
-    let said = spec.parameters();
+    let set = spec.parameters();
+    let here = |key: &str| set.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    let origin = |key: &str| spec.origin(key, here(key)?);
     let keys: Vec<_> = spec
         .keys()
         .map(|it| {
@@ -70,7 +75,9 @@ pub fn drive(spec: &DeviceSpec) -> Value {
                 "values": it.values,
                 "default": it.default,
                 "about": it.about,
-                "here": said.iter().find(|(key, _)| key == it.key).map(|(_, value)| value),
+                "here": here(it.key),
+                "origin": origin(it.key).map(Origin::word),
+                "source": origin(it.key).map(Origin::text),
             })
         })
         .collect();
@@ -80,7 +87,41 @@ pub fn drive(spec: &DeviceSpec) -> Value {
     all["map_bytes_of_a_terabyte"] = spec.map_of_a_terabyte().into();
     all["kind"] = spec.kind().into();
     all["keys"] = keys.into();
+    all["sheet"] = spec.model().map(sheet).into();
     all
+}
+
+/// Describes the data sheet of a drive that is sold.
+fn sheet(model: &Model) -> Value {
+    let settings = model.sheet().iter().map(|it| {
+        json!({
+            "key": it.key,
+            "value": it.word(),
+            "origin": it.origin.word(),
+            "source": it.origin.text(),
+        })
+    });
+    let misses = Rate::ALL.iter().filter_map(|rate| Some((rate.key(), model.miss(*rate)?)));
+    json!({
+        "capacity_bytes": model.capacity_bytes(),
+        "figures": settings.collect::<Vec<_>>(),
+        "misses": misses.collect::<BTreeMap<_, _>>(),
+    })
+}
+
+/// Compares a model with the data sheet of its drive.
+pub fn comparison(model: &Model, measured: &Measured) -> Value {
+    let line = |it: Compared| {
+        json!({
+            "figure": it.figure.key(),
+            "stated": it.stated,
+            "model": it.model,
+            "difference": it.difference(),
+            "is_met": it.is_met(),
+        })
+    };
+    let lines = model.compare(measured).into_iter().map(line);
+    Value::Array(lines.collect())
 }
 
 /// Returns the figures of a device. `exported_bytes` is its own exported capacity, without a layer.
@@ -92,6 +133,7 @@ fn device(spec: &DeviceSpec) -> Value {
         "physical_bytes": bytes(spec.sectors()),
         "map_unit_bytes": bytes(spec.map_unit().into()),
         "reclaim_unit_bytes": bytes(info.reclaim_unit),
+        "placements": info.placements,
         "dies": spec.dies(),
         "cycles": spec.cycles(),
         "raw": spec.is_raw(),

@@ -3,6 +3,11 @@
 /// Returns the message for an unknown `given`: its `kind`, the nearest of `known` if it is
 /// similar, and all known names.
 pub fn unknown(kind: &str, given: &str, known: &[&str]) -> String {
+    format!("{}known: {}", unlisted(kind, given, known), known.join(", "))
+}
+
+/// Returns the message like [`unknown`], without the known names. A sentence can follow.
+pub(crate) fn unlisted(kind: &str, given: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(&given.to_lowercase(), name), name))
@@ -10,7 +15,7 @@ pub fn unknown(kind: &str, given: &str, known: &[&str]) -> String {
         .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
         .map(|(_, name)| format!("did you mean `{name}`? "))
         .unwrap_or_default();
-    format!("no {kind} `{given}`; {near}known: {}", known.join(", "))
+    format!("no {kind} `{given}`; {near}")
 }
 
 #[cfg(test)]

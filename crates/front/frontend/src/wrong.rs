@@ -95,8 +95,11 @@ impl From<DriveError> for Wrong {
         match error {
             DriveError::Unknown { name, .. } => {
                 let known: Vec<&str> = DeviceSpec::names().collect();
-                let text = nearest::unknown("drive", &name, &known);
-                Wrong::usage(format!("{text}, or the path of a TOML file or an MQSim XML file"))
+                let text = nearest::unlisted("drive", &name, &known);
+                Wrong::usage(format!(
+                    "{text}run `hostftl models` for the names, or give the path of a TOML file or \
+                     an MQSim XML file"
+                ))
             }
             DriveError::Option { .. } => Wrong::usage(error),
             _ => Wrong::failed(error),

@@ -312,7 +312,7 @@ fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
     if spec.layer.kind != LayerKind::Log || spec.layer.log.reclaim_unit.is_some() {
         return None;
     }
-    let unit = spec.devices.first().and_then(|device| super::drive::reclaim_unit(device))?;
+    let unit = spec.devices.first().and_then(|device| super::inspect::reclaim_unit(device))?;
     spec.layer.log.reclaim_unit = Some(unit);
     Some(format!("reclaim unit {} (reported by the drive, FDP)", bytes(unit)))
 }

@@ -1,4 +1,4 @@
-//! `hostftl device`: changes which devices a volume has.
+//! `hostftl device`: the devices of a volume, and the facts that an NVMe drive reports.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use hostftl_volume::{
 };
 
 use crate::commands::copying::Copying;
-use crate::commands::wait;
+use crate::commands::{inspect, wait};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::bytes;
 
-/// Add, replace, remove and restore devices
+/// Add, replace, remove, restore and inspect devices
 #[derive(clap::Args)]
 #[command(after_help = "Example: hostftl device replace vol.toml 1 /dev/sdd")]
 pub(crate) struct Args {
@@ -24,6 +24,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum AdminCommand {
+    Inspect(inspect::Args),
     Add(Add),
     Spare(Spare),
     Replace(Replace),
@@ -130,6 +131,7 @@ struct Replace {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
+        AdminCommand::Inspect(args) => inspect::run(args, console),
         AdminCommand::Add(args) => run_add(args, false, console),
         AdminCommand::Spare(args) => run_add(&args.add, true, console),
         AdminCommand::Replace(args) => run_replace(args, console),

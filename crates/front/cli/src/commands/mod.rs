@@ -9,15 +9,15 @@ mod copying;
 mod create;
 mod delete;
 mod device;
-mod drive;
-mod drives;
 mod dump;
+mod estimate_memory;
 mod events;
 mod import;
+mod inspect;
 mod layers;
 mod list;
 mod man;
-mod memory;
+mod models;
 mod output;
 mod paper;
 mod probe;
@@ -70,14 +70,13 @@ commands! {
     Targets => targets,
     Probe => probe,
     Layers => layers,
-    Drives => drives,
-    Memory => memory,
+    Models => models,
+    EstimateMemory => estimate_memory,
     Create => create,
     Serve => serve,
     List => list,
     Status => status,
     Device => device,
-    Drive => drive,
     Check => check,
     Events => events,
     Clear => clear,

@@ -38,9 +38,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if Path::new(&args.target).exists() && !args.yes {
         agree(&args.target)?;
     }
-    let stated = super::drive::ask(&args.target).and_then(|facts| facts.namespace);
+    let stated = super::inspect::ask(&args.target).and_then(|facts| facts.namespace);
     if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
-        let says = super::drive::statement(namespace);
+        let says = super::inspect::statement(namespace);
         console.line(format!("{}: the drive reports: {says}", args.target))?;
         console.flush()?;
     }
@@ -67,7 +67,7 @@ pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
         let Failure { code, text } = Failure::from(Wrong::from(why));
         Failure { code, text: format!("{text}; no device has that name either") }
     })?;
-    super::drives::warn(target, &spec.left);
+    super::models::warn(target, &spec.left);
     let mut model = Modelled::new(&spec).map_err(said)?;
     probe(&mut model, seed).map_err(said)
 }

@@ -13,9 +13,9 @@ const WORK: &str = "synth:uniform:count=10";
 
 /// Commands with a value that makes no sense, or a name that is none.
 const WRONG: &[&str] = &[
-    "drives tlc:capacity=64X",
-    "drives tlc:colour=3",
-    "drives nodrive",
+    "models tlc:capacity=64X",
+    "models tlc:colour=3",
+    "models nodrive",
     "layers nolayer",
     "compare WORK --drive 17*tlc",
     "compare WORK --drive tlc:gc=foo",
@@ -51,8 +51,8 @@ const WRONG: &[&str] = &[
     "create x.toml --device mem:64M --layer hard:spare=95",
     "create x.toml --device mem:64M --layer log --map-memory much",
     "create x.toml --device mem:64M --layer scrambler --sample synth:nothing",
-    "memory --size 3X",
-    "memory --layer nolayer",
+    "estimate-memory --size 3X",
+    "estimate-memory --layer nolayer",
     "probe tlc:capacity=1Q",
     "set m.toml foo=1",
     "set m.toml rebuild-share=900",

@@ -63,7 +63,7 @@ fn the_table_of_layers_has_their_memory() {
     let table = document("ARCHITECTURE.md");
     let rows = || table.lines().filter(|line| line.starts_with("| [")).map(|line| line.split('|'));
     let mut stated = 0;
-    for planned in list(&["memory", "--size", "1T"]) {
+    for planned in list(&["estimate-memory", "--size", "1T"]) {
         let layer = text(&planned, "layer");
         let part = |key: &str| planned["memory"][key].as_f64().expect("a number");
         let bytes = part("map_bytes") + part("meta_bytes");
@@ -115,12 +115,72 @@ fn keys(drives: &[Value]) -> String {
     page
 }
 
+/// Marks around the table of the drives that are sold, in DRIVES.md.
+const MARKS: [&str; 2] = ["<!-- models -->\n", "<!-- end of models -->\n"];
+
+/// Returns the table of the drives that are sold. Assumed figures are in parentheses, and rates
+/// that the model misses are in italics.
+fn models(drives: &[Value]) -> String {
+    let keys = ["tbw", "dwpd", "sequential_read_mbs", "sequential_write_mbs", "random_read_iops"];
+    let figure = |sheet: &Value, key: &str| {
+        let figures = sheet["figures"].as_array().expect("a list");
+        let Some(it) = figures.iter().find(|it| it["key"] == key) else { return String::new() };
+        match (it["origin"].as_str(), sheet["misses"].get(key)) {
+            (Some("assumed"), _) => format!("({})", cell(&it["value"])),
+            (_, Some(_)) => format!("*{}*", cell(&it["value"])),
+            _ => cell(&it["value"]),
+        }
+    };
+    let heads = [
+        "model",
+        "capacity",
+        "map unit",
+        "TB written",
+        "DWPD",
+        "seq. read MB/s",
+        "seq. write MB/s",
+        "random reads/s",
+        "random writes/s",
+        "of KiB",
+        "handles",
+    ];
+    let mut table = head(&heads);
+    for drive in drives.iter().filter(|drive| drive["sheet"].is_object()) {
+        let sheet = &drive["sheet"];
+        let unit = drive["map_unit_bytes"].as_u64().expect("a number") >> 10;
+        let unit = if drive["raw"] == true { "zones".into() } else { format!("{unit} KiB") };
+        let mut cells = vec![format!("`{}`", text(drive, "name")), figure(sheet, "capacity"), unit];
+        cells.extend(keys.map(|key| figure(sheet, key)));
+        let writes = figure(sheet, "random_write_iops");
+        let kib = figure(sheet, "random_write_kib");
+        let kib = if kib.is_empty() && !writes.is_empty() { "4".into() } else { kib };
+        cells.extend([writes, kib, drive["placements"].to_string()]);
+        table += &row(&cells);
+    }
+    table
+}
+
+#[test]
+fn the_table_of_sold_drives_is_that_of_the_program() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/DRIVES.md");
+    let page = document("DRIVES.md");
+    let (before, rest) = page.split_once(MARKS[0]).expect("the table begins");
+    let (kept, after) = rest.split_once(MARKS[1]).expect("the table ends");
+    let table = models(&list(&["models"]));
+    if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|it| it == "write") {
+        let page = [before, MARKS[0], &table, MARKS[1], after].concat();
+        fs::write(&path, page).expect("the page can be written");
+    } else {
+        assert_eq!(kept, table, "docs/DRIVES.md; HOSTFTL_GOLDEN=write renews the table");
+    }
+}
+
 #[test]
 fn the_catalogue_has_the_keys_of_each_kind_of_drive() {
-    let intro = "# Catalogue\n\nThe keys of drive models, as `hostftl drives NAME` prints them. \
+    let intro = "# Catalogue\n\nThe keys of drive models, as `hostftl models NAME` prints them. \
                  A test compares this page with the\nprogram. [DRIVES.md](DRIVES.md) describes \
-                 the models, and `hostftl drives` lists them.\n\n## Keys of a drive\n\n";
-    let page = format!("{intro}{}", keys(&list(&["drives"])));
+                 the models, and `hostftl models` lists them.\n\n## Keys of a drive\n\n";
+    let page = format!("{intro}{}", keys(&list(&["models"])));
     assert_current("CATALOGUE.md", &page);
 }
 

@@ -61,7 +61,7 @@ fn text_of_a_volume_file_and_of_a_server_commands_no_terminal() {
 
 #[test]
 fn a_file_without_an_end_is_refused() {
-    for args in [["check", "/dev/zero"], ["drives", "/dev/zero"], ["targets", "/dev/zero"]] {
+    for args in [["check", "/dev/zero"], ["models", "/dev/zero"], ["targets", "/dev/zero"]] {
         let output = hostftl().args(args).output().expect("hostftl starts");
         assert!(text(&output).contains("longer than 16 MiB"), "{args:?}: {}", text(&output));
     }

@@ -109,7 +109,7 @@ impl Watch for Progress {
 
     fn left(&self, device: &str, texts: &[String]) {
         if self.warns {
-            crate::commands::drives::warn(device, texts);
+            crate::commands::models::warn(device, texts);
         }
     }
 

@@ -1,4 +1,4 @@
-//! `hostftl memory`: what each layer needs of memory, computed from its plan.
+//! `hostftl estimate-memory`: the memory of each layer, computed from its plan.
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use hostftl_core::{BLOCK, SECTOR};
@@ -19,7 +19,7 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// 16 parallel units, `tier` a fast device of 1/16 of the size, `scrambler` pages of 16 KiB. The
 /// last column is map and metadata per 4 KiB of the export.
 #[derive(clap::Args)]
-#[command(after_help = "Example: hostftl memory --size 4T --layer log")]
+#[command(after_help = "Example: hostftl estimate-memory --size 4T --layer log")]
 pub(crate) struct Args {
     /// Total size of the devices; repeatable
     #[arg(long = "size", value_parser = parse_blocks, default_values = ["32G", "512G"])]

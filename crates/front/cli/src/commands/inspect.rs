@@ -1,4 +1,4 @@
-//! `hostftl drive`: what a drive tells of itself.
+//! `hostftl device inspect`: the facts that an NVMe drive reports.
 
 use std::path::{Path, PathBuf};
 
@@ -9,32 +9,19 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count};
 
-/// Show what an NVMe drive reports
-#[derive(clap::Args)]
-#[command(after_help = "Example: hostftl drive info /dev/nvme0n1")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(clap::Subcommand)]
-enum Verb {
-    Info(Info),
-}
-
-/// Show preferred write sizes, wear, temperature and write counters
+/// Show preferred write sizes, wear, temperature and write counters of an NVMe drive
 ///
 /// Reads only. Most of it needs root.
 #[derive(clap::Args)]
-#[command(after_help = "Example: hostftl drive info /dev/nvme0n1")]
-struct Info {
+#[command(after_help = "Example: hostftl device inspect /dev/nvme0n1")]
+pub(super) struct Args {
     /// Block device (/dev/nvme0n1) or character device (/dev/ng0n1, /dev/nvme0)
     device: PathBuf,
 }
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let Verb::Info(Info { device }) = &args.verb;
+    let Args { device } = args;
     let said = |why: String| Failure::failed(format!("{}: {why}", device.display()));
     let drive = NvmeDrive::open(device).map_err(|error| said(error.to_string()))?;
     let facts = drive.facts().map_err(said)?;
