@@ -23,7 +23,7 @@ fn member(index: u8, count: u8) -> Superblock {
         out: 0,
         fresh: 0,
         born: 0,
-        gone: 0,
+        removed: 0,
         leaving: 0,
         spare: 0,
         returning: 0,

@@ -146,7 +146,7 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
         out: 0,
         fresh: 0,
         born: 0,
-        gone: 0,
+        removed: 0,
         leaving: 0,
         spare: 0,
         returning: 0,

@@ -39,13 +39,13 @@ pub(super) const CRATES: [Crate; 5] = [
         floors: &[
             "register rounds fast_path completion",
             "host recovery",
-            "array check operate plan row/append redundancy/failed_devices",
+            "array check operate plan stripe/append redundancy/failed_devices",
             "background gc scrub",
             "mapping checkpoint map",
-            "output journal row durability redundancy/timed_out",
-            "media devices zoned segments buffers share redundancy/metadata",
-            "layout stripe ops params volume redundancy map/size map/bits journal/ring \
-             row/records row/spread row/streams",
+            "output journal stripe durability redundancy/timed_out",
+            "media devices zoned segments buffers background_rate redundancy/metadata",
+            "layout chunk_placement ops params volume redundancy map/size map/bits journal/ring \
+             stripe/records stripe/spread stripe/streams",
         ],
     },
     Crate { name: "drives", sources: "crates/study/drives/src", within: "", floors: &[] },

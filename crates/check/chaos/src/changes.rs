@@ -55,8 +55,8 @@ impl World {
         let may = self.swarm.live_changes;
         // The superblocks would record all these changes together.
         let members = self.config.members;
-        let untold =
-            (layer.members().removed() - members.gone) | (members.spare - layer.members().spares());
+        let untold = (layer.members().removed() - members.removed)
+            | (members.spare - layer.members().spares());
         if !may || !untold.is_empty() || !self.dice.chance(150) {
             return;
         }
@@ -134,7 +134,7 @@ impl World {
     /// Starts the removal of a device, if enough others are good.
     fn begin_to_leave(&mut self) {
         let members = self.config.members;
-        let all = self.devices() - members.gone;
+        let all = self.devices() - members.removed;
         let lost = match self.swarm.victim {
             Some(victim) if self.gone => self.buried.with(victim),
             _ => self.buried,
@@ -155,7 +155,7 @@ impl World {
 
     /// After a durable root, destroys the removed devices once the superblocks record the removal.
     pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        let left = layer.members().removed() - self.config.members.gone;
+        let left = layer.members().removed() - self.config.members.removed;
         let taken = self.config.members.spare - layer.members().spares();
         if (left | taken).is_empty() || self.dice.chance(300) {
             return;
@@ -171,7 +171,7 @@ impl World {
             return;
         }
         self.swarm.second = self.swarm.second.filter(|second| !left.contains(*second));
-        self.config.members.gone |= left;
+        self.config.members.removed |= left;
         self.config.members.leaving -= left;
         self.config.exported = self.plan.limits.exported;
         self.buried |= left;
@@ -191,11 +191,11 @@ impl World {
     /// Formats the volume anew with its present devices.
     pub(crate) fn begin_as_made(&mut self) {
         let it = &mut self.config.members;
-        if it.born == 0 && (it.gone | it.leaving | it.spare).is_empty() {
+        if it.born == 0 && (it.removed | it.leaving | it.spare).is_empty() {
             return;
         }
         let none = DeviceSet::EMPTY;
-        (it.born, it.gone, it.leaving, it.spare) = (0, none, none, none);
+        (it.born, it.removed, it.leaving, it.spare) = (0, none, none, none);
         self.config.exported = 0;
         self.keep_journal_behind();
         self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");

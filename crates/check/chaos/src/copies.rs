@@ -16,7 +16,7 @@ use crate::world::World;
 /// its completion.
 fn others_tell(config: &LayerConfig, devices: DeviceSet) -> bool {
     let it = &config.members;
-    !devices.is_within(it.gone | it.leaving | it.spare | it.fresh)
+    !devices.is_within(it.removed | it.leaving | it.spare | it.fresh)
 }
 
 impl World {
@@ -153,9 +153,9 @@ mod tests {
         let mut config = LayerConfig::new(LayerKind::Log);
         let (one, two) = (DeviceSet::single(1), DeviceSet::from_iter([1, 2]));
         assert!(others_tell(&config, one));
-        config.members.gone = one;
+        config.members.removed = one;
         assert!(!others_tell(&config, one), "the other one has left");
-        (config.members.gone, config.members.leaving) = (DeviceSet::EMPTY, one);
+        (config.members.removed, config.members.leaving) = (DeviceSet::EMPTY, one);
         assert!(!others_tell(&config, one), "it has perhaps left");
         config.members.fresh = DeviceSet::single(2);
         assert!(!others_tell(&config, two), "no root lies on one that just came");

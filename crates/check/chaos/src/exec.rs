@@ -118,7 +118,7 @@ impl Machine {
 
     /// Executes a command that uses no device.
     fn compute(&mut self, command: &Command) -> Outcome {
-        let job = Job::of(command).expect("it goes to no device");
+        let job = Job::new(command).expect("it goes to no device");
         let range = |view: &View| (view.id(), view.from(), view.bytes());
         let target = |view: &ViewMut| (view.id(), view.from(), view.bytes());
         let (from, into): (ArrayVec<_, MAX_PIECES>, _) = match command {

@@ -49,7 +49,7 @@ impl World {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
         let lost = self.buried | DeviceSet::single_if(self.gone, victim);
-        let (lost, fresh) = (lost - self.config.members.gone, self.config.members.fresh);
+        let (lost, fresh) = (lost - self.config.members.removed, self.config.members.fresh);
         for (device, how) in members::replacements(&mut self.dice, lost, fresh, victim) {
             if how == Replacement::New {
                 self.put_new(device);
@@ -90,7 +90,7 @@ impl World {
         is_busy: impl Fn(u8) -> bool,
     ) -> Option<u8> {
         let may = self.swarm.live_changes;
-        let others = self.config.members.gone | self.journal_device();
+        let others = self.config.members.removed | self.journal_device();
         let lost = layer.members().lost() - (others | layer.members().coming());
         let lost = (lost & self.devices()).first()?;
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)

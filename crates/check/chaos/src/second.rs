@@ -79,7 +79,7 @@ impl World {
         }
         let members = self.config.members;
         let out = self.buried | self.journal_device() | members.fresh | members.spare;
-        let out = out | members.gone | members.leaving;
+        let out = out | members.removed | members.leaving;
         let out = out | self.swarm.victim.into_iter().collect();
         let others = self.devices() - out;
         if let Some(second) = members::one_of(&mut self.dice, others) {

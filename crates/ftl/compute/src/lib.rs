@@ -68,7 +68,7 @@ pub enum Job<'a> {
 impl<'a> Job<'a> {
     /// Returns the job of a command; `None` if the command goes to a device.
     #[inline]
-    pub fn of(command: &'a Command) -> Option<Self> {
+    pub fn new(command: &'a Command) -> Option<Self> {
         Some(match command {
             Command::Place { from: Piece::Zeros(_), .. } => Job::Zero,
             Command::Place { .. } | Command::Peek { .. } => Job::Copy,

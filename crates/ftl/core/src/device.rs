@@ -88,7 +88,7 @@ pub struct Segments {
 }
 
 impl DeviceInfo {
-    /// Returns a block device of `sectors` sectors with indirection unit `map_unit`, a volatile
+    /// Returns a block device of `sectors` sectors with indirection unit `iu_sectors`, a volatile
     /// cache and no use for discards.
     pub fn block(sectors: u64, iu_sectors: u32) -> Self {
         DeviceInfo {

@@ -24,15 +24,15 @@ pub struct Gauges {
     pub repaired: u64,
     /// Number of blocks of the host that cannot be rebuilt, until they are written again.
     pub beyond_repair: u64,
-    /// Part of [`Gauges::live`] in segments with a missing chunk: another loss would destroy it.
+    /// Part of [`Gauges::valid`] in segments with a missing chunk: another loss would destroy it.
     pub exposed: u64,
-    /// Part of [`Gauges::live`] in segments that miss more chunks than parity can replace. The data
-    /// in the missing chunks is unreadable until a device returns.
+    /// Part of [`Gauges::valid`] in segments that miss more chunks than parity can replace. The
+    /// data in the missing chunks is unreadable until a device returns.
     pub unreadable: u64,
-    /// Amount of [`Gauges::live`] that must be freed before all exposed data fits on the remaining
+    /// Amount of [`Gauges::valid`] that must be freed before all exposed data fits on the remaining
     /// devices with parity; 0 when space is not the obstacle.
     pub excess: u64,
-    /// Limit of [`Gauges::live`] at which writes are refused; 0 when the host sees no more than
+    /// Limit of [`Gauges::valid`] at which writes are refused; 0 when the host sees no more than
     /// fits.
     pub valid_limit: u64,
     /// Number of further devices that the volume can lose now.

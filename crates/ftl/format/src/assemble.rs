@@ -249,7 +249,8 @@ fn shape(of: &Superblock) -> impl PartialEq {
 
 /// Returns the fields that must be equal in members of one generation.
 fn says(one: &Superblock) -> impl PartialEq {
-    let sets = (one.missing, one.out, one.fresh, one.gone, one.leaving, one.spare, one.returning);
+    let sets =
+        (one.missing, one.out, one.fresh, one.removed, one.leaving, one.spare, one.returning);
     (one.change, one.count, one.exported, one.born, sets, one.members)
 }
 
@@ -284,7 +285,7 @@ mod tests {
             out: 0,
             fresh: 0,
             born: 0,
-            gone: 0,
+            removed: 0,
             leaving: 0,
             spare: 0,
             returning: 0,
@@ -333,29 +334,29 @@ mod tests {
 
         #[test]
         fn a_stack_with_parity_goes_on_without_one(
-            count in 2..=16_u8, gone in any::<prop::sample::Index>(), step in 0..3_usize,
+            count in 2..=16_u8, removed in any::<prop::sample::Index>(), step in 0..3_usize,
         ) {
-            let gone = gone.index(count.into());
+            let removed = removed.index(count.into());
             let mut list: Vec<_> = (0..count).map(|index| member(index, count)).collect();
             let lost = |list: &[Superblock], stale, unsaid| {
                 let order = (0..count).map(|index| list.iter().position(|one| one.index == index));
                 let mut order: Vec<_> = order.collect();
-                order[gone] = None;
+                order[removed] = None;
                 Verdict::Degraded { order, stale, unsaid }
             };
             let mut without = list.clone();
-            without.remove(gone);
-            prop_assert_eq!(assemble(&without, 1), lost(&without, vec![], 1 << gone));
+            without.remove(removed);
+            prop_assert_eq!(assemble(&without, 1), lost(&without, vec![], 1 << removed));
             // The other members record the loss: all of them, or only the first before an
             // interruption.
-            let others = list.iter_mut().filter(|one| usize::from(one.index) != gone);
+            let others = list.iter_mut().filter(|one| usize::from(one.index) != removed);
             for one in others.take(if step == 0 { 1 } else { 16 }) {
-                (one.generation, one.missing) = (6, 1 << gone);
+                (one.generation, one.missing) = (6, 1 << removed);
                 (one.change, one.parent) = (60, 50);
             }
-            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![gone], 0));
-            prop_assert_eq!(assemble(&list, 0), Verdict::Stale { at: gone });
-            list.remove(gone);
+            prop_assert_eq!(assemble(&list, 1), lost(&list, vec![removed], 0));
+            prop_assert_eq!(assemble(&list, 0), Verdict::Stale { at: removed });
+            list.remove(removed);
             prop_assert_eq!(assemble(&list, 1), lost(&list, vec![], 0));
         }
     }
@@ -422,9 +423,9 @@ mod tests {
     fn what_nothing_lies_on_is_not_what_is_lacking() {
         let mut list = [member(0, 4), member(3, 4)];
         (list[1].generation, list[1].change, list[1].parent) = (6, 60, 50);
-        (list[1].missing, list[1].out, list[1].gone) = (1, 1, 1);
+        (list[1].missing, list[1].out, list[1].removed) = (1, 1, 1);
         assert_eq!(assemble(&list, 1), Verdict::Missing { members: vec![1, 2] });
-        (list[1].out, list[1].gone) = (0, 0);
+        (list[1].out, list[1].removed) = (0, 0);
         assert_eq!(assemble(&list, 1), Verdict::Stale { at: 0 });
     }
 

@@ -218,7 +218,7 @@ mod tests {
             out: 0,
             fresh: 0,
             born: 0,
-            gone: 0,
+            removed: 0,
             leaving: 0,
             spare: 0,
             returning: 0,
@@ -274,7 +274,7 @@ mod tests {
         let record = |index| Some(Record { superblock: member(index), sound: [true; 2] });
         let mut roster = Roster::new((0..3).map(record));
         assert!(roster.may_promise(0));
-        while let Some(write) = roster.next(Standing::of_lost(0b111), || STAMP) {
+        while let Some(write) = roster.next(Standing::from_lost(0b111), || STAMP) {
             roster.wrote(&write);
         }
         assert!(!roster.may_promise(0b111), "no superblock says so");

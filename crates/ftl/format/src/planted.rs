@@ -11,7 +11,7 @@ pub enum Bug {
     /// A flush is acknowledged before the superblocks of the other members record a loss.
     LossAfterFlush,
     /// A read-only run writes superblocks.
-    LookWrites,
+    ReadOnlyWrites,
     /// A member that an interrupted change left behind counts as stale.
     OffByOne,
     /// Members that were served apart are combined: the newest decides.
@@ -33,7 +33,7 @@ impl Bug {
     pub const ALL: &'static [Bug] = &[
         Bug::ConsentNotAsked,
         Bug::LossAfterFlush,
-        Bug::LookWrites,
+        Bug::ReadOnlyWrites,
         Bug::OffByOne,
         Bug::ForkJoined,
         Bug::SoundCopyFirst,
@@ -48,7 +48,7 @@ impl Bug {
         match self {
             Bug::ConsentNotAsked => "consent-not-asked",
             Bug::LossAfterFlush => "loss-after-flush",
-            Bug::LookWrites => "look-writes",
+            Bug::ReadOnlyWrites => "read-only-writes",
             Bug::OffByOne => "off-by-one",
             Bug::ForkJoined => "fork-joined",
             Bug::SoundCopyFirst => "sound-copy-first",

@@ -54,7 +54,7 @@ pub struct Standing {
     /// Joining members that are now complete.
     pub joined: u16,
     /// Removed members.
-    pub gone: u16,
+    pub removed: u16,
     /// Members to be removed; `None` to keep the recorded set.
     pub leaving: Option<u16>,
     /// Hot spares; `None` to keep the recorded set.
@@ -63,7 +63,7 @@ pub struct Standing {
 
 impl Standing {
     /// Returns a standing in which only the lost members are known.
-    pub fn of_lost(lost: u16) -> Self {
+    pub fn from_lost(lost: u16) -> Self {
         Standing { lost, ..Standing::default() }
     }
 }
@@ -75,7 +75,7 @@ pub struct Roster {
     /// Superblock that all members must have.
     target: Option<Superblock>,
     /// Whether writes are disabled.
-    looks: bool,
+    is_read_only: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,48 +95,48 @@ impl Roster {
         let members: Vec<_> = records.into_iter().map(|it| it.map(member)).collect();
         let superblocks = members.iter().flatten().map(|it: &Member| it.superblock);
         let target = superblocks.max_by_key(|one| one.generation);
-        Roster { members, target, looks: false }
+        Roster { members, target, is_read_only: false }
     }
 
     /// Disables writes, for a read-only run.
-    pub fn look_only(self) -> Self {
-        Roster { looks: true, ..self }
+    pub fn read_only(self) -> Self {
+        Roster { is_read_only: true, ..self }
     }
 
     /// Returns the next copy to write until all members that are not lost record `standing`. If
     /// this needs a new change, `stamp` provides its identity. Returns `None` when all members
     /// record it.
     pub fn next(&mut self, standing: Standing, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
-        let Standing { lost, out, joined, gone, leaving, spare } = standing;
-        if self.looks && !planted(Bug::LookWrites) {
+        let Standing { lost, out, joined, removed, leaving, spare } = standing;
+        if self.is_read_only && !planted(Bug::ReadOnlyWrites) {
             return None;
         }
         // An interrupted change is completed first.
-        if let Some(write) = self.unwritten(lost | gone) {
+        if let Some(write) = self.unwritten(lost | removed) {
             return Some(write);
         }
         let target = self.target.as_mut()?;
-        let more = (lost | gone) & !target.missing;
+        let more = (lost | removed) & !target.missing;
         let missing = target.missing | more;
-        let gone = target.gone | gone;
-        let out = out.map_or(target.out, |out| out & missing) | gone;
+        let removed = target.removed | removed;
+        let out = out.map_or(target.out, |out| out & missing) | removed;
         let fresh = target.fresh & !(joined | missing);
-        let leaving = leaving.unwrap_or(target.leaving) & !gone;
-        let spare = spare.unwrap_or(target.spare) & !gone;
+        let leaving = leaving.unwrap_or(target.leaving) & !removed;
+        let spare = spare.unwrap_or(target.spare) & !removed;
         let old = (target.missing, target.out, target.fresh);
-        let same = (target.gone, target.leaving, target.spare) == (gone, leaving, spare);
+        let same = (target.removed, target.leaving, target.spare) == (removed, leaving, spare);
         if old == (missing, out, fresh) && same {
             return None;
         }
         let Stamp { change, at } = stamp();
         (target.parent, target.change, target.changed) = (target.change, change, at);
         (target.missing, target.out, target.fresh) = (missing, out, fresh);
-        (target.gone, target.leaving, target.spare) = (gone, leaving, spare);
+        (target.removed, target.leaving, target.spare) = (removed, leaving, spare);
         target.returning &= fresh;
         target.generation += 1;
         let times = target.lost.iter_mut().enumerate();
         times.filter(|(index, _)| more >> index & 1 == 1).for_each(|(_, time)| *time = at);
-        self.unwritten(lost | gone)
+        self.unwritten(lost | removed)
     }
 
     fn unwritten(&self, lost: u16) -> Option<Write> {
@@ -225,12 +225,12 @@ impl Roster {
             return true;
         }
         // A removed member need not record the change.
-        let gone = self.target.map_or(0, |target| target.gone);
+        let removed = self.target.map_or(0, |target| target.removed);
         // If no member records the loss, a later start could trust an older one.
         let records = |(index, member): (usize, &Option<Member>)| {
-            member.is_some() && (lost | gone) >> index & 1 == 0
+            member.is_some() && (lost | removed) >> index & 1 == 0
         };
         let is_recorded = self.members.is_empty() || self.members.iter().enumerate().any(records);
-        is_recorded && lost & !self.missing() == 0 && self.unwritten(lost | gone).is_none()
+        is_recorded && lost & !self.missing() == 0 && self.unwritten(lost | removed).is_none()
     }
 }

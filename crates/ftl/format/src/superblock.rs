@@ -89,7 +89,7 @@ pub struct Superblock {
     pub out: u16,
     pub fresh: u16,
     pub born: u8,
-    pub gone: u16,
+    pub removed: u16,
     pub leaving: u16,
     pub spare: u16,
     pub returning: u16,
@@ -200,7 +200,7 @@ impl Superblock {
         page.0[848..850].copy_from_slice(&self.out.to_le_bytes());
         page.0[850..852].copy_from_slice(&self.fresh.to_le_bytes());
         page.0[852] = self.born;
-        page.0[854..856].copy_from_slice(&self.gone.to_le_bytes());
+        page.0[854..856].copy_from_slice(&self.removed.to_le_bytes());
         page.0[856..858].copy_from_slice(&self.leaving.to_le_bytes());
         page.0[858..860].copy_from_slice(&self.spare.to_le_bytes());
         page.0[860..862].copy_from_slice(&self.returning.to_le_bytes());
@@ -248,7 +248,7 @@ impl Superblock {
             out: u16::from_le_bytes([page.0[848], page.0[849]]),
             fresh: u16::from_le_bytes([page.0[850], page.0[851]]),
             born: page.0[852],
-            gone: u16::from_le_bytes([page.0[854], page.0[855]]),
+            removed: u16::from_le_bytes([page.0[854], page.0[855]]),
             leaving: u16::from_le_bytes([page.0[856], page.0[857]]),
             spare: u16::from_le_bytes([page.0[858], page.0[859]]),
             returning: u16::from_le_bytes([page.0[860], page.0[861]]),
@@ -304,10 +304,10 @@ impl Superblock {
             return Err("the devices that are unused or new");
         }
         let leave_beyond = u32::from(self.leaving) >> count != 0;
-        if leave_beyond || self.gone & !self.out != 0 || self.gone & self.leaving != 0 {
+        if leave_beyond || self.removed & !self.out != 0 || self.removed & self.leaving != 0 {
             return Err("the devices that were or will be removed");
         }
-        let other = self.gone | self.leaving;
+        let other = self.removed | self.leaving;
         if u32::from(self.spare) >> count != 0 || self.spare & other != 0 {
             return Err("the spare devices");
         }

@@ -44,7 +44,7 @@ pub struct Head {
 
 impl Head {
     /// Returns the head of a record of `page`.
-    pub fn of(page: &Page, (index, generation): (u64, u64), sector: u64, first: u32) -> Self {
+    pub fn new(page: &Page, (index, generation): (u64, u64), sector: u64, first: u32) -> Self {
         Head { index, generation, sector, first, crc: crc32c(sector, &page.0) }
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_record_is_known_by_its_place_and_its_page() {
         let content = Page([7; 4096]);
-        let head = Head::of(&content, (5, 3), 8, 2);
+        let head = Head::new(&content, (5, 3), 8, 2);
         let page = head.emit(4096);
         assert_eq!(Head::parse(&page, 4096), Ok(head));
         assert_eq!(Head::parse(&page, 0), Err(Fault::Damaged), "misplaced");

@@ -103,20 +103,20 @@ impl Written {
     /// Returns the maximum of each cause.
     pub fn max(&self, other: &Written) -> Written {
         let (one, other) = (self.words(), other.words());
-        Written::of(core::array::from_fn(|index| one[index].max(other[index])))
+        Written::new(core::array::from_fn(|index| one[index].max(other[index])))
     }
 
     /// Returns the sum for each cause.
     pub fn plus(&self, other: &Written) -> Written {
         let (one, other) = (self.words(), other.words());
-        Written::of(core::array::from_fn(|index| one[index] + other[index]))
+        Written::new(core::array::from_fn(|index| one[index] + other[index]))
     }
 
     fn words(&self) -> [u64; 6] {
         [self.host, self.gc, self.pad, self.map, self.checkpoint, self.list]
     }
 
-    fn of([host, gc, pad, map, checkpoint, list]: [u64; 6]) -> Self {
+    fn new([host, gc, pad, map, checkpoint, list]: [u64; 6]) -> Self {
         Written { host, gc, pad, map, checkpoint, list }
     }
 }
@@ -224,7 +224,7 @@ pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
         entries,
         holds,
         units: u64_at(page, 64),
-        written: Written::of(written),
+        written: Written::new(written),
     })
 }
 
@@ -303,7 +303,7 @@ mod tests {
         ) {
             let [seq, newest, opened] = words;
             let holds = [Holds::Blocks, Holds::Images, Holds::List][holds];
-            let written = Written::of(written);
+            let written = Written::new(written);
             let entries = list.len() as u16;
             let tail = Tail {
                 seq, newest, opened, line, previous, entries, holds, units, written,

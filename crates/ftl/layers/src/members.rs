@@ -15,7 +15,7 @@ pub struct Members {
     /// Number of devices when the volume was created, if others were added since; 0 = all of them.
     pub born: u8,
     /// Indices of removed devices; all of them are also `missing`.
-    pub gone: DeviceSet,
+    pub removed: DeviceSet,
     /// Devices to be removed; no new data is written to them.
     pub leaving: DeviceSet,
     /// Hot spares, which replace a lost device automatically.
@@ -34,7 +34,7 @@ impl Members {
 
     fn state(&self, device: u8, rebuilt: DeviceSet) -> Member {
         let is = |set: DeviceSet| set.contains(device);
-        let state = if is(self.gone) {
+        let state = if is(self.removed) {
             MemberState::Removed
         } else if is(self.missing) {
             if is(rebuilt) { MemberState::Rebuilt } else { MemberState::Missing }
@@ -43,7 +43,7 @@ impl Members {
         } else {
             MemberState::Active
         };
-        let role = if is(self.gone) {
+        let role = if is(self.removed) {
             MemberRole::Data
         } else if is(self.leaving) {
             MemberRole::Leaving
@@ -71,7 +71,7 @@ mod tests {
             missing: set(0b0_0111),
             fresh: set(0b1_1000),
             returning: set(0b1_0001),
-            gone: set(0b0_0001),
+            removed: set(0b0_0001),
             leaving: set(0b10_0001),
             spare: set(0b0_1000),
             planned: set(0b10_0010),

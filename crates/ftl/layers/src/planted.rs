@@ -100,8 +100,8 @@ bugs! {
         LifeIgnored = "life-ignored",
         /// Writing continues after a failed flush.
         TierFlushBelieved = "tier-flush-believed",
-        /// All reads fail after one device is gone.
-        DeadTakesAll = "dead-takes-all",
+        /// All reads fail after one device failed.
+        FailedTakesAll = "failed-takes-all",
     "pblk":
         /// A line is reset before the changes that emptied it are durable.
         ZonesEarlyReset = "early-reset",
@@ -147,13 +147,13 @@ bugs! {
         /// The event of a damaged block names the following block.
         CorruptElsewhere = "corrupt-elsewhere",
         /// A block that was rebuilt from parity is reported as corrupt.
-        MendedAsCorrupt = "mended-as-corrupt",
+        RepairedAsCorrupt = "repaired-as-corrupt",
         /// Only the first device is flushed.
         FlushOneMember = "flush-one-member",
         /// A replacement is assumed to hold the data of the device that it replaces.
-        NewcomerWhole = "newcomer-whole",
+        JoiningWhole = "joining-whole",
         /// After a zoned device was replaced, roots continue at the position on the old device.
-        RootsGoOn = "roots-go-on",
+        RootsContinue = "roots-continue",
         /// A returning device is assumed to hold the data written during its absence.
         ReturnerWhole = "returner-whole",
         /// A joining device is trusted after a root that was started before it joined.
@@ -197,13 +197,13 @@ bugs! {
         /// A record is listed although a stripe sealed earlier has a newer version.
         HeirIgnored = "heir-ignored",
         /// A root is written before the stripes that its images show are durable.
-        RootBeforeRows = "root-before-rows",
+        RootBeforeStripes = "root-before-stripes",
         /// Trims change only the map in memory.
         TrimUnlisted = "trim-unlisted",
         /// Garbage collection publishes a copy over a newer write.
         CopyOverNewer = "copy-over-newer",
         /// A record is read from whichever open stripe has its slot.
-        RowOfSlot = "row-of-slot",
+        StripeOfSlot = "stripe-of-slot",
         /// The results of flushes are ignored.
         FlushUnheard = "flush-unheard",
         /// Recovery continues the old life.
@@ -211,7 +211,7 @@ bugs! {
         /// A device is trusted although it lacks a root that was on all devices.
         OlderBelieved = "older-believed",
         /// The first root of a life does not record that the life was claimed on all devices.
-        ClaimUntold = "claim-untold",
+        ClaimUnrecorded = "claim-unrecorded",
         /// Recovery does not rewrite the parity of the last stripes.
         ParityNotRestored = "parity-not-restored",
         /// A checkpoint writes the counts of the moment when their image is taken.
@@ -221,7 +221,7 @@ bugs! {
         /// A map page is evicted although it differs from its image.
         DirtyEvicted = "dirty-evicted",
         /// Recovery trusts every head without verifying the stripe.
-        RowsUnverified = "rows-unverified",
+        StripesUnverified = "stripes-unverified",
         /// A slot of the journal is reused before the stripes of its record are durable.
         JournalFreedEarly = "journal-freed-early",
         /// A flush is acknowledged before the journal device has flushed.
@@ -235,9 +235,9 @@ bugs! {
         /// An older copy of the journal device is accepted.
         JournalStale = "journal-stale",
         /// A scratch buffer is reused although a timed-out device may still write to it.
-        HungScratchReused = "hung-scratch-reused",
+        TimedOutScratchReused = "timed-out-scratch-reused",
         /// The arrival of the last block of a closed stripe does not wake the layer.
-        RowForgotten = "row-forgotten",
+        StripeForgotten = "stripe-forgotten",
         /// The fast path ignores blocks and requests that wait for room.
         WaitForgotten = "wait-forgotten",
     "scrambler":

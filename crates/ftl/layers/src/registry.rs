@@ -90,7 +90,7 @@ impl LayerKind {
     }
 
     /// Returns those of [`LayerKind::ALL`] that work on one block device of any kind.
-    pub fn of_blocks() -> impl Iterator<Item = LayerKind> {
+    pub fn block_layers() -> impl Iterator<Item = LayerKind> {
         let fits = |kind: &LayerKind| {
             matches!(kind.registration().devices, Devices::Block | Devices::Array)
         };

@@ -67,7 +67,7 @@ impl Compute {
             Command::Fold { from, into, .. } => (from.iter().map(view).collect(), target(into)),
             other => panic!("{other:?} is not a command for a worker"),
         };
-        let job = Job::of(command).expect("the command needs no device");
+        let job = Job::new(command).expect("the command needs no device");
         // SAFETY: only the lifetime changes. The borrowed data is in the command, which the driver
         // keeps until this work is done, by the invariants above.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };

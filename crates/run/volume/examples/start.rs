@@ -125,7 +125,7 @@ impl Filler {
     }
 
     fn row_pages(&self) -> u64 {
-        self.layout.row_blocks()
+        self.layout.stripe_blocks()
     }
 
     /// Returns the byte offset of page `index` in stripes that are filled, after their heads, from
@@ -282,7 +282,7 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     let file = OpenOptions::new().read(true).write(true).open(device_path(volume))?;
     let (uuid, first) = (config.uuid, first * SECTOR as u64);
     let images = u64::from(layout.tree.pages + layout.tree.tops());
-    let each = layout.row_blocks() * u64::from(layout.slots);
+    let each = layout.stripe_blocks() * u64::from(layout.slots);
     let data = images.div_ceil(each);
     let zeros = Zeros::new();
     let mut filler = Filler { file, first, layout, uuid, zeros, images: 0, data };

@@ -13,7 +13,7 @@ fn main() {
     let drive = args.next().unwrap_or("hatl-2g".into());
     let warm = args.next().map(|name| name.parse().expect("new, fill, steady or self"));
     let is_synth = workload.starts_with("synth:");
-    for kind in LayerKind::of_blocks() {
+    for kind in LayerKind::block_layers() {
         let study = Study {
             workloads: vec![Load::parse(&workload).expect("a workload")],
             drives: vec![DriveSpec::find(&drive).expect("a drive").into()],

@@ -150,7 +150,7 @@ struct Planned {
 fn planned(target: &TargetSpec, spec: &DriveSpec) -> Result<Planned, String> {
     let about = |why: String| format!("target {}: {why}", target.pus);
     let device = spec.device_info();
-    let view = View::of(&device, target.units()?).map_err(|why| about(why.to_string()))?;
+    let view = View::new(&device, target.units()?).map_err(|why| about(why.to_string()))?;
     let info = view.info(&device);
     let mut config = LayerSpec::parse(&target.layer).map_err(about)?.on(device.iu_sectors);
     config.choose_spare(std::slice::from_ref(&info), None);

@@ -95,7 +95,7 @@ impl Life<'_> {
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
-        let missing = self.w.config.members.missing - self.w.config.members.gone;
+        let missing = self.w.config.members.missing - self.w.config.members.removed;
         // The superblocks may not record removals yet.
         let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
         let second = self.w.swarm.second.into_iter().collect::<DeviceSet>();

@@ -61,7 +61,7 @@ impl Disk {
             out: 0,
             fresh: 0,
             born: 0,
-            gone: 0,
+            removed: 0,
             leaving: 0,
             spare: 0,
             returning: 0,

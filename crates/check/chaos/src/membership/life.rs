@@ -173,9 +173,9 @@ impl<'a> Life<'a> {
             let absent = (0..).zip(&seats).filter(|(_, seat)| seat.is_none());
             let lost = absent.map(|(index, _)| index).collect::<DeviceSet>();
             let records = seats.iter().map(|seat| seat.map(|(_, record)| record));
-            let mut roster = Roster::new(records).look_only();
-            if let Some(write) =
-                roster.next(Standing::of_lost(lost.to_bits()), || Stamp { change: u64::MAX, at: 1 })
+            let mut roster = Roster::new(records).read_only();
+            if let Some(write) = roster
+                .next(Standing::from_lost(lost.to_bits()), || Stamp { change: u64::MAX, at: 1 })
             {
                 let (disk, _) = seats[usize::from(write.member)].expect("it is there");
                 self.disks[disk].write(write.copy, &write.superblock, false);
@@ -245,7 +245,7 @@ impl<'a> Life<'a> {
         let all = DeviceSet::first_n(seats.len());
         let used = all.iter().filter(|member| seat(*member).is_some()).collect::<DeviceSet>();
         let [fresh, spare, gone] =
-            [newest.fresh, newest.spare, newest.gone].map(DeviceSet::from_bits);
+            [newest.fresh, newest.spare, newest.removed].map(DeviceSet::from_bits);
         let came = (fresh & used) - spare;
         let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
         let has_data = (used - spare).iter().filter(|member| data(*member).whole);
@@ -374,7 +374,7 @@ impl<'a> Life<'a> {
             let (lost, gone) = (session.missed(), session.gone.to_bits());
             let stamp = self.stamp();
             let out = Some((session.spare & lost | session.gone).to_bits());
-            let standing = Standing { lost: lost.to_bits(), out, gone, ..more };
+            let standing = Standing { lost: lost.to_bits(), out, removed: gone, ..more };
             let Some(write) = session.roster.next(standing, || stamp) else {
                 return Ok(true);
             };

@@ -56,7 +56,7 @@ impl Expect {
         Expect::Late,
     ];
 
-    pub(super) fn of(token: Token) -> Self {
+    pub(super) fn for_token(token: Token) -> Self {
         Self::ALL[(token.0 & 0xff) as usize]
     }
 }

@@ -2,7 +2,7 @@
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WishKind {
+pub enum ExerciserOp {
     /// Read; returns the data written by the same list.
     Read,
     /// Write.
@@ -17,9 +17,9 @@ pub enum WishKind {
 
 /// A request of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ExerciserRequest {
     /// The kind of the request.
-    pub kind: WishKind,
+    pub kind: ExerciserOp,
     /// The first sector.
     pub lba: u64,
     /// Number of sectors; 0 for a flush.
@@ -29,20 +29,20 @@ pub struct Wish {
 }
 
 /// Returns the requests, to be sent one after another: `repeat` rounds with odd and even lengths.
-pub fn wishes(repeat: u64) -> impl Iterator<Item = Wish> {
-    let wish = |kind, lba, sectors, fua| Wish { kind, lba, sectors, fua };
+pub fn requests(repeat: u64) -> impl Iterator<Item = ExerciserRequest> {
+    let wish = |kind, lba, sectors, fua| ExerciserRequest { kind, lba, sectors, fua };
     (0..repeat).flat_map(move |round| {
         let sectors = [1, 2, 3, 8, 15, 16][(round % 6) as usize];
         let lba = round * 5 % 32;
         [
-            wish(WishKind::Write, lba, sectors, round % 2 == 1),
-            wish(WishKind::Read, lba, sectors, false),
-            wish(WishKind::Flush, 0, 0, false),
-            wish(WishKind::Trim, lba, sectors, round % 3 == 1),
-            wish(WishKind::Read, lba, sectors, false),
-            wish(WishKind::Write, lba, sectors, false),
-            wish(WishKind::Zeroes, lba, sectors, round % 3 == 2),
-            wish(WishKind::Read, lba, sectors, false),
+            wish(ExerciserOp::Write, lba, sectors, round % 2 == 1),
+            wish(ExerciserOp::Read, lba, sectors, false),
+            wish(ExerciserOp::Flush, 0, 0, false),
+            wish(ExerciserOp::Trim, lba, sectors, round % 3 == 1),
+            wish(ExerciserOp::Read, lba, sectors, false),
+            wish(ExerciserOp::Write, lba, sectors, false),
+            wish(ExerciserOp::Zeroes, lba, sectors, round % 3 == 2),
+            wish(ExerciserOp::Read, lba, sectors, false),
         ]
     })
 }

@@ -2,9 +2,9 @@
 //!
 //! A write goes through the whole script (place, pack, unpack, digest, fold, gather, read back into
 //! payload and metadata, flush, reset) before it is written to its home on the first device. Other
-//! requests use only the home. A driver that answers all of [`wishes`] correctly has executed every
-//! command on every device. With a driver that transfers no bytes, all checksums are zero on both
-//! sides.
+//! requests use only the home. A driver that answers all of [`requests`] correctly has executed
+//! every command on every device. With a driver that transfers no bytes, all checksums are zero on
+//! both sides.
 //!
 //! Invariants
 //! - One request at a time is under way. Every stage waits for its commands, except for those of
@@ -28,7 +28,7 @@ use hostftl_core::{
 
 use crate::config::{Plan, PlanError};
 use expect::Expect;
-pub use host::{Wish, WishKind, wishes};
+pub use host::{ExerciserOp, ExerciserRequest, requests};
 use script::{Job, Notes, Stage};
 
 /// Sectors at the end of each device that the script uses.
@@ -182,7 +182,7 @@ impl Exerciser {
 
     fn done(&mut self, done: Done, out: &mut Out) {
         let Done { token, command, result } = done;
-        let expect = Expect::of(token);
+        let expect = Expect::for_token(token);
         if expect == Expect::Late {
             self.take_back(command);
             self.late -= 1;

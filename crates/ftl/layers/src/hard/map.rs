@@ -51,7 +51,7 @@ impl Map {
 impl Table for Map {
     type Op = NoOp;
 
-    fn live(&self, vsn: u32) -> Option<u64> {
+    fn valid(&self, vsn: u32) -> Option<u64> {
         let lsn = self.back[vsn as usize].checked_sub(1)?;
         (self.to[lsn as usize] == vsn + 1).then_some(lsn.into())
     }
@@ -64,7 +64,7 @@ impl Table for Map {
         self.mapped
     }
 
-    fn look_up(&self, lsn: u64) -> Option<u32> {
+    fn lookup(&self, lsn: u64) -> Option<u32> {
         match self.to[lsn as usize] {
             LOST => None,
             raw => raw.checked_sub(1),
@@ -99,7 +99,7 @@ impl Table for Map {
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
-        let vsn = self.look_up(lsn);
+        let vsn = self.lookup(lsn);
         self.to[lsn as usize] = 0;
         let Some(vsn) = vsn else { return Lost::Some };
         self.mapped -= 1;
@@ -125,7 +125,7 @@ impl Table for Map {
     fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
 
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        let Some(vsn) = self.look_up(key) else { return Ok(()) };
+        let Some(vsn) = self.lookup(key) else { return Ok(()) };
         let slot = self.back.get_mut(vsn as usize).ok_or("the map points outside the data area")?;
         if *slot != 0 {
             return Err("the map has two sectors in one slot");
@@ -145,7 +145,7 @@ impl Table for Map {
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
         for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
-            if let Some(lsn) = self.live(vsn) {
+            if let Some(lsn) = self.valid(vsn) {
                 self.kill(pool, lsn);
                 self.to[lsn as usize] = LOST;
                 changed(lsn);

@@ -12,7 +12,7 @@ struct Flying<Op> {
     /// Deadline; `Nanos::MAX` without one.
     deadline: Nanos,
     /// Whether the engine has abandoned it.
-    given_up: bool,
+    abandoned: bool,
 }
 
 /// Table of the commands in flight, with the engine's own purposes. A token is an index into it.
@@ -21,7 +21,7 @@ pub(crate) struct Commands<Op> {
     slots: Vec<Option<Flying<Op>>>,
     free: Vec<u16>,
     /// Number of abandoned commands.
-    given_up: usize,
+    abandoned: usize,
     patience: [Nanos; 16],
     wake: Option<Nanos>,
 }
@@ -33,7 +33,7 @@ impl<Op: Copy> Commands<Op> {
         Commands {
             slots: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
-            given_up: 0,
+            abandoned: 0,
             patience,
             wake: None,
         }
@@ -41,13 +41,13 @@ impl<Op: Copy> Commands<Op> {
 
     /// Returns the number of commands that can still be sent.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn commands_left(&self) -> usize {
         self.free.len()
     }
 
     /// Returns whether no command is in flight, except abandoned ones.
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() + self.given_up == self.slots.len()
+        self.free.len() + self.abandoned == self.slots.len()
     }
 
     /// Registers a command that is about to be sent, and returns its token. `device` is `None` for
@@ -64,19 +64,19 @@ impl<Op: Copy> Commands<Op> {
             deadline = now.saturating_add(patience);
             self.wake = Some(self.wake.map_or(deadline, |wake| wake.min(deadline)));
         }
-        self.slots[index as usize] = Some(Flying { op, device, deadline, given_up: false });
+        self.slots[index as usize] = Some(Flying { op, device, deadline, abandoned: false });
         Token(index.into())
     }
 
     /// Returns whether an abandoned command is in flight.
-    pub(crate) fn has_given_up(&self) -> bool {
-        self.given_up > 0
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.abandoned > 0
     }
 
     /// Returns whether a command was abandoned.
     #[inline]
-    pub(crate) fn is_given_up(&self, token: Token) -> bool {
-        self.given_up > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.given_up)
+    pub(crate) fn is_abandoned(&self, token: Token) -> bool {
+        self.abandoned > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.abandoned)
     }
 
     /// Removes a completed command. Returns its purpose, and whether it went to a device.
@@ -87,7 +87,7 @@ impl<Op: Copy> Commands<Op> {
     pub(crate) fn end(&mut self, token: Token) -> (Op, bool) {
         let flying = self.slots[token.0 as usize].take().expect("a command completes once");
         self.free.push(token.0 as u16);
-        self.given_up -= usize::from(flying.given_up);
+        self.abandoned -= usize::from(flying.abandoned);
         (flying.op, flying.device.is_some())
     }
 
@@ -112,11 +112,11 @@ impl<Op: Copy> Commands<Op> {
 
     /// Abandons the commands past their deadline, and calls `each` with their purpose and device.
     /// They remain in flight. Sets the next wake-up.
-    pub(crate) fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
+    pub(crate) fn abandon_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
         for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
-            assert!(!flying.given_up, "a command is abandoned once");
-            (flying.deadline, flying.given_up) = (Nanos::MAX, true);
-            self.given_up += 1;
+            assert!(!flying.abandoned, "a command is abandoned once");
+            (flying.deadline, flying.abandoned) = (Nanos::MAX, true);
+            self.abandoned += 1;
             each(flying.op, flying.device.expect("only commands of devices time out"));
         }
         assert!(!self.any_late(now), "an abandoned command is not late");
@@ -124,13 +124,13 @@ impl<Op: Copy> Commands<Op> {
 
     /// Abandons all commands of some devices, and calls `each` with their token, purpose
     /// and device. They remain in flight.
-    pub(crate) fn give_up(&mut self, devices: DeviceSet, mut each: impl FnMut(Token, Op, u8)) {
+    pub(crate) fn abandon(&mut self, devices: DeviceSet, mut each: impl FnMut(Token, Op, u8)) {
         assert!(!devices.is_empty(), "only commands of devices are abandoned");
         for (slot, index) in self.slots.iter_mut().zip(0..) {
-            let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };
+            let Some(flying) = slot.as_mut().filter(|flying| !flying.abandoned) else { continue };
             if let Some(device) = flying.device.filter(|device| devices.contains(*device)) {
-                (flying.deadline, flying.given_up) = (Nanos::MAX, true);
-                self.given_up += 1;
+                (flying.deadline, flying.abandoned) = (Nanos::MAX, true);
+                self.abandoned += 1;
                 each(Token(index), flying.op, device);
             }
         }
@@ -153,7 +153,7 @@ mod tests {
         let slow = commands.begin(5, 1, Some(1));
         let fast = commands.begin(5, 2, Some(0));
         commands.begin(5, 3, None);
-        assert_eq!((commands.room(), commands.wake()), (0, Some(105)));
+        assert_eq!((commands.commands_left(), commands.wake()), (0, Some(105)));
         assert!(!commands.any_late(104) && commands.any_late(105));
         assert_eq!(
             (commands.late_devices(104), commands.late_devices(105)),
@@ -161,12 +161,12 @@ mod tests {
         );
         let mut given_up = Vec::new();
         commands
-            .give_up(DeviceSet::single(1), |token, op, device| given_up.push((token, op, device)));
+            .abandon(DeviceSet::single(1), |token, op, device| given_up.push((token, op, device)));
         assert_eq!(given_up, [(slow, 1, 1)]);
         assert!(!commands.any_late(1000) && commands.wake().is_none());
-        assert!(commands.is_given_up(slow) && !commands.is_given_up(fast));
+        assert!(commands.is_abandoned(slow) && !commands.is_abandoned(fast));
         assert_eq!((commands.end(fast), commands.end(slow)), ((2, true), (1, true)));
-        assert_eq!(commands.room(), 2);
+        assert_eq!(commands.commands_left(), 2);
     }
 
     #[test]
@@ -174,8 +174,8 @@ mod tests {
         let mut commands = table();
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty());
-        commands.give_up(DeviceSet::single(1), |_, _, _| ());
-        commands.give_up(DeviceSet::single(1), |_, _, _| panic!("a command is abandoned once"));
+        commands.abandon(DeviceSet::single(1), |_, _, _| ());
+        commands.abandon(DeviceSet::single(1), |_, _, _| panic!("a command is abandoned once"));
         assert!(commands.is_empty());
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty(), "the next one is waited for");
@@ -188,10 +188,10 @@ mod tests {
         commands.begin(6, 2, Some(1));
         let mut told = Vec::new();
         assert!(commands.any_late(105));
-        commands.give_up_late(105, |op, device| told.push((op, device)));
+        commands.abandon_late(105, |op, device| told.push((op, device)));
         assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1)][..], Some(106)));
-        assert!(commands.is_given_up(late) && !commands.is_empty());
-        commands.give_up_late(106, |op, device| told.push((op, device)));
+        assert!(commands.is_abandoned(late) && !commands.is_empty());
+        commands.abandon_late(106, |op, device| told.push((op, device)));
         assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
         assert!(commands.is_empty() && commands.end(late) == (1, true));
     }

@@ -31,7 +31,7 @@ pub(crate) struct Common<Op, Mark> {
     alarm: Option<Nanos>,
     /// Whether short rounds are enough, because no event since the last full round concerns the
     /// rest.
-    calm: bool,
+    is_fast_path_valid: bool,
 }
 
 impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
@@ -55,7 +55,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
             touched: 0,
             more: true,
             alarm: None,
-            calm: false,
+            is_fast_path_valid: false,
         }
     }
 
@@ -65,8 +65,8 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     }
 
     /// Requires a full round.
-    pub(super) fn disturb(&mut self) {
-        self.calm = false;
+    pub(super) fn invalidate_fast_path(&mut self) {
+        self.is_fast_path_valid = false;
     }
 
     /// Begins a series of rounds.
@@ -95,8 +95,8 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
         self.counters
     }
 
-    pub(super) fn request_room(&self) -> u32 {
-        self.requests.room()
+    pub(super) fn requests_left(&self) -> u32 {
+        self.requests.requests_left()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -109,7 +109,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
 
     /// Handles a timer: clears the alarm if it is due.
     pub(super) fn woken(&mut self, now: Nanos) {
-        self.disturb();
+        self.invalidate_fast_path();
         self.alarm = self.alarm.filter(|at| *at > now);
     }
 
@@ -126,14 +126,14 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
 
     /// Returns whether a command was abandoned.
     #[inline]
-    pub(super) fn is_given_up(&self, token: Token) -> bool {
-        self.commands.is_given_up(token)
+    pub(super) fn is_abandoned(&self, token: Token) -> bool {
+        self.commands.is_abandoned(token)
     }
 
     /// Starts the stop. Returns whether the layer is already closed.
     pub(super) fn stop(&mut self) -> bool {
         assert!(self.requests.are_answered(), "stop follows the last answer");
-        self.disturb();
+        self.invalidate_fast_path();
         match self.life {
             Life::Running => self.life.go(Life::Stopping),
             Life::Starting => self.life.go(Life::Over),
@@ -202,8 +202,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Returns the number of commands that can still be sent.
-    pub(crate) fn command_room(&self) -> usize {
-        self.common.commands.room()
+    pub(crate) fn commands_left(&self) -> usize {
+        self.common.commands.commands_left()
     }
 
     /// Returns whether no command is in flight, except abandoned ones.
@@ -215,7 +215,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// [`Core::MOST_OUTPUTS`] checks it before it produces more than its minimum.
     ///
     /// [`Core::MOST_OUTPUTS`]: super::Core::MOST_OUTPUTS
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn outputs_left(&self) -> usize {
         self.out.outputs_left()
     }
 
@@ -234,22 +234,22 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.alarm = Some(self.common.alarm.map_or(at, |alarm| alarm.min(at)));
     }
 
-    /// Notes that a full round found nothing to do. Short rounds are enough until [`Cx::disturb`].
+    /// Makes short rounds enough until [`Cx::invalidate_fast_path`].
     #[inline]
-    pub(crate) fn become_calm(&mut self) {
-        self.common.calm = true;
+    pub(crate) fn validate_fast_path(&mut self) {
+        self.common.is_fast_path_valid = true;
     }
 
     /// Requires a full round.
     #[inline]
-    pub(crate) fn disturb(&mut self) {
-        self.common.calm = false;
+    pub(crate) fn invalidate_fast_path(&mut self) {
+        self.common.is_fast_path_valid = false;
     }
 
     /// Returns whether a short round is enough.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.common.calm
+    pub(crate) fn is_fast_path_valid(&self) -> bool {
+        self.common.is_fast_path_valid
     }
 
     /// Sends a command, and remembers its purpose.
@@ -305,26 +305,26 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Returns whether an abandoned command is in flight.
-    pub(crate) fn has_given_up(&self) -> bool {
-        self.common.commands.has_given_up()
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.common.commands.has_abandoned()
     }
 
     /// Abandons the commands of a bit set of devices, and calls `each` with their token, purpose
     /// and device. [`Core::late_done`] is called when one completes after all.
     ///
     /// [`Core::late_done`]: super::Core::late_done
-    pub(crate) fn give_up_commands(&mut self, devices: DeviceSet, each: impl FnMut(Token, Op, u8)) {
-        self.common.commands.give_up(devices, each);
+    pub(crate) fn abandon_commands(&mut self, devices: DeviceSet, each: impl FnMut(Token, Op, u8)) {
+        self.common.commands.abandon(devices, each);
         self.common.commands.any_late(self.now); // Sets the next wake-up for the rest.
     }
 
-    /// Abandons only the late commands; otherwise like [`Cx::give_up_commands`].
-    pub(crate) fn give_up_late_commands(&mut self, each: impl FnMut(Op, u8)) {
-        self.common.commands.give_up_late(self.now, each);
+    /// Abandons only the late commands; otherwise like [`Cx::abandon_commands`].
+    pub(crate) fn abandon_late_commands(&mut self, each: impl FnMut(Op, u8)) {
+        self.common.commands.abandon_late(self.now, each);
     }
 
     /// Reports an event.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn report(&mut self, event: Event) {
         self.push(Output::Event(event));
     }
 
@@ -355,7 +355,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.common.abandoning |= abandoned;
         let worse = self.common.health.worsen(Health::after(error));
         if worse || fresh {
-            self.tell(Event::DeviceFailed { device, error, abandoned });
+            self.report(Event::DeviceFailed { device, error, abandoned });
         }
     }
 
@@ -364,7 +364,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     pub(crate) fn fail_one(&mut self, device: u8, error: DeviceError) {
         let left = Health::after(error).error().map_or(Health::Good, Health::ReadOnly);
         if self.common.health.worsen(left) {
-            self.tell(Event::DeviceFailed { device, error, abandoned: false });
+            self.report(Event::DeviceFailed { device, error, abandoned: false });
         }
     }
 
@@ -374,22 +374,22 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Ends recovery: the volume can't be opened.
-    pub(crate) fn give_up(&mut self, why: &'static str) {
+    pub(crate) fn fail_volume(&mut self, why: &'static str) {
         self.common.life.go(Life::Over);
-        self.tell(Event::Unrecoverable(why));
+        self.report(Event::Unrecoverable(why));
     }
 
     /// Opens the volume, and reports the number of log writes applied and dropped.
     pub(crate) fn become_ready(&mut self, replayed: u64, dropped: u64) {
         self.common.life.go(Life::Running);
-        self.tell(Event::Ready { replayed, dropped });
+        self.report(Event::Ready { replayed, dropped });
     }
 
     /// Closes the layer.
     pub(crate) fn stopped(&mut self) {
         self.common.life.go(Life::Over);
         (self.common.more, self.common.alarm) = (false, None);
-        self.tell(Event::Stopped);
+        self.report(Event::Stopped);
     }
 
     /// Counts and accepts a request, and returns its index, or `None` if it is answered already.
@@ -477,12 +477,15 @@ mod tests {
     #[test]
     fn a_command_that_was_put_in_its_place_is_sent_or_taken_back() {
         trial::<u8, u64, ()>(|cx| {
-            let (room, commands) = (cx.room(), cx.command_room());
+            let (room, commands) = (cx.outputs_left(), cx.commands_left());
             assert_eq!(cx.draft(Command::Flush { device: 3 }).device(), Some(3));
             let back = cx.take_back();
-            assert_eq!((back.device(), cx.room(), cx.command_room()), (Some(3), room, commands));
+            assert_eq!(
+                (back.device(), cx.outputs_left(), cx.commands_left()),
+                (Some(3), room, commands)
+            );
             cx.submit(7, back);
-            assert_eq!((cx.room(), cx.command_room()), (room - 1, commands - 1));
+            assert_eq!((cx.outputs_left(), cx.commands_left()), (room - 1, commands - 1));
         });
     }
 

@@ -10,7 +10,7 @@ pub(crate) enum Life {
     Starting,
     /// Requests are accepted.
     Running,
-    /// The host is gone, and everything is made durable.
+    /// The host has disconnected, and everything is made durable.
     Stopping,
     /// The layer is closed, or could not be opened.
     Over,
@@ -41,15 +41,15 @@ pub(crate) enum Health {
     Good,
     /// Writing failed. Reads continue; all other requests fail with this error.
     ReadOnly(HostError),
-    /// The device is gone.
-    Dead,
+    /// The device was removed.
+    Failed,
 }
 
 impl Health {
     /// Returns the health after a device error that ends all writing.
     pub(crate) fn after(error: DeviceError) -> Self {
         match error {
-            DeviceError::Gone => Health::Dead,
+            DeviceError::Gone => Health::Failed,
             DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
             DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
         }
@@ -60,7 +60,7 @@ impl Health {
         match self {
             Health::Good => None,
             Health::ReadOnly(error) => Some(error),
-            Health::Dead => Some(HostError::Io),
+            Health::Failed => Some(HostError::Io),
         }
     }
 
@@ -68,8 +68,8 @@ impl Health {
     pub(crate) fn worsen(&mut self, worse: Health) -> bool {
         let worsens = match self {
             Health::Good => worse != Health::Good,
-            Health::ReadOnly(_) => worse == Health::Dead,
-            Health::Dead => false,
+            Health::ReadOnly(_) => worse == Health::Failed,
+            Health::Failed => false,
         };
         if worsens {
             *self = worse;
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(health.error(), Some(HostError::NoSpace));
         assert!(health.worsen(Health::after(DeviceError::Gone)));
         assert!(!health.worsen(Health::ReadOnly(HostError::Io)) && !health.worsen(Health::Good));
-        assert_eq!(health, Health::Dead);
+        assert_eq!(health, Health::Failed);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl MetaHome {
 ///
 /// # Panics
 /// If the command has none.
-pub(crate) fn meta_of(command: Command) -> MetaBuf {
+pub(crate) fn into_meta(command: Command) -> MetaBuf {
     let found = match command {
         Command::Read { into: Target::Meta { buf, .. }, .. } => Some(buf),
         Command::Report { into, .. } => Some(into),
@@ -88,7 +88,7 @@ mod tests {
         buf.pages_mut()[1].0[7] = 9;
         let into = Target::Meta { buf, pages: 2 };
         let command = Command::Read { device: 0, lba: 0, into, cause: hostftl_core::Cause::Map };
-        home.take_back(meta_of(command));
+        home.take_back(into_meta(command));
         assert_eq!((home.is_home(), home.pages()[1].0[7]), (true, 9));
     }
 }

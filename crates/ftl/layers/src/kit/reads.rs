@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, Page, Target};
 
-use super::metabuf::{MetaHome, meta_of};
+use super::metabuf::{MetaHome, into_meta};
 
 /// Buffers and results of a batch of reads.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Reads {
 
     /// Completes a read.
     pub(crate) fn end(&mut self, index: usize, command: Command, ok: bool) {
-        self.bufs[index].take_back(meta_of(command));
+        self.bufs[index].take_back(into_meta(command));
         self.failed[index] = !ok;
     }
 

@@ -89,7 +89,7 @@ impl<Mark> Active<Mark> {
                 self.error.get_or_insert(error);
             }
             Health::Good | Health::ReadOnly(_) => {}
-            Health::Dead => self.error = Some(HostError::Io),
+            Health::Failed => self.error = Some(HostError::Io),
         }
     }
 
@@ -144,7 +144,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 
     /// Returns the number of requests that can still be accepted.
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn requests_left(&self) -> u32 {
         self.free.len() as u32
     }
 

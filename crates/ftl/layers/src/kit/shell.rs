@@ -5,7 +5,7 @@
 //!   are full, or enough of the map was touched. A timer continues the rest.
 //! - During the start, a failed device ends the layer as unrecoverable. Later, it ends all writing:
 //!   the engine winds down, waiting requests are answered with the error, and reads continue unless
-//!   the device is gone. Requests to a device that does not respond are answered without their
+//!   the device was removed. Requests to a device that does not respond are answered without their
 //!   payload.
 //! - Stopping a running engine makes everything durable. Stopping a failed engine ends when every
 //!   command has completed or was abandoned. A stop before the start is complete, or after it
@@ -47,8 +47,8 @@ pub(crate) trait Core: Debug {
     const REQUESTS: usize = SLOTS;
 
     /// Returns whether a successful computation for `op` requires a full round (see
-    /// [`Cx::is_calm`]). Every other completed command requires one.
-    fn disturbs(_op: Self::Op) -> bool {
+    /// [`Cx::is_fast_path_valid`]). Every other completed command requires one.
+    fn invalidates_fast_path(_op: Self::Op) -> bool {
         true
     }
     /// Accepts a request.
@@ -72,7 +72,7 @@ pub(crate) trait Core: Debug {
         let command = Command::Place { from: Piece::Data(from), into };
         self.done(op, command, Ok(Verdict::default()), cx);
     }
-    /// Completes a command that was abandoned by [`Cx::give_up_commands`].
+    /// Completes a command that was abandoned by [`Cx::abandon_commands`].
     fn late_done(
         &mut self,
         _token: Token,
@@ -89,7 +89,7 @@ pub(crate) trait Core: Debug {
         false
     }
     /// Runs a round of the start. Returns whether anything moved. The start ends with
-    /// [`Cx::become_ready`] or [`Cx::give_up`].
+    /// [`Cx::become_ready`] or [`Cx::fail_volume`].
     fn start(&mut self, cx: &mut CxOf<Self>) -> bool;
     /// Runs a round of work. Returns whether anything moved.
     fn run(&mut self, cx: &mut CxOf<Self>) -> bool;
@@ -207,8 +207,8 @@ impl<C: Core> Shell<C> {
             Input::Timer => {
                 self.common.woken(now);
                 let late = self.common.is_late(now);
-                let goes_on = self.with(now, out, MAX_OUTPUTS, |core, cx| core.woken(late, cx));
-                if late && !goes_on {
+                let continues = self.with(now, out, MAX_OUTPUTS, |core, cx| core.woken(late, cx));
+                if late && !continues {
                     self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Gone, true));
                 }
             }
@@ -220,8 +220,8 @@ impl<C: Core> Shell<C> {
     #[inline]
     fn end_computation(&mut self, token: Token) -> C::Op {
         let (op, _) = self.common.end_command(token);
-        if C::disturbs(op) {
-            self.common.disturb();
+        if C::invalidates_fast_path(op) {
+            self.common.invalidate_fast_path();
         }
         op
     }
@@ -229,14 +229,14 @@ impl<C: Core> Shell<C> {
     // Not inlined, because its arguments are large.
     #[inline(never)]
     fn done(&mut self, now: Nanos, token: Token, command: Command, ended: Ended, out: &mut Out) {
-        let given_up = self.common.is_given_up(token);
+        let is_abandoned = self.common.is_abandoned(token);
         let (op, of_device) = self.common.end_command(token);
-        if given_up || ended.is_err() || of_device || C::disturbs(op) {
-            self.common.disturb();
+        if is_abandoned || ended.is_err() || of_device || C::invalidates_fast_path(op) {
+            self.common.invalidate_fast_path();
         }
         // Without `with`: a closure would copy the command once more.
         let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
-        if given_up {
+        if is_abandoned {
             self.core.late_done(token, op, command, ended, cx)
         } else {
             self.core.done(op, command, ended, cx)
@@ -253,7 +253,7 @@ impl<C: Core> Shell<C> {
             let (life, health) = (self.common.life(), self.common.health());
             let moved = self.with(now, out, C::MOST_OUTPUTS, |core, cx| match (life, health) {
                 (Life::Over, _) => core.wind_down(cx),
-                (_, Health::ReadOnly(_) | Health::Dead) => fail_on(core, cx),
+                (_, Health::ReadOnly(_) | Health::Failed) => fail_on(core, cx),
                 (Life::Starting, _) => core.start(cx),
                 (Life::Running, _) => core.run(cx),
                 (Life::Stopping, _) => core.run(cx) || core.stop(cx),
@@ -275,7 +275,7 @@ fn fail_on<C: Core>(core: &mut C, cx: &mut CxOf<C>) -> bool {
         moved |= cx.abandon();
     }
     match cx.life() {
-        Life::Starting => cx.give_up("a device failed during recovery"),
+        Life::Starting => cx.fail_volume("a device failed during recovery"),
         Life::Stopping if cx.is_quiet() || cx.is_abandoning() => cx.stopped(),
         _ => {}
     }
@@ -306,7 +306,7 @@ impl<C: Core> Layer for Shell<C> {
 
     fn credits(&self) -> Credits {
         let running = self.common.life() == Life::Running;
-        let requests = if running { self.common.request_room() } else { 0 };
+        let requests = if running { self.common.requests_left() } else { 0 };
         Credits { requests, sectors: self.plan.limits.max_transfer }
     }
 

@@ -3,7 +3,7 @@
 //! Each floor uses only the floors below it. Its parts take these as arguments, from the lowest up:
 //! `(&mut Media, &mut Output, &mut Mapping, cx)`. Only steps that change several floors at once are
 //! methods of the array. Publishing a record, for example, changes its stripe, the map, the
-//! segments and the journal; it is in `row/append.rs`.
+//! segments and the journal; it is in `stripe/append.rs`.
 
 use hostftl_core::{BLOCK, Command, DeviceSet, HostError, SECTOR};
 
@@ -14,7 +14,7 @@ use crate::log::media::Media;
 use crate::log::ops::{Checking, Cx, Op, has_room};
 use crate::log::output::Output;
 #[cfg(doc)]
-use crate::log::redundancy::timed_out::Hung;
+use crate::log::redundancy::timed_out::TimedOut;
 
 #[derive(Debug)]
 pub(super) struct Array {
@@ -73,7 +73,7 @@ impl Array {
         }
         let Array { media, background, .. } = self;
         background.collection.lane(lane).has_bad_chunk()
-            && background.collection.lanes().mend_next(lane, media)
+            && background.collection.lanes().rebuild_next(lane, media)
     }
 
     pub(super) fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
@@ -104,28 +104,28 @@ impl Array {
     /// Returns the maximum number of valid grains; `None` if all blocks visible to the host fit. A
     /// joining device counts from the start, and a leaving device until it has left. One lost
     /// device counts too if parity makes up for it.
-    pub(super) fn most_live(&self) -> Option<u64> {
-        self.layout().most_live(self.data_members(), self.media.segments.reserves())
+    pub(super) fn valid_limit(&self) -> Option<u64> {
+        self.layout().valid_limit(self.data_members(), self.media.segments.reserves())
     }
 
     /// Returns the devices whose capacity counts for valid data.
     #[inline]
     pub(super) fn data_members(&self) -> DeviceSet {
         let all = self.layout().members | self.media.devices.membership().all();
-        all - self.media.devices.gone() - self.media.devices.beyond_parity()
+        all - self.media.devices.removed() - self.media.devices.beyond_parity()
     }
 
     /// Returns the number of valid bytes in segments that miss more chunks than parity makes up
     /// for.
-    pub(super) fn live_unreadable(&self) -> u64 {
+    pub(super) fn unreadable_bytes(&self) -> u64 {
         let (devices, parity) = (&self.media.devices, u32::from(self.layout().parity));
         // The missing chunks of a joining device are known, although it still counts as lost.
         let away = devices.inactive() - devices.joining();
         let is_beyond = |segment| {
-            let (members, lacking) = devices.membership().told(segment);
+            let (members, lacking) = devices.membership().recorded(segment);
             (members & away | lacking).len() > parity
         };
-        if devices.exposed() == 0 { 0 } else { self.media.segments.live_in(is_beyond) }
+        if devices.exposed() == 0 { 0 } else { self.media.segments.valid_bytes_in(is_beyond) }
     }
 
     /// Returns the reason for a lack of space: the volume is full, or unreadable data prevents
@@ -151,20 +151,20 @@ impl Array {
                 .place(self.mapping.pages.map().page_of(block))
                 .is_nowhere()
         };
-        self.mapping.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
+        self.mapping.pages.map().find_place(block).map_or_else(away, |place| !place.is_nowhere())
     }
 
     /// Returns whether no command is in flight, except abandoned ones.
     pub(super) fn all_back(&self, cx: &Cx) -> bool {
-        cx.is_quiet() && self.output.hung.is_quiet()
+        cx.is_quiet() && self.output.timed_out.is_quiet()
     }
 
-    /// Abandons commands that exceed their deadline; see [`Hung::give_up_late`].
-    pub(super) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
-        self.output.hung.give_up_late(&mut self.media.devices, &self.output.journal, cx)
+    /// Abandons commands that exceed their deadline; see [`TimedOut::abandon_late`].
+    pub(super) fn abandon_late(&mut self, cx: &mut Cx) -> bool {
+        self.output.timed_out.abandon_late(&mut self.media.devices, &self.output.journal, cx)
     }
 
-    /// Returns a command to replace an abandoned one; see [`Hung::stand_in`].
+    /// Returns a command to replace an abandoned one; see [`TimedOut::stand_in`].
     pub(super) fn stand_in(&mut self, op: Op, device: u8) -> Option<Command> {
         let layout = *self.layout();
         let head = |at: At| (layout.lba(at), layout.head_pages(at.sector == 0));
@@ -176,13 +176,13 @@ impl Array {
             Op::Scrub(Checking::Head) => head(self.background.scrub.at()),
             _ => (0, 1),
         };
-        let Output { hung, rows, .. } = &mut self.output;
-        hung.stand_in(op, device, place, rows, &mut self.media.buffers)
+        let Output { timed_out, stripes, .. } = &mut self.output;
+        timed_out.stand_in(op, device, place, stripes, &mut self.media.buffers)
     }
 
     /// Takes back the abandoned command of `op`.
     pub(super) fn take_back(&mut self, op: Op, command: Command) {
-        let root = self.output.hung.take_back(op, command, &mut self.media.buffers);
+        let root = self.output.timed_out.take_back(op, command, &mut self.media.buffers);
         if let Some(buf) = root {
             self.mapping.checkpoint.take_back(buf);
         }

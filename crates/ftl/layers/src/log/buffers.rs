@@ -9,13 +9,13 @@ use core::ops::Range;
 
 use hostftl_core::{Payload, SECTOR, View, ViewMut};
 
-use crate::log::layout::{BLOCK_OPS, LANES, Layout, ROWS, SCRATCH};
+use crate::log::layout::{BLOCK_OPS, LANES, Layout, SCRATCH, STRIPES};
 
 /// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
     /// A chunk of a stripe; its parities follow its data.
-    Row(u8, u8),
+    Stripe(u8, u8),
     /// A chunk of the victim's stripe in a lane.
     Gc(u8, u8),
     /// A chunk that a lane rebuilds.
@@ -32,8 +32,8 @@ pub(super) enum Buffer {
 
 impl Buffer {
     /// Returns the buffer of a chunk of a stripe.
-    pub(super) fn row(row: u8, chunk: u32) -> Self {
-        Buffer::Row(row, chunk as u8)
+    pub(super) fn stripe(stripe: u8, chunk: u32) -> Self {
+        Buffer::Stripe(stripe, chunk as u8)
     }
 }
 
@@ -59,11 +59,11 @@ impl Buffers {
     pub(super) fn needed(layout: &Layout) -> (u32, u32) {
         let sectors = layout.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
-        let rows = ROWS as u32 * u32::from(layout.devices);
+        let stripes = STRIPES as u32 * u32::from(layout.devices);
         let record = u32::from(layout.journal.is_some());
         let scrub = u32::from(layout.devices) + 1;
         let lanes = LANES as u32 * (layout.width() + sums(layout));
-        (rows + scratch + record + lanes + scrub, sectors)
+        (stripes + scratch + record + lanes + scrub, sectors)
     }
 
     /// Takes the buffers that [`Buffers::needed`] asked for.
@@ -81,9 +81,9 @@ impl Buffers {
     fn index(&self, which: Buffer) -> usize {
         let [gc, sums, scrub] = self.begins;
         match which {
-            Buffer::Row(row, chunk) => {
+            Buffer::Stripe(stripe, chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a stripe has a chunk on each device");
-                usize::from(row) * self.devices + usize::from(chunk)
+                usize::from(stripe) * self.devices + usize::from(chunk)
             }
             Buffer::Gc(lane, chunk) => {
                 assert!(usize::from(chunk) < self.width, "collection reads chunks of data");
@@ -123,8 +123,8 @@ impl Buffers {
     }
 
     /// Returns the buffers of a stripe.
-    pub(super) fn of_row(&self, row: u8) -> impl Iterator<Item = Buffer> + use<> {
-        (0..self.devices as u8).map(move |chunk| Buffer::Row(row, chunk))
+    pub(super) fn stripe_buffers(&self, stripe: u8) -> impl Iterator<Item = Buffer> + use<> {
+        (0..self.devices as u8).map(move |chunk| Buffer::Stripe(stripe, chunk))
     }
 
     /// Exchanges the uses of two buffers.
@@ -136,7 +136,7 @@ impl Buffers {
     /// Returns the scratch space of block operation `index`: its buffer, and the offset in bytes.
     #[inline]
     pub(super) fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
-        let buffer = ROWS * self.devices + usize::from(index) / self.per_scratch;
+        let buffer = STRIPES * self.devices + usize::from(index) / self.per_scratch;
         let from = (usize::from(index) % self.per_scratch) as u32 * SCRATCH * SECTOR as u32;
         (&mut self.list[buffer], from)
     }
@@ -146,15 +146,15 @@ impl Buffers {
         self.list.iter_mut().find(|buffer| buffer.id() == id).expect("a buffer of the layer")
     }
 
-    fn range_of(&self, row: u8) -> Range<usize> {
-        let first = usize::from(row) * self.devices;
+    fn stripe_range(&self, stripe: u8) -> Range<usize> {
+        let first = usize::from(stripe) * self.devices;
         first..first + self.devices
     }
 
     /// Repays a view of a stripe's buffers.
     #[inline]
-    pub(super) fn repay_row(&mut self, row: u8, view: View) {
-        let range = self.range_of(row);
+    pub(super) fn repay_stripe(&mut self, stripe: u8, view: View) {
+        let range = self.stripe_range(stripe);
         match self.list[range].iter_mut().find(|it| it.id() == view.id()) {
             Some(buffer) => buffer.repay(view),
             // The buffer was exchanged while the view was lent.
@@ -164,8 +164,8 @@ impl Buffers {
 
     /// Repays a mutable view of a stripe's buffers.
     #[inline]
-    pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
-        let range = self.range_of(row);
+    pub(super) fn repay_stripe_mut(&mut self, stripe: u8, view: ViewMut) {
+        let range = self.stripe_range(stripe);
         let buffer = self.list[range].iter_mut().find(|it| it.id() == view.id());
         buffer.expect("the view belongs to this stripe").repay_mut(view);
     }
@@ -213,7 +213,8 @@ mod tests {
 
     fn has_one_use_each(parity: u8) {
         let mut it = buffers(parity);
-        let rows: Vec<Buffer> = (0..ROWS as u8).flat_map(|row| it.of_row(row)).collect();
+        let stripes: Vec<Buffer> =
+            (0..STRIPES as u8).flat_map(|stripe| it.stripe_buffers(stripe)).collect();
         let of_lane = |lane| {
             let data = (0..4 - parity).map(move |chunk| Buffer::Gc(lane, chunk));
             let second = (parity > 1).then_some(Buffer::GcSecond(lane));
@@ -222,7 +223,7 @@ mod tests {
         let gc = (0..LANES as u8).flat_map(of_lane);
         let scrub = [0, 1, 2, 3].map(Buffer::Scrub).into_iter().chain([Buffer::ScrubSum]);
         let mut ids: Vec<u32> =
-            rows.into_iter().chain(gc).chain(scrub).map(|which| it.at(which).id()).collect();
+            stripes.into_iter().chain(gc).chain(scrub).map(|which| it.at(which).id()).collect();
         let scratch = |index| (it.scratch(index).0.id(), it.scratch(index).1);
         let mut all: Vec<(u32, u32)> = (0..BLOCK_OPS as u8).map(scratch).collect();
         all.sort_unstable();
@@ -237,11 +238,11 @@ mod tests {
     #[test]
     fn a_view_comes_back_to_a_buffer_that_was_exchanged_meanwhile() {
         let mut it = buffers(1);
-        let view = it.at(Buffer::Row(0, 1)).view_sectors(0, 8);
-        it.exchange(Buffer::Row(0, 1), Buffer::Row(5, 2));
-        assert!(it.is_idle(Buffer::Row(0, 1)) && !it.is_idle(Buffer::Row(5, 2)));
-        it.repay_row(0, view);
-        assert!(it.is_idle(Buffer::Row(5, 2)));
+        let view = it.at(Buffer::Stripe(0, 1)).view_sectors(0, 8);
+        it.exchange(Buffer::Stripe(0, 1), Buffer::Stripe(5, 2));
+        assert!(it.is_idle(Buffer::Stripe(0, 1)) && !it.is_idle(Buffer::Stripe(5, 2)));
+        it.repay_stripe(0, view);
+        assert!(it.is_idle(Buffer::Stripe(5, 2)));
         it.void();
     }
 }

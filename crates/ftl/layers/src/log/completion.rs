@@ -10,7 +10,7 @@ use crate::log::journal::Done;
 use crate::log::map::pages::Image;
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
-use crate::log::ops::{Cx, Op, Part, give_up, tell_corrupt, works};
+use crate::log::ops::{Cx, Op, Part, fail_volume, report_corrupt, works};
 use crate::log::recovery::Recovery;
 use crate::log::recovery::replay::Replay;
 use crate::log::redundancy::metadata::{Step, Wanted};
@@ -47,9 +47,9 @@ impl Engine {
             Op::Block { index } => {
                 self.blocks.block_done(index, command, result, &mut self.array, cx);
             }
-            Op::Seal { row } => output.rows.seal_done(row, command, media),
-            Op::Chunk { row, .. } => {
-                output.rows.chunk_done(row, command, media, &mut output.durability, cx);
+            Op::Seal { stripe } => output.stripes.seal_done(stripe, command, media),
+            Op::Chunk { stripe, .. } => {
+                output.stripes.chunk_done(stripe, command, media, &mut output.durability, cx);
             }
             Op::Flush => self.array.flush_done(cx),
             Op::Images { chunk } => {
@@ -80,9 +80,9 @@ impl Engine {
                 recovery.done(index, command, result, &mut self.array, cx);
             }
             Op::Load { index } => self.array.load_done(index, command, result, cx),
-            Op::Salvage { part } => {
+            Op::RepairMetadata { part } => {
                 let replay = self.recovery.as_mut().map(Recovery::replay);
-                self.array.salvage_done(part, command, result, replay, cx);
+                self.array.metadata_repair_done(part, command, result, replay, cx);
             }
             Op::Journal(part) => self.array.journal_done(part, command, result, cx),
             Op::Scrub(what) => {
@@ -92,10 +92,10 @@ impl Engine {
     }
 
     /// Processes an abandoned command that has returned.
-    pub(crate) fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
+    pub(crate) fn abandoned_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
         cx.wake();
         // The operation has not continued without this command, so the command ends it now.
-        if self.array.output.hung.was_waiting(token) {
+        if self.array.output.timed_out.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Gone), cx);
         }
         if let Op::Block { index } = op {
@@ -126,15 +126,19 @@ impl Array {
     }
 
     /// Performs the next step of the rebuild of metadata.
-    pub(super) fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
-        let step = self.media.salvage.pump(&mut self.media.devices, cx);
+    pub(super) fn pump_metadata_repair(
+        &mut self,
+        replay: Option<&mut Replay>,
+        cx: &mut Cx,
+    ) -> bool {
+        let step = self.media.metadata_repair.pump(&mut self.media.devices, cx);
         let moved = !matches!(step, Step::None);
-        self.salvage_goes_on(step, replay, cx);
+        self.continue_metadata_repair(step, replay, cx);
         moved
     }
 
     /// Processes the completed read of metadata from another chunk.
-    pub(super) fn salvage_done(
+    pub(super) fn metadata_repair_done(
         &mut self,
         part: u8,
         command: Command,
@@ -142,8 +146,8 @@ impl Array {
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
-        let Array { media: Media { salvage, devices, .. }, mapping, background, .. } = self;
-        let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| {
+        let Array { media: Media { metadata_repair, devices, .. }, mapping, background, .. } = self;
+        let step = metadata_repair.done(part, command, ended, |wanted, buf, lba, chunks| {
             let head = match wanted {
                 Wanted::Image(index) => return mapping.pages.loads().is_image(index, buf),
                 Wanted::Chain(stream) => {
@@ -154,11 +158,11 @@ impl Array {
             };
             head.is_some_and(|head| chunks.is_none_or(|chunks| u32::from(head.chunks) == chunks))
         });
-        self.salvage_goes_on(step, replay, cx);
+        self.continue_metadata_repair(step, replay, cx);
     }
 
     /// Passes metadata that was rebuilt, or could not be, to the part that requested it.
-    fn salvage_goes_on(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
+    fn continue_metadata_repair(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
         let Step::Over(job, well) = step else { return };
         self.media.gauges.repaired += u64::from(well);
         let (range, lacked) = (job.range(), job.was_lacking());
@@ -166,7 +170,7 @@ impl Array {
         // An invalid head may belong to a stripe that a power cut left incomplete, so it is not
         // damage.
         if well && !lacked && matches!(wanted, Wanted::Image(_)) {
-            self.metadata_mended(range, cx);
+            self.report_repaired_metadata(range, cx);
         }
         match wanted {
             Wanted::Chain(stream) => {
@@ -178,7 +182,7 @@ impl Array {
             }
             Wanted::Scrub => {
                 let Array { media, output, background, .. } = self;
-                background.scrub.head_salvaged(buf, well, media, output, cx);
+                background.scrub.head_rebuilt(buf, well, media, output, cx);
             }
         }
         cx.wake();
@@ -193,7 +197,13 @@ impl Array {
         let well = ended.is_ok() && self.mapping.pages.loads().is_image(index, &buf);
         if !well && self.layout().parity > 0 {
             let place = (device, lba, pages);
-            self.media.salvage.ask(Wanted::Image(index), place, buf, &self.media.devices, cx);
+            self.media.metadata_repair.ask(
+                Wanted::Image(index),
+                place,
+                buf,
+                &self.media.devices,
+                cx,
+            );
         } else {
             self.image_read(index, buf, well, cx)
         }
@@ -203,15 +213,15 @@ impl Array {
     fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         match self.mapping.pages.image_read(index, buf, well, &mut self.media, cx) {
             Image::Here => {}
-            Image::Gone(page, device) => self.page_is_gone(page, device, cx),
+            Image::Lost(page, device) => self.lose_page(page, device, cx),
             Image::Carry(page) => {
                 self.carry_image(page, Some(index));
             }
             Image::NotCarried(page, device) => {
-                self.page_is_gone(page, device, cx);
+                self.lose_page(page, device, cx);
                 self.carry_image(page, None);
             }
-            Image::Damaged(why) => give_up(why, cx),
+            Image::Damaged(why) => fail_volume(why, cx),
         }
     }
 
@@ -227,7 +237,7 @@ impl Array {
         if !self.output.durability.device_flushed() {
             return;
         }
-        self.output.durability.end_flush(works(cx), self.output.rows.unsealed());
+        self.output.durability.end_flush(works(cx), self.output.stripes.unsealed());
         if works(cx) {
             self.output.answer_flushed(&self.media, cx);
         }
@@ -241,33 +251,33 @@ impl Array {
             Done::Durable => {
                 self.output.answer_flushed(&self.media, cx);
             }
-            Done::Restored(row, item) => {
-                self.publish(row, item, None, cx);
-                self.output.rows.placed(row, 1, cx);
-                self.output.durability.host_published(self.output.rows[row].stamp);
+            Done::Restored(stripe, item) => {
+                self.publish(stripe, item, None, cx);
+                self.output.stripes.placed(stripe, 1, cx);
+                self.output.durability.host_published(self.output.stripes[stripe].stamp);
             }
         }
     }
 
     /// Reports metadata that was rebuilt from the other chunks of its stripe.
-    fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
+    fn report_repaired_metadata(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
         if !self.media.devices.is_inactive(device) && !self.media.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
             // During a start the missing chunks of a device are not known yet.
             if cx.life() != Life::Starting {
                 self.found_damage(device, lba, false, cx);
             }
-            cx.tell(Event::Mended { device, lba, sectors });
+            cx.report(Event::Mended { device, lba, sectors });
         }
     }
 
     /// Reports the blocks of a lost map page; their places are unknown.
-    fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
+    fn lose_page(&self, page: u32, device: u8, cx: &mut Cx) {
         if self.media.devices.is_inactive(device) || !works(cx) {
             return;
         }
         let first = page.checked_sub(1).map_or(0, |before| self.mapping.pages.map().end_of(before));
         let end = self.mapping.pages.map().end_of(page).min(self.mapping.pages.map().len());
-        tell_corrupt(first, (end - first) as u32, cx);
+        report_corrupt(first, (end - first) as u32, cx);
     }
 }

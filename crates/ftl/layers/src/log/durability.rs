@@ -101,7 +101,7 @@ impl Durability {
 
     /// Continues the numbers after stripe `last`, which recovery found, before any stripe is
     /// sealed.
-    pub(super) fn go_on_behind(&mut self, last: u64) {
+    pub(super) fn continue_after(&mut self, last: u64) {
         assert!(
             self.list.is_empty() && self.flush.is_none(),
             "replay ends before a stripe is sealed"
@@ -298,7 +298,7 @@ mod tests {
     const NONE: Unsealed = Unsealed { host: None, any: None };
 
     /// Opens and seals a stripe with host data; returns its stamp and its number.
-    fn row(it: &mut Durability) -> (u64, u64) {
+    fn stripe(it: &mut Durability) -> (u64, u64) {
         let stamp = it.open();
         it.host_published(stamp);
         (stamp, it.seal(stamp, true))
@@ -311,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_rows_in_the_order_of_their_numbers() {
+    fn a_flush_covers_stripes_in_the_order_of_their_numbers() {
         let mut it = Durability::new(1);
-        let rows = [row(&mut it), row(&mut it)];
+        let stripes = [stripe(&mut it), stripe(&mut it)];
         let mark = it.host();
         it.want_host(mark);
-        it.written(rows[1].1);
-        assert!(it.is_flush_futile(WINDOW), "the first row is not written");
-        it.written(rows[0].1);
+        it.written(stripes[1].1);
+        assert!(it.is_flush_futile(WINDOW), "the first stripe is not written");
+        it.written(stripes[0].1);
         assert!(!it.is_flush_futile(WINDOW) && it.is_flush_due(WINDOW, NONE));
         flush(&mut it, NONE);
         assert!(it.has_host(mark));
@@ -328,10 +328,10 @@ mod tests {
     #[test]
     fn what_is_written_while_a_flush_is_under_way_is_not_covered() {
         let mut it = Durability::new(1);
-        let first = row(&mut it);
+        let first = stripe(&mut it);
         it.written(first.1);
         it.begin_flush(1, None);
-        let second = row(&mut it);
+        let second = stripe(&mut it);
         it.written(second.1);
         assert!(it.device_flushed());
         it.end_flush(true, NONE);
@@ -339,11 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_filled_is_not_covered() {
+    fn a_stripe_that_is_filled_is_not_covered() {
         let mut it = Durability::new(1);
         let filling = it.open();
         it.host_published(filling);
-        let (_, seq) = row(&mut it);
+        let (_, seq) = stripe(&mut it);
         it.written(seq);
         let unsealed = Unsealed { host: Some(filling), any: Some(filling) };
         it.want_host(it.host());
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn a_flush_that_failed_makes_nothing_durable() {
         let mut it = Durability::new(1);
-        let (stamp, seq) = row(&mut it);
+        let (stamp, seq) = stripe(&mut it);
         it.written(seq);
         it.begin_flush(1, None);
         assert!(it.device_flushed());
@@ -366,9 +366,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_closed_for_what_is_wanted_then() {
+    fn stripes_are_closed_for_what_is_wanted_then() {
         let mut it = Durability::new(1);
-        let (stamp, _) = row(&mut it);
+        let (stamp, _) = stripe(&mut it);
         it.want_host(stamp);
         assert!(!it.all_closed() && it.wants(stamp, true) && !it.wants(stamp, false));
         it.set_closed();

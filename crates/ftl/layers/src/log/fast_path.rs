@@ -3,9 +3,10 @@
 //!
 //! The fast path becomes valid after a round that found no work and waits for no event that a block
 //! could cause unnoticed. From then on a round processes only requests and blocks, until the path
-//! is [invalidated](Cx::disturb). The kit invalidates it for every input except a request and the
-//! end of a block's computation. If a block changes other state that parts wait for, the owner of
-//! that state invalidates it: stripes, pages that need frames, unsent commands and pending flushes.
+//! is [invalidated](Cx::invalidate_fast_path). The kit invalidates it for every input except a
+//! request and the end of a block's computation. If a block changes other state that parts wait
+//! for, the owner of that state invalidates it: stripes, pages that need frames, unsent commands
+//! and pending flushes.
 //!
 //! Invariant: while the fast path is valid, the rest of a round would find no work.
 
@@ -18,27 +19,27 @@ use crate::planted::{Bug, planted};
 impl Engine {
     /// Returns whether the rest of a round would find no work.
     #[inline]
-    pub(crate) fn is_calm(&self, cx: &Cx) -> bool {
-        cx.is_calm()
+    pub(crate) fn is_fast_path_valid(&self, cx: &Cx) -> bool {
+        cx.is_fast_path_valid()
             && self.array.media.segments.reuse().is_unchanged()
             && !self.array.mapping.pages.map().is_crowded()
     }
 
     /// Begins a complete round, after which the fast path may be valid.
-    pub(crate) fn begin_to_calm(&mut self, cx: &mut Cx) {
+    pub(crate) fn begin_full_round(&mut self, cx: &mut Cx) {
         self.array.media.segments.reuse_mut().mark_unchanged();
-        cx.become_calm();
+        cx.validate_fast_path();
     }
 
     /// Ends that round; `moved` is true if it made progress.
-    pub(crate) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
-        let quiet = self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet();
+    pub(crate) fn end_full_round(&mut self, moved: bool, cx: &mut Cx) {
+        let quiet = self.array.output.timed_out.is_quiet() && self.array.media.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
         let waits = self.waits_for_more(cx)
             || self.may_collect()
             || !self.array.output.durability.all_closed();
-        if moved || !sound || waits || cx.room() < FULL_ROUND {
-            cx.disturb();
+        if moved || !sound || waits || cx.outputs_left() < FULL_ROUND {
+            cx.invalidate_fast_path();
         }
     }
 

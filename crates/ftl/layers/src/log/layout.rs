@@ -33,7 +33,7 @@ use tree::Tree;
 /// Maximum length of a transfer, in sectors: 1 MiB.
 pub(super) const MAX_TRANSFER: u32 = 2048;
 /// Stripes with payload that may be open or being written at once.
-pub(super) const ROWS: usize = 32;
+pub(super) const STRIPES: usize = 32;
 /// Stripes of victims that garbage collection processes at once. Half of the stripe buffers are for
 /// these.
 pub(super) const LANES: usize = 16;
@@ -150,8 +150,8 @@ impl Layout {
         }
         let all = DeviceSet::first_n(devices.len());
         let hole = journal.map_or(DeviceSet::EMPTY, |ring| ring.device_set()) & all;
-        let gone = config.members.gone | hole;
-        let members = all - (gone | config.members.spare);
+        let removed = config.members.removed | hole;
+        let members = all - (removed | config.members.spare);
         let stay = members - config.members.leaving;
         if stay.len() <= u32::from(parity) {
             return Err(PlanError("log needs at least one device more than parity chunks"));
@@ -171,20 +171,20 @@ impl Layout {
             ..Layout::default()
         };
         // The journal device is one of those with which the volume was created.
-        let first = base.of_first(config.members.born.saturating_sub(journal.is_some().into()));
+        let first = base.with_first(config.members.born.saturating_sub(journal.is_some().into()));
         let permille = config.spare_permille.min(900);
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
         // A spare must be long enough to replace any other device.
-        if !fitted.lengths.are_of_use(all - gone, fitted.segments) {
+        if !fitted.lengths.are_of_use(all - removed, fitted.segments) {
             return Err(PlanError(
                 "a device has less than 1/16 of the capacity of the others; use a larger one",
             ));
         }
         // Replayed stripes may be from before a device was removed, when stripes were wider.
-        let row = fitted.row_blocks_of(fitted.width()) as u32;
-        fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
+        let full = fitted.stripe_blocks_of(fitted.width()) as u32;
+        fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, full, config.log.map_memory);
         Ok(fitted)
     }
 
@@ -353,19 +353,19 @@ impl Layout {
     }
 
     /// Returns the incompressible blocks of a full stripe on all devices.
-    pub fn row_blocks(&self) -> u64 {
-        self.row_blocks_of(self.full_width())
+    pub fn stripe_blocks(&self) -> u64 {
+        self.stripe_blocks_of(self.full_width())
     }
 
     /// Returns the incompressible blocks of a full stripe with `width` data chunks.
-    pub fn row_blocks_of(&self, width: u32) -> u64 {
+    pub fn stripe_blocks_of(&self, width: u32) -> u64 {
         let blocks = self.chunk / SECTORS_PER_BLOCK;
         u64::from(width * blocks - self.head_pages(true))
     }
 
     /// Returns the grains of a segment whose stripes have `width` data chunks.
     pub fn segment_grains(&self, width: u32) -> u32 {
-        self.row_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
+        self.stripe_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
     }
 
     /// Returns the data chunks of a stripe on all device places, which is the maximum at any time.

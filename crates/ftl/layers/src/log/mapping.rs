@@ -88,7 +88,7 @@ impl Mapping {
 
     /// Requests a checkpoint, which makes dirty pages clean, because a page found no frame.
     fn want_frames(&mut self, cx: &mut Cx) {
-        cx.disturb();
+        cx.invalidate_fast_path();
         if self.pages.map().dirty() > 0 {
             self.checkpoint.hurry();
         }

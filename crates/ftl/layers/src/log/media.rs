@@ -1,18 +1,18 @@
 //! Lowest level of the array: the devices, their segments, and the data buffers.
 //!
 //! It also contains the parts that need nothing above the devices, so that garbage collection and
-//! scrub take one `&mut Media` instead of four parts. [`Salvage`] rebuilds metadata from parity for
-//! the map, replay, garbage collection and scrub. [`Share`] limits the rate of background work. The
-//! gauges count compressed, repaired and lost data.
+//! scrub take one `&mut Media` instead of four parts. [`MetadataRepair`] rebuilds metadata from
+//! parity for the map, replay, garbage collection and scrub. [`BackgroundRate`] limits the rate of
+//! background work. The gauges count compressed, repaired and lost data.
 
 use hostftl_core::Gauges;
 
+use crate::log::background_rate::BackgroundRate;
 use crate::log::buffers::Buffers;
 use crate::log::devices::Devices;
 use crate::log::layout::Layout;
-use crate::log::redundancy::metadata::Salvage;
+use crate::log::redundancy::metadata::MetadataRepair;
 use crate::log::segments::Segments;
-use crate::log::share::Share;
 
 #[derive(Debug)]
 pub(super) struct Media {
@@ -23,9 +23,9 @@ pub(super) struct Media {
     /// The payload buffers.
     pub buffers: Buffers,
     /// Rebuilds of metadata.
-    pub salvage: Salvage,
+    pub metadata_repair: MetadataRepair,
     /// The rate of background work.
-    pub share: Share,
+    pub background_rate: BackgroundRate,
     /// Counters of compressed, repaired and lost data.
     pub gauges: Gauges,
 }

@@ -1,7 +1,7 @@
 //! Log-structured array: blocks are compressed, packed into stripes over all devices, protected by
 //! parity, and written once.
 //!
-//! A block is compressed into scratch memory, gets space in the open stripe ([`row`]) of its
+//! A block is compressed into scratch memory, gets space in the open stripe ([`stripe`]) of its
 //! stream, is copied there and published in the [`map`]. A stripe is sealed when it is full or a
 //! flush needs it. It then gets a sequence number, a head that lists its records, and parity, and
 //! is written to all devices at once. Written data is never updated in place, so there is no write
@@ -18,9 +18,11 @@
 
 mod array;
 mod background;
+mod background_rate;
 mod buffers;
 mod check;
 mod checkpoint;
+mod chunk_placement;
 mod completion;
 mod devices;
 mod durability;
@@ -41,10 +43,8 @@ mod recovery;
 mod redundancy;
 pub(crate) mod register;
 mod rounds;
-mod row;
 mod scrub;
 mod segments;
-mod share;
 mod stripe;
 mod volume;
 mod zoned;
@@ -65,27 +65,27 @@ use crate::kit::{Core, Life, Shell};
 use crate::policy::GcPolicy;
 use array::Array;
 use background::Background;
+use background_rate::BackgroundRate;
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
-use gc::protect::{excess, live_exposed};
+use gc::protect::{excess, exposed_bytes};
 use host::Blocks;
 use journal::Journal;
 pub use layout::{At, ChosenSpare, Layout};
 use map::pages::Pages;
 use mapping::Mapping;
 use media::Media;
-use ops::{Cx, Mark, OPS, Op, give_up};
+use ops::{Cx, Mark, OPS, Op, fail_volume};
 use output::Output;
 use recovery::Recovery;
-use redundancy::metadata::Salvage;
-use redundancy::timed_out::Hung;
-use row::rows::Rows;
+use redundancy::metadata::MetadataRepair;
+use redundancy::timed_out::TimedOut;
 use scrub::Scrub;
 use segments::Segments;
-use share::Share;
+use stripe::stripes::Stripes;
 use volume::Volume;
 
 /// Log layer.
@@ -118,7 +118,7 @@ impl Log {
         let members = crate::Members {
             missing: (members.missing - journal.device_set()) | layout.hole(),
             fresh: members.fresh - journal.device_set(),
-            gone: members.gone | layout.hole(),
+            removed: members.removed | layout.hole(),
             // A zoned device cannot resume at its old write pointers: a returning device is erased.
             returning: if layout.zoned { DeviceSet::EMPTY } else { members.returning },
             ..members
@@ -141,16 +141,16 @@ impl Log {
             devices: Devices::new(layout, members, config.tolerates(), devices)
                 .with_fault_limit(config.log.fault_after),
             buffers: Buffers::new(buffers, &layout),
-            salvage: Salvage::new(&layout),
-            share: Share::new(config.log.rebuild_share),
+            metadata_repair: MetadataRepair::new(&layout),
+            background_rate: BackgroundRate::new(config.log.rebuild_share),
             gauges: Gauges::default(),
         };
         let output = Output {
             volume: Volume { uuid: config.uuid, life: 0 },
-            rows: Rows::new(&layout),
+            stripes: Stripes::new(&layout),
             journal,
             durability: Durability::new(1),
-            hung: Hung::new(&layout),
+            timed_out: TimedOut::new(&layout),
         };
         let mapping = Mapping {
             pages: Pages::new(&layout, config.uuid),
@@ -177,12 +177,12 @@ impl Core for Engine {
     const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
 
     #[inline]
-    fn disturbs(op: Op) -> bool {
+    fn invalidates_fast_path(op: Op) -> bool {
         !matches!(op, Op::Block { .. })
     }
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
-        self.array.media.share.host_asks(cx.now());
+        self.array.media.background_rate.host_asks(cx.now());
         self.blocks.accept_request(request, &mut self.array, cx);
     }
 
@@ -216,15 +216,15 @@ impl Core for Engine {
     }
 
     fn late_done(&mut self, token: Token, op: Op, command: Command, _ended: Ended, cx: &mut Cx) {
-        self.given_up_done(token, op, command, cx);
+        self.abandoned_done(token, op, command, cx);
     }
 
     fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
-        late && self.array.give_up_late(cx)
+        late && self.array.abandon_late(cx)
     }
 
     fn start(&mut self, cx: &mut Cx) -> bool {
-        let moved = self.go_on_without_devices(cx);
+        let moved = self.continue_without_devices(cx);
         let recovery = self.recovery.as_mut().expect("the volume is being recovered");
         let moved = recovery.pump(&mut self.array, cx) | moved;
         if cx.life() != Life::Starting {
@@ -235,7 +235,7 @@ impl Core for Engine {
 
     #[inline]
     fn run(&mut self, cx: &mut Cx) -> bool {
-        if self.is_calm(cx) { self.pump_calm(cx) } else { self.pump_all(cx) }
+        if self.is_fast_path_valid(cx) { self.pump_fast_path(cx) } else { self.pump_all(cx) }
     }
 
     fn stop(&mut self, cx: &mut Cx) -> bool {
@@ -243,35 +243,37 @@ impl Core for Engine {
     }
 
     fn wind_down(&mut self, cx: &mut Cx) -> bool {
-        self.go_on_without_devices(cx) | self.pump_failed(cx)
+        self.continue_without_devices(cx) | self.pump_failed(cx)
     }
 
     fn after_step(&mut self, cx: &mut Cx) {
         if let Some(device) = self.array.media.segments.take_disproved() {
             match cx.life() {
-                Life::Starting => give_up("the valid counts of segments differ from the map", cx),
+                Life::Starting => {
+                    fail_volume("the valid counts of segments differ from the map", cx)
+                }
                 _ => cx.fail(device, DeviceError::Media, false),
             }
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet()
+        self.array.output.timed_out.is_quiet() && self.array.media.devices.is_quiet()
     }
 
     fn check(&self) -> Result<(), &'static str> {
         let Array { mapping, media, .. } = &self.array;
-        check::check_live(mapping, media)
+        check::check_valid(mapping, media)
     }
 
     fn operate(&mut self, command: AdminCommand) -> Result<AdminOutcome, Refusal> {
         match command {
             AdminCommand::Scrub(wish) => {
                 let Array { background, media, .. } = &mut self.array;
-                background.scrub.wish(wish, media.gauges.beyond_repair, &media.segments)
+                background.scrub.control(wish, media.gauges.beyond_repair, &media.segments)
             }
             AdminCommand::Set(Setting::RebuildShare(percent)) => {
-                self.array.media.share.change(percent)
+                self.array.media.background_rate.change(percent)
             }
             AdminCommand::Set(Setting::Gc(number)) => {
                 let policy = GcPolicy::from_number(number);
@@ -293,28 +295,28 @@ impl Core for Engine {
     }
 
     fn gauges(&self) -> Option<Gauges> {
-        let (live, free, stale) = self.array.media.segments.space();
+        let (valid, free, stale) = self.array.media.segments.space();
         let mapped = self.array.mapping.pages.map().mapped() * BLOCK as u64;
-        let exposed = live_exposed(&self.array.media.segments, &self.array.media.devices);
+        let exposed = exposed_bytes(&self.array.media.segments, &self.array.media.devices);
         let devices = &self.array.media.devices;
         let (may_lose, lacking) = (devices.may_lose(), devices.lacking());
-        let most = self.array.most_live();
-        let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
+        let most = self.array.valid_limit();
+        let valid_limit = most.map_or(0, |grains| grains * u64::from(GRAIN));
         let known = self.array.media.gauges;
-        let exposed = exposed + self.array.live_damaged();
+        let exposed = exposed + self.array.damaged_bytes();
         let (failing, damaged) = (devices.health().failing(), devices.health().damaged());
         let known = Gauges { may_lose, lacking, failing, damaged, ..known };
-        let unreadable = self.array.live_unreadable();
+        let unreadable = self.array.unreadable_bytes();
         let excess = excess(&self.array.media.segments, devices, self.array.layout());
         Some(Gauges {
             mapped,
-            valid: live,
+            valid,
             free,
             stale,
             exposed,
             unreadable,
             excess,
-            valid_limit: most_live,
+            valid_limit,
             ..known
         })
     }
@@ -329,7 +331,7 @@ impl Core for Engine {
         let (used, frames) = self.array.mapping.pages.map().use_of_frames();
         let pages = self.array.layout().tree.pages.into();
         let mut facts = ArrayVec::new();
-        self.array.output.journal.tell(&mut facts);
+        self.array.output.journal.add_facts(&mut facts);
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));

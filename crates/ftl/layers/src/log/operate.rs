@@ -65,7 +65,7 @@ impl Array {
     fn remove(&mut self, device: u8, begin: bool) -> Result<AdminOutcome, Refusal> {
         let it = DeviceSet::single(device);
         let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
-        if !is_journal && (devices.gone() | devices.leaving()).contains(device) {
+        if !is_journal && (devices.removed() | devices.leaving()).contains(device) {
             return Ok(AdminOutcome::NoChange);
         }
         let left = devices.membership().all() - (devices.inactive() | it);
@@ -124,7 +124,7 @@ impl Array {
         let devices = &self.media.devices;
         let refused = if self.output.journal.is(device) {
             "the journal device can be replaced only while the volume is stopped"
-        } else if devices.gone().contains(device) {
+        } else if devices.removed().contains(device) {
             "it was removed; add another device instead"
         } else if (devices.spare() - devices.inactive()).contains(device) {
             "it is a spare and holds no data"
@@ -137,7 +137,7 @@ impl Array {
         } else if !devices.is_inactive(device) && devices.may_lose_beside(it) == 0 {
             "some segments are degraded or have no parity and would lose data; rebuild first"
         } else {
-            let is_known = devices.is_inactive(device) && devices.is_told();
+            let is_known = devices.is_inactive(device) && devices.is_committed();
             return Ok(if is_known { AdminOutcome::Started } else { AdminOutcome::NoChange });
         };
         Err(Refusal::Because(refused))
@@ -153,7 +153,7 @@ impl Array {
             return Err(Refusal::Because("the previous device is not marked lost yet"));
         }
         come(&mut self.media.devices, &self.media.segments);
-        if self.layout().zoned && !planted(Bug::RootsGoOn) {
+        if self.layout().zoned && !planted(Bug::RootsContinue) {
             self.mapping.checkpoint.roots_mut().is_another(device);
         }
         self.mapping.checkpoint.hurry();
@@ -163,7 +163,7 @@ impl Array {
     /// Cancels the removal of a device.
     fn cancel(&mut self, device: u8) -> Result<AdminOutcome, Refusal> {
         let is_one = device < self.layout().devices && !self.output.journal.is(device);
-        if is_one && self.media.devices.gone().contains(device) {
+        if is_one && self.media.devices.removed().contains(device) {
             return Err(Refusal::Because("it was removed and holds no data"));
         }
         let stays = is_one && self.media.devices.set_leaving(device, false);

@@ -18,10 +18,10 @@ pub(crate) enum Op {
     /// Step of a block operation.
     Block { index: u8 },
     /// Step of sealing a stripe in memory.
-    Seal { row: u8 },
+    Seal { stripe: u8 },
     /// Program of a chunk of a stripe; `copy` is the number of the chunk, and of its copy of the
     /// head.
-    Chunk { row: u8, copy: u8 },
+    Chunk { stripe: u8, copy: u8 },
     /// Flush of one device.
     Flush,
     /// Program of a chunk of images.
@@ -55,7 +55,7 @@ pub(crate) enum Op {
     /// Read of an image.
     Load { index: u8 },
     /// Read of a chunk from which metadata is rebuilt; `part` is its place in the sum.
-    Salvage { part: u8 },
+    RepairMetadata { part: u8 },
     /// Command of the journal.
     Journal(Part),
     /// Command of a scrub.
@@ -116,7 +116,7 @@ pub(super) type Cx<'a> = kit::Cx<'a, Op, Mark>;
 /// Returns whether the step has room for the outputs of a round.
 #[inline]
 pub(super) fn has_room(cx: &Cx) -> bool {
-    cx.room() >= ROUND_OUTPUTS && cx.touched() <= MAX_TOUCH / 2
+    cx.outputs_left() >= ROUND_OUTPUTS && cx.touched() <= MAX_TOUCH / 2
 }
 
 /// Returns whether the volume is open or opening, and has lost no more devices than parity makes up
@@ -145,15 +145,15 @@ pub(super) fn count_sent(tally: &Tally, cx: &mut Cx) {
 }
 
 /// Refuses to open the volume. Only the first reason is reported.
-pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
+pub(super) fn fail_volume(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
-        cx.give_up(why);
+        cx.fail_volume(why);
     }
 }
 
 /// Reports unrecoverable blocks.
-pub(super) fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
+pub(super) fn report_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
     let lba = first * u64::from(SECTORS_PER_BLOCK);
     let sectors = blocks * SECTORS_PER_BLOCK;
-    cx.tell(Event::Corrupt { lba, sectors });
+    cx.report(Event::Corrupt { lba, sectors });
 }

@@ -1,7 +1,7 @@
 //! Second level of the array: from an open stripe to a durable one.
 //!
-//! [`Rows`] gathers data that is written, [`Journal`] takes over flushes if there is one, and
-//! [`Durability`] decides when the devices are flushed. [`Hung`] is here and not next to the
+//! [`Stripes`] gathers data that is written, [`Journal`] takes over flushes if there is one, and
+//! [`Durability`] decides when the devices are flushed. [`TimedOut`] is here and not next to the
 //! buffers, because it exchanges the buffers of stripes for those of other stripes.
 
 use hostftl_core::Command;
@@ -10,9 +10,9 @@ use crate::log::durability::{Durability, WINDOW};
 use crate::log::journal::Journal;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op};
-use crate::log::redundancy::timed_out::Hung;
-use crate::log::row::Phase;
-use crate::log::row::rows::Rows;
+use crate::log::redundancy::timed_out::TimedOut;
+use crate::log::stripe::Phase;
+use crate::log::stripe::stripes::Stripes;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
@@ -24,39 +24,39 @@ pub(super) struct Output {
     /// Volume and life, which are stored in every head.
     pub volume: Volume,
     /// All stripes in memory.
-    pub rows: Rows,
+    pub stripes: Stripes,
     /// Journal, which may be unused.
     pub journal: Journal,
     /// Durability of stripes.
     pub durability: Durability,
     /// Commands that timed out.
-    pub hung: Hung,
+    pub timed_out: TimedOut,
 }
 
 impl Output {
     /// Advances all stripes from open to durable.
     pub(super) fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
-        let mut moved = self.rows.commit(media, &mut self.durability, cx);
-        moved |= self.pump_rows(media, cx);
-        moved |= self.journal.pump(media, &self.rows, &mut self.durability, self.volume, cx);
+        let mut moved = self.stripes.commit(media, &mut self.durability, cx);
+        moved |= self.pump_stripes(media, cx);
+        moved |= self.journal.pump(media, &self.stripes, &mut self.durability, self.volume, cx);
         moved |= self.pump_flush(media, cx);
         moved | self.answer_flushed(media, cx)
     }
 
     /// Seals and writes stripes, a command at a time.
-    pub(super) fn pump_rows(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+    pub(super) fn pump_stripes(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
-        let mut left = self.rows.active();
-        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
-            let row = left.trailing_zeros() as u8;
+        let mut left = self.stripes.active();
+        while left != 0 && cx.commands_left() > OWN_OPS / 2 && cx.outputs_left() >= 8 {
+            let stripe = left.trailing_zeros() as u8;
             left &= left - 1;
-            moved |= match self.rows[row].phase() {
+            moved |= match self.stripes[stripe].phase() {
                 Phase::Closed => {
-                    let Output { rows, journal, durability, volume, .. } = self;
-                    rows.seal(row, media, durability, journal, *volume, cx)
+                    let Output { stripes, journal, durability, volume, .. } = self;
+                    stripes.seal(stripe, media, durability, journal, *volume, cx)
                 }
-                Phase::Sealing => self.rows.seal_step(row, media, cx),
-                Phase::Draining => self.retire(row, media, cx),
+                Phase::Sealing => self.stripes.seal_step(stripe, media, cx),
+                Phase::Draining => self.retire(stripe, media, cx),
                 _ => false,
             };
         }
@@ -64,14 +64,14 @@ impl Output {
     }
 
     /// Makes a stripe idle when nothing needs its buffers any more.
-    fn retire(&mut self, row: u8, media: &mut Media, cx: &Cx) -> bool {
-        let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
-        !held && self.hung.retire(row, &mut self.rows, &mut media.buffers, cx)
+    fn retire(&mut self, stripe: u8, media: &mut Media, cx: &Cx) -> bool {
+        let held = self.journal.holds(stripe, &self.stripes[stripe], self.durability.durable());
+        !held && self.timed_out.retire(stripe, &mut self.stripes, &mut media.buffers, cx)
     }
 
     /// Returns whether every stripe that was opened up to `stamp` is durable.
     pub(super) fn all_durable(&self, stamp: u64) -> bool {
-        self.durability.has_all(stamp, self.rows.unsealed())
+        self.durability.has_all(stamp, self.stripes.unsealed())
     }
 
     /// Flushes the devices if a flush is requested and all data that it must cover is written.
@@ -80,12 +80,12 @@ impl Output {
         // often.
         let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
         if self.durability.is_flush_futile(window)
-            || !self.durability.is_flush_due(window, self.rows.unsealed())
-            || cx.room() < 20
+            || !self.durability.is_flush_due(window, self.stripes.unsealed())
+            || cx.outputs_left() < 20
         {
             return false;
         }
-        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.is_of_host());
+        let of_host = self.stripes.iter().filter(|it| it.is_unsealed() && it.is_of_host());
         let filling = of_host.map(|it| it.stamp).min();
         let devices = media.layout().devices;
         self.durability.begin_flush(devices, filling);
@@ -99,8 +99,8 @@ impl Output {
     /// Acknowledges the requests whose stripes or journal records are durable.
     pub(super) fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
         let mut moved = false;
-        while cx.room() > 4
-            && media.devices.is_told()
+        while cx.outputs_left() > 4
+            && media.devices.is_committed()
             && let Some((mark, moment)) = cx.requests().waits_for()
             && (self.durability.has_host(mark) || self.journal.has(moment))
         {
@@ -111,9 +111,9 @@ impl Output {
 
     /// Notes for the journal that the host published item `item` of a stripe.
     #[inline]
-    pub(super) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
+    pub(super) fn note(&mut self, stripe: u8, item: u32, cx: &mut Cx) {
         if self.journal.is_ready() {
-            self.journal.note(row, item, &mut self.rows, &self.durability, cx);
+            self.journal.note(stripe, item, &mut self.stripes, &self.durability, cx);
         }
     }
 }

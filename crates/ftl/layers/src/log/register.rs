@@ -42,7 +42,7 @@ const COMPRESS: Parameter = Parameter {
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         value: "16k..",
-        about: "chunk: part of a stripe on each device, at most 1m; raised if the devices need \
+        about: "chunk: part of a placement on each device, at most 1m; raised if the devices need \
                 more",
         ..SUPERPAGE
     },
@@ -64,7 +64,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "parity",
         value: "yes|no|2",
-        about: "parity chunks per stripe: yes, one (a mirror on two devices), which covers the \
+        about: "parity chunks per placement: yes, one (a mirror on two devices), which covers the \
                 loss of any device; 2 covers the loss of any two",
         set: |config, word| {
             config.log.parity = match word {

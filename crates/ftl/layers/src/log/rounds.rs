@@ -14,44 +14,45 @@ pub(super) const FULL_ROUND: usize = 40;
 impl Engine {
     /// Performs a round of the fast path, in which only block operations advance.
     #[inline]
-    pub(crate) fn pump_calm(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_fast_path(&mut self, cx: &mut Cx) -> bool {
         let moved = self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx);
         let waits = self.waits_for_more(cx);
         if waits && !moved {
-            cx.disturb();
+            cx.invalidate_fast_path();
         }
-        waits || !self.is_calm(cx)
+        waits || !self.is_fast_path_valid(cx)
     }
 
     // Not inlined, so that its caller stays short.
     #[inline(never)]
     pub(crate) fn pump_all(&mut self, cx: &mut Cx) -> bool {
-        self.go_on_without_devices(cx) | self.pump_running(cx)
+        self.continue_without_devices(cx) | self.pump_running(cx)
     }
 
     /// Continues operations whose commands were not sent, or were abandoned.
-    pub(crate) fn go_on_without_devices(&mut self, cx: &mut Cx) -> bool {
-        self.pump_unsent(cx) || self.pump_hung(cx)
+    pub(crate) fn continue_without_devices(&mut self, cx: &mut Cx) -> bool {
+        self.pump_unsent(cx) || self.pump_timed_out(cx)
     }
 
     /// Performs a full round. Progress at its beginning, or in writing stripes, requires another
     /// round only if operations still wait there.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
-        self.begin_to_calm(cx);
-        let mut moved = self.array.pump_health(cx) | self.array.pump_told(cx);
+        self.begin_full_round(cx);
+        let mut moved = self.array.pump_health(cx) | self.array.pump_committed(cx);
         moved |= self.blocks.pump_mapping(&mut self.array, cx);
         let began = self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx);
         let began = began | self.array.pump_media(cx);
-        moved |= self.array.pump_salvage(None, cx);
+        moved |= self.array.pump_metadata_repair(None, cx);
         moved |= self.array.pump_scrub(cx);
         moved |= self.array.pump_reclaim(cx);
         moved |= self.array.pump_checkpoint(cx);
         moved |= self.pump_warming(cx);
-        moved |= began && (self.waits_for_more(cx) || cx.room() < FULL_ROUND || !has_room(cx));
+        moved |=
+            began && (self.waits_for_more(cx) || cx.outputs_left() < FULL_ROUND || !has_room(cx));
         moved = moved || !began && self.refuse_when_full(cx);
-        self.calm_down(moved, cx);
+        self.end_full_round(moved, cx);
         moved
     }
 
@@ -64,7 +65,7 @@ impl Engine {
         if !still || !self.waits_for_room(cx) {
             return false;
         }
-        if cx.room() < FULL_ROUND {
+        if cx.outputs_left() < FULL_ROUND {
             // The refusal needs a complete round, so it waits for room.
             cx.wake();
             return false;
@@ -105,8 +106,9 @@ impl Engine {
         if !self.array.mapping.checkpoint.is_current(self.array.output.durability.next()) {
             return self.array.mapping.checkpoint.hurry();
         }
-        let told = self.array.media.devices.is_told() && self.array.output.journal.is_told();
-        let over = self.array.all_back(cx) && self.array.media.devices.is_quiet() && told;
+        let is_committed =
+            self.array.media.devices.is_committed() && self.array.output.journal.is_committed();
+        let over = self.array.all_back(cx) && self.array.media.devices.is_quiet() && is_committed;
         if over {
             cx.stopped();
         }
@@ -115,8 +117,8 @@ impl Engine {
 
     /// Completes requests after a failure.
     pub(crate) fn pump_failed(&mut self, cx: &mut Cx) -> bool {
-        let moved =
-            self.blocks.pump_mapping(&mut self.array, cx) | self.array.pump_salvage(None, cx);
+        let moved = self.blocks.pump_mapping(&mut self.array, cx)
+            | self.array.pump_metadata_repair(None, cx);
         moved
             | self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx)
@@ -124,7 +126,7 @@ impl Engine {
 
     /// Returns whether a write waits for space.
     pub(crate) fn waits_for_room(&self, cx: &mut Cx) -> bool {
-        self.blocks.any_waits_for_row() || cx.requests().first_write().is_some()
+        self.blocks.any_waits_for_stripe() || cx.requests().first_write().is_some()
     }
 
     /// Reads map pages ahead while no write waits for space.
@@ -143,25 +145,25 @@ impl Engine {
     }
 
     /// Continues one operation whose command was abandoned.
-    fn pump_hung(&mut self, cx: &mut Cx) -> bool {
-        for _ in 0..self.array.output.hung.count() {
-            let given_up = self.array.output.hung.pop();
-            let (_, op, device) = given_up;
-            if self.go_on_without(op, device, cx) {
+    fn pump_timed_out(&mut self, cx: &mut Cx) -> bool {
+        for _ in 0..self.array.output.timed_out.count() {
+            let abandoned = self.array.output.timed_out.pop();
+            let (_, op, device) = abandoned;
+            if self.continue_without(op, device, cx) {
                 return true;
             }
-            self.array.output.hung.push_back(given_up);
+            self.array.output.timed_out.push_back(abandoned);
         }
         false
     }
 
     /// Fails `op` without its command. Returns false if that has to wait.
-    fn go_on_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
+    fn continue_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
         match op {
             Op::Block { index } => return self.blocks.move_block(index, &mut self.array, cx),
-            Op::Chunk { row, .. } => {
+            Op::Chunk { stripe, .. } => {
                 let Array { media, output, .. } = &mut self.array;
-                output.rows.chunk_over(row, media, &mut output.durability, cx);
+                output.stripes.chunk_over(stripe, media, &mut output.durability, cx);
             }
             _ => {
                 let Some(command) = self.array.stand_in(op, device) else { return false };

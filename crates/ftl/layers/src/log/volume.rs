@@ -23,7 +23,7 @@ impl Generation {
     }
 
     /// Continues after the last version number found by recovery.
-    pub(super) fn go_on_behind(&mut self, generation: u8) {
+    pub(super) fn continue_after(&mut self, generation: u8) {
         self.0 = generation;
     }
 

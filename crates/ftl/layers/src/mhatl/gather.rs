@@ -75,16 +75,16 @@ impl Slot {
 }
 
 /// Map lookups of consecutive slots, one for each leaf.
-struct Look<'a> {
+struct Lookup<'a> {
     leaves: &'a Leaves,
     leaf: Option<Leaf>,
     /// The sectors that `leaf` holds for.
     sectors: Range<u32>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Lookup<'a> {
     fn new(leaves: &'a Leaves) -> Self {
-        Look { leaves, leaf: None, sectors: 0..0 }
+        Lookup { leaves, leaf: None, sectors: 0..0 }
     }
 
     /// Returns whether the map still agrees with the source of a slot.
@@ -194,7 +194,7 @@ impl Buddies {
         for index in 0..JOBS {
             let job = &self.jobs.list[index];
             moved |= match job.phase {
-                Phase::Rest if cx.command_room() > 0 => self.read_rest(area, index, cx),
+                Phase::Rest if cx.commands_left() > 0 => self.read_rest(area, index, cx),
                 _ => false,
             };
         }
@@ -220,7 +220,7 @@ impl Buddies {
         for (slot, lsn) in job.slots.iter_mut().zip(lsp * sp..) {
             *slot = Slot::new(lsn, if mine(lsn) { From::None } else { From::Zeros });
         }
-        for leaf in area.table.leaves.of(lsp) {
+        for leaf in area.table.leaves.in_lsp(lsp) {
             for lsn in (leaf.lsn..leaf.lsn + leaf.len()).filter(|lsn| !mine(*lsn)) {
                 let from = if leaf.vsn == LOST { From::None } else { From::Copy(leaf.at(lsn)) };
                 job.slots[(lsn % sp) as usize].from = from;
@@ -265,8 +265,10 @@ impl Buddies {
         let job = &mut self.jobs.list[index];
         let host = job.host;
         let lsp = job.lsp.expect("an LSP is being gathered");
-        let Some(longest) = area.table.leaves.of(lsp).max_by_key(|leaf| leaf.level) else { return };
-        if longest.level < 2 || area.table.look_up(longest.lsn.into()).is_none() {
+        let Some(longest) = area.table.leaves.in_lsp(lsp).max_by_key(|leaf| leaf.level) else {
+            return;
+        };
+        if longest.level < 2 || area.table.lookup(longest.lsn.into()).is_none() {
             return;
         }
         let vsp = area.pool.superpage_of(longest.vsn);
@@ -322,9 +324,9 @@ impl Buddies {
     ) -> Option<(u32, From, u32)> {
         let sp = area.layout.superpage;
         let job = &mut self.jobs.list[index];
-        let mut look = Look::new(&area.table.leaves);
+        let mut lookup = Lookup::new(&area.table.leaves);
         while let Some(slot) = job.slots.get_mut(job.cursor as usize) {
-            if !slot.here && look.is_current(slot) {
+            if !slot.here && lookup.is_current(slot) {
                 break;
             }
             if !slot.here {
@@ -339,7 +341,7 @@ impl Buddies {
             _ => sp,
         };
         let follows = |(slot, i): &(&Slot, u32)| {
-            !slot.here && first.leads_to(slot, *i) && look.is_current(slot)
+            !slot.here && first.leads_to(slot, *i) && lookup.is_current(slot)
         };
         let slots = job.slots[begin as usize..].iter();
         let len = slots.zip(0..most).take_while(follows).count() as u32;
@@ -391,7 +393,7 @@ impl Buddies {
         let mut at = 0;
         while at < area.layout.superpage {
             let slots = &self.jobs.list[index].slots[at as usize..];
-            let (first, level) = (slots[0], Look::new(&area.table.leaves).run(slots));
+            let (first, level) = (slots[0], Lookup::new(&area.table.leaves).run(slots));
             let len = 1 << level.unwrap_or(0);
             if first.from != From::None {
                 fill = fill.max(at + len);

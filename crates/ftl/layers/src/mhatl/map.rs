@@ -142,7 +142,7 @@ fn size(layout: &Layout, cap: u32) -> Size {
 impl Table for Map {
     type Op = Op;
 
-    fn live(&self, vsn: u32) -> Option<u64> {
+    fn valid(&self, vsn: u32) -> Option<u64> {
         let mut leaves = self.leaves.in_superpage(vsn / self.superpage);
         let leaf = leaves.find(|leaf: &Leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&vsn))?;
         Some(u64::from(leaf.lsn + (vsn - leaf.vsn)))
@@ -152,7 +152,7 @@ impl Table for Map {
         self.mapped
     }
 
-    fn look_up(&self, lsn: u64) -> Option<u32> {
+    fn lookup(&self, lsn: u64) -> Option<u32> {
         let leaf = self.leaves.find(lsn as u32)?;
         Some(leaf.at(lsn as u32)).filter(|vsn| *vsn != LOST)
     }
@@ -214,7 +214,7 @@ impl Table for Map {
                 if vsn as usize / self.superpage as usize >= self.changed.len() {
                     return Err("the map points outside the data area");
                 }
-                if self.live(vsn).is_some() {
+                if self.valid(vsn).is_some() {
                     return Err("the map has two sectors in one slot");
                 }
                 self.put(pool, Leaf { lsn: key as u32, vsn, level: 0 });
@@ -231,7 +231,7 @@ impl Table for Map {
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
         for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
-            if let Some(lsn) = self.live(vsn) {
+            if let Some(lsn) = self.valid(vsn) {
                 self.kill(pool, lsn);
                 self.leaves.set(lsn as u32, LOST);
                 changed(lsn);

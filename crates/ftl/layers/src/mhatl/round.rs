@@ -24,7 +24,7 @@ const KEPT_FREE: usize = FLOOR as usize + 8;
 /// Leaves that host writes leave free, in multiples of a superpage's sectors.
 const KEPT_LEAVES: u32 = 32;
 /// Leaves that are examined to find an LSP.
-const LOOK: u32 = 8192;
+const SCAN: u32 = 8192;
 /// Number of consecutive victims without gain after which a round ends.
 const FUTILE: u32 = 64;
 
@@ -100,7 +100,7 @@ impl Buddies {
         (round.victim, round.begun) = (Some(victim), 0);
         self.jobs.failed = false;
         cx.counters().gc_runs += 1;
-        cx.tell(Event::GcStarted);
+        cx.report(Event::GcStarted);
         true
     }
 
@@ -124,7 +124,7 @@ impl Buddies {
         };
         // GC is below its reserve then, and requests superpages itself. Requests from here would
         // close the stage of GC after each victim, so that GC would gain nothing.
-        if cx.command_room() <= OWN_OPS / 2 || area.pool.free() <= KEPT_FREE {
+        if cx.commands_left() <= OWN_OPS / 2 || area.pool.free() <= KEPT_FREE {
             return false;
         }
         let begun = if of_vsp {
@@ -140,7 +140,7 @@ impl Buddies {
     /// that no job is gathering.
     fn parted_lsp(&mut self, area: &mut Area<Map>, vsp: u32, cx: &mut Cx<Op>) -> Option<u32> {
         let (leaves, jobs) = (&area.table.leaves, &self.jobs);
-        let looks = (LOOK / area.layout.superpage).max(8);
+        let looks = (SCAN / area.layout.superpage).max(8);
         cx.touch((looks * area.layout.superpage) as usize);
         let lsps = leaves.in_superpage(vsp).map(|leaf| leaves.lsp(leaf.lsn));
         let mut lsps = lsps.take(looks as usize);
@@ -163,7 +163,7 @@ impl Buddies {
 
     /// Advances a write. Returns whether anything moved.
     pub(super) fn write_leaves(&mut self, area: &mut Area<Map>, req: u16, cx: &mut Cx<Op>) -> bool {
-        if !self.leaves_fit(area) || !area.may_gather() || cx.command_room() <= OWN_OPS {
+        if !self.leaves_fit(area) || !area.may_gather() || cx.commands_left() <= OWN_OPS {
             return false;
         }
         let sp = u64::from(area.layout.superpage);
@@ -179,7 +179,7 @@ impl Buddies {
         let wait = self.round.under_way;
         if area.table.leaves.count() <= self.round.cap
             || wait
-            || area.table.leaves.of(lsp).next().is_none()
+            || area.table.leaves.in_lsp(lsp).next().is_none()
         {
             // Stops at the boundary if a whole superpage follows, which then needs one leaf.
             let most = if left >= 2 * sp - offset { part } else { left };

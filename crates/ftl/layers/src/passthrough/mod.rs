@@ -3,7 +3,7 @@
 //! Invariants
 //! - A slot has at most one command in flight; its token is the slot's number.
 //! - A slot is free, or holds a ticket (the request is unanswered), or holds only a payload that a
-//!   hung device still uses (the request was abandoned).
+//!   timed-out device still uses (the request was abandoned).
 //! - After a device failure, every request is answered with an error at once.
 //! - After a failed flush, nothing is acknowledged as durable, whatever the results of later
 //!   flushes: every request but reads fails. A failed write fails only its own request.

@@ -39,27 +39,27 @@ impl Lists {
         (self.links.len() * size_of::<[u32; 2]>()) as u64
     }
 
-    /// Appends a segment that is in no list to the list of `live`.
-    pub fn push(&mut self, segment: u32, live: u32) {
+    /// Appends a segment that is in no list to the list of `valid`.
+    pub fn push(&mut self, segment: u32, valid: u32) {
         assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
-        self.append(segment, live);
+        self.append(segment, valid);
     }
 
-    /// Moves a segment from its list to the end of the list of `live`.
+    /// Moves a segment from its list to the end of the list of `valid`.
     #[inline]
-    pub fn relink(&mut self, segment: u32, live: u32) {
+    pub fn relink(&mut self, segment: u32, valid: u32) {
         self.take_out(segment);
-        self.append(segment, live);
+        self.append(segment, valid);
     }
 
     #[inline]
-    fn append(&mut self, segment: u32, live: u32) {
-        let sentinel = self.segments + live;
+    fn append(&mut self, segment: u32, valid: u32) {
+        let sentinel = self.segments + valid;
         let last = self.links[sentinel as usize][PREV];
         self.links[segment as usize] = [last, sentinel];
         self.links[last as usize][NEXT] = segment;
         self.links[sentinel as usize][PREV] = segment;
-        self.lowest = self.lowest.min(live);
+        self.lowest = self.lowest.min(valid);
     }
 
     /// Removes a segment from its list.
@@ -89,11 +89,11 @@ impl Lists {
 
     /// Iterates over the segments with their lists, list by list in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..=self.pages).flat_map(move |live| {
+        (0..=self.pages).flat_map(move |valid| {
             let next = move |&node: &u32| Some(self.links[node as usize][NEXT]);
-            core::iter::successors(self.first(live), next)
+            core::iter::successors(self.first(valid), next)
                 .take_while(|&node| node < self.segments)
-                .map(move |segment| (segment, live))
+                .map(move |segment| (segment, valid))
         })
     }
 
@@ -108,10 +108,10 @@ impl Lists {
         self.links[segment as usize] != [segment; 2]
     }
 
-    /// Returns the first segment of the list of `live`.
+    /// Returns the first segment of the list of `valid`.
     #[inline]
-    pub fn first(&self, live: u32) -> Option<u32> {
-        let node = self.links[(self.segments + live) as usize][NEXT];
+    pub fn first(&self, valid: u32) -> Option<u32> {
+        let node = self.links[(self.segments + valid) as usize][NEXT];
         (node < self.segments).then_some(node)
     }
 }
@@ -130,18 +130,18 @@ mod tests {
             let segment = dice.below(40);
             match model.iter().position(|&(it, _)| it == segment) {
                 None => {
-                    let live = dice.below(17);
-                    lists.push(segment, live);
-                    model.push((segment, live));
+                    let valid = dice.below(17);
+                    lists.push(segment, valid);
+                    model.push((segment, valid));
                 }
                 Some(at) if model[at].1 > 0 => {
-                    let (_, live) = model.remove(at);
-                    lists.relink(segment, live - 1);
-                    model.push((segment, live - 1));
+                    let (_, valid) = model.remove(at);
+                    lists.relink(segment, valid - 1);
+                    model.push((segment, valid - 1));
                 }
                 Some(_) => {
                     // The first of the least is the one that has been unchanged for longest.
-                    let best = model.iter().min_by_key(|&&(_, live)| live).map(|&(it, _)| it);
+                    let best = model.iter().min_by_key(|&&(_, valid)| valid).map(|&(it, _)| it);
                     assert_eq!(lists.least(), best);
                     lists.remove(best.expect("this one is sealed"));
                     model.retain(|&(it, _)| Some(it) != best);

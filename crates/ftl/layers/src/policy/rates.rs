@@ -33,7 +33,7 @@ const SHORT: u32 = 16;
 /// blocks. Between them the guard keeps its state. At stable rates the share is about 0.1.
 const GUARD: (f64, f64) = (0.19, 0.25);
 /// Window of the share: a fraction of the number of blocks, and the minimum number of intervals.
-const LOOK: (f64, f64) = (0.1, 64.0);
+const WINDOW: (f64, f64) = (0.1, 64.0);
 
 /// Write rates of all blocks. Ages are in blocks written by the host.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Rates {
             means: vec![NEW; blocks as usize],
             tick: f64::from(TICKS) / count,
             short: 0.0,
-            weight: 1.0 / (LOOK.0 * count).max(LOOK.1),
+            weight: 1.0 / (WINDOW.0 * count).max(WINDOW.1),
             moves: false,
             dice: Dice::new(0),
         }

@@ -12,7 +12,7 @@ impl Victims {
             put(lists.iter().count() as u64);
             lists
                 .iter()
-                .for_each(|(segment, live)| put(u64::from(segment) << 32 | u64::from(live)));
+                .for_each(|(segment, valid)| put(u64::from(segment) << 32 | u64::from(valid)));
         };
         match &self.kind {
             Kind::Greedy(all) | Kind::Fifo(all) => lists(all, put),
@@ -60,11 +60,11 @@ fn fill(
 ) -> Option<()> {
     for _ in 0..take().filter(|&count| count <= segments.into())? {
         let word = take()?;
-        let (segment, live) = ((word >> 32) as u32, word as u32);
-        if segment >= segments || live > pages || lists.contains(segment) {
+        let (segment, valid) = ((word >> 32) as u32, word as u32);
+        if segment >= segments || valid > pages || lists.contains(segment) {
             return None;
         }
-        lists.push(segment, live);
+        lists.push(segment, valid);
     }
     Some(())
 }

@@ -63,11 +63,11 @@ impl Separator {
     /// Creates a separator with at most `classes` classes: 2, 4 or 6. A policy in a file of its own
     /// needs six, and otherwise becomes `two`. Without blocks, `rate` also becomes `two`.
     pub fn new(rule: Separation, classes: u8) -> Self {
-        Self::of_blocks(rule, classes, 0)
+        Self::with_blocks(rule, classes, 0)
     }
 
     /// Creates a separator with the state that `rate` needs for `blocks` blocks.
-    pub fn of_blocks(rule: Separation, classes: u8, blocks: u64) -> Self {
+    pub fn with_blocks(rule: Separation, classes: u8, blocks: u64) -> Self {
         let rule = Self::ruled(rule, classes, blocks);
         let copies = match rule {
             Separation::Lifetime | Separation::Rate => classes - COPIES,
@@ -96,28 +96,28 @@ impl Separator {
     }
 
     /// Returns whether copies from one segment may belong to several classes.
-    pub fn tells_blocks_apart(&self) -> bool {
+    pub fn separates_blocks(&self) -> bool {
         self.rates.is_some()
     }
 
     /// Returns the class of a host write to a block. `replaced` is the age of the version that it
     /// replaces, if any.
     #[inline]
-    pub fn of_write_to(&self, block: u64, replaced: Option<f64>) -> u8 {
+    pub fn for_write_to(&self, block: u64, replaced: Option<f64>) -> u8 {
         match (&self.rates, replaced) {
             (Some(rates), _) if rates.is_hot(block, replaced) => HOT,
             (Some(_), _) => COLD,
-            (None, Some(age)) => self.of_write(age),
-            (None, None) => self.of_new(),
+            (None, Some(age)) => self.for_write(age),
+            (None, None) => self.for_new(),
         }
     }
 
     /// Returns the class of a copy of a block, from a segment of class `from` and age `age`.
     #[inline]
-    pub fn of_copy_of(&self, block: u64, from: u8, age: f64) -> u8 {
+    pub fn for_copy_from(&self, block: u64, from: u8, age: f64) -> u8 {
         match &self.rates {
             Some(rates) => COPIES + rates.coldness(block, age).min(self.copies - 1),
-            None => self.of_copy(from, age),
+            None => self.for_copy(from, age),
         }
     }
 
@@ -141,7 +141,7 @@ impl Separator {
     }
 
     /// Returns the class of a host write that replaces a version of age `age`.
-    pub fn of_write(&self, age: f64) -> u8 {
+    pub fn for_write(&self, age: f64) -> u8 {
         if let Separation::Own(own) = self.rule {
             return self.own_write(own, Some(age));
         }
@@ -150,7 +150,7 @@ impl Separator {
     }
 
     /// Returns the class of a write that replaces nothing, of an unknown block, and of a trim.
-    pub fn of_new(&self) -> u8 {
+    pub fn for_new(&self) -> u8 {
         if let Separation::Own(own) = self.rule {
             return self.own_write(own, None);
         }
@@ -167,7 +167,7 @@ impl Separator {
     }
 
     /// Returns the class of a copy from a segment of class `from` and age `age`.
-    pub fn of_copy(&self, from: u8, age: f64) -> u8 {
+    pub fn for_copy(&self, from: u8, age: f64) -> u8 {
         let bounds = [4.0, 16.0];
         let old = || bounds.iter().filter(|bound| age >= *bound * self.lifespan).count() as u8;
         match self.rule {
@@ -254,24 +254,24 @@ mod tests {
     #[test]
     fn a_write_is_hot_when_what_it_replaces_lived_shorter_than_hot_segments_do() {
         let mut it = Separator::new(Separation::Lifetime, 6);
-        assert_eq!(it.of_write(1e12), HOT, "nothing is known yet");
+        assert_eq!(it.for_write(1e12), HOT, "nothing is known yet");
         (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
-        assert_eq!((it.of_write(99.0), it.of_write(100.0)), (HOT, COLD));
+        assert_eq!((it.for_write(99.0), it.for_write(100.0)), (HOT, COLD));
         (0..SAMPLE).for_each(|_| it.emptied(COLD, 900.0));
-        assert_eq!(it.of_write(200.0), COLD, "only hot segments count");
+        assert_eq!(it.for_write(200.0), COLD, "only hot segments count");
         (0..SAMPLE).for_each(|_| it.emptied(HOT, 300.0));
-        assert_eq!(it.of_write(200.0), HOT, "the mean follows");
+        assert_eq!(it.for_write(200.0), HOT, "the mean follows");
     }
 
     #[test]
     fn copies_go_by_where_they_come_from_and_by_age() {
         let mut it = Separator::new(Separation::Lifetime, 6);
         (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
-        assert_eq!(it.of_copy(HOT, 1e12), COPIES);
+        assert_eq!(it.for_copy(HOT, 1e12), COPIES);
         let ages = [399.0, 400.0, 1599.0, 1600.0];
-        assert_eq!(ages.map(|age| it.of_copy(COLD, age)), [3, 4, 4, 5]);
+        assert_eq!(ages.map(|age| it.for_copy(COLD, age)), [3, 4, 4, 5]);
         let few = Separator { copies: 2, ..it.clone() };
-        assert_eq!(ages.map(|age| few.of_copy(4, age)), [3; 4]);
+        assert_eq!(ages.map(|age| few.for_copy(4, age)), [3; 4]);
     }
 
     #[test]
@@ -287,28 +287,28 @@ mod tests {
             (0..SAMPLE).for_each(|_| it.emptied(HOT, 10.0));
             assert_eq!((0..CLASSES as u8).filter(|class| it.uses(*class)).count(), used);
             for age in [0.0, 10.0, 50.0, 1e9] {
-                assert!(it.uses(it.of_write(age)) && it.uses(it.of_new()));
+                assert!(it.uses(it.for_write(age)) && it.uses(it.for_new()));
                 let from = (0..CLASSES as u8).filter(|class| it.uses(*class));
-                from.for_each(|from| assert!(it.uses(it.of_copy(from, age))));
+                from.for_each(|from| assert!(it.uses(it.for_copy(from, age))));
             }
         }
     }
 
     #[test]
     fn by_rates_copies_of_one_segment_go_to_all_classes_of_copies() {
-        let mut it = Separator::of_blocks(Separation::Rate, 6, 100);
+        let mut it = Separator::with_blocks(Separation::Rate, 6, 100);
         let intervals = [10.0, 100.0, 200.0, 900.0];
         for (block, interval) in (0..).zip(intervals) {
-            assert_eq!(it.of_write_to(block, None), COLD, "nothing is known yet");
+            assert_eq!(it.for_write_to(block, None), COLD, "nothing is known yet");
             it.wrote(block, Some(interval));
         }
-        assert!(it.tells_blocks_apart());
-        assert_eq!([0, 1, 2, 3].map(|block| it.of_write_to(block, None)), [HOT, COLD, COLD, COLD]);
-        assert_eq!([0, 1, 2, 3].map(|block| it.of_copy_of(block, HOT, 5.0)), [2, 3, 4, 5]);
+        assert!(it.separates_blocks());
+        assert_eq!([0, 1, 2, 3].map(|block| it.for_write_to(block, None)), [HOT, COLD, COLD, COLD]);
+        assert_eq!([0, 1, 2, 3].map(|block| it.for_copy_from(block, HOT, 5.0)), [2, 3, 4, 5]);
         it.copies = 2;
-        assert_eq!([0, 1, 2, 3].map(|block| it.of_copy_of(block, HOT, 5.0)), [2, 3, 3, 3]);
+        assert_eq!([0, 1, 2, 3].map(|block| it.for_copy_from(block, HOT, 5.0)), [2, 3, 3, 3]);
         let used = |classes, blocks| {
-            let it = Separator::of_blocks(Separation::Rate, classes, blocks);
+            let it = Separator::with_blocks(Separation::Rate, classes, blocks);
             let used = (0..CLASSES as u8).filter(|class| it.uses(*class)).count();
             (used, Separator::memory(Separation::Rate, classes, blocks))
         };

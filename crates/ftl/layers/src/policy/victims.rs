@@ -52,10 +52,10 @@ impl Set {
     }
 
     /// Returns the segment with the fewest valid pages of `draws` random draws.
-    fn best_of(&mut self, draws: u32, live: impl Fn(u32) -> u32) -> Option<u32> {
+    fn best_among(&mut self, draws: u32, valid: impl Fn(u32) -> u32) -> Option<u32> {
         let mut best = self.draw()?;
         for other in (1..draws).filter_map(|_| self.draw()) {
-            if live(other) < live(best) {
+            if valid(other) < valid(best) {
                 best = other;
             }
         }
@@ -141,23 +141,23 @@ impl Victims {
         }
     }
 
-    /// Notes that a segment was filled; `live` of its pages are valid.
-    pub fn sealed(&mut self, segment: u32, live: u32, now: u64) {
+    /// Notes that a segment was filled; `valid` of its pages are valid.
+    pub fn sealed(&mut self, segment: u32, valid: u32, now: u64) {
         match &mut self.kind {
-            Kind::Greedy(lists) => lists.push(segment, live),
+            Kind::Greedy(lists) => lists.push(segment, valid),
             Kind::Fifo(lists) => lists.push(segment, 0),
             Kind::Choices(set, _) => set.insert(segment),
             Kind::CostBenefit(lists, changed) | Kind::DecliningCost(lists, changed, _) => {
-                lists.push(segment, live);
+                lists.push(segment, valid);
                 changed[segment as usize] = now;
             }
-            Kind::Own(policy, _) => policy.sealed(segment, live, now),
+            Kind::Own(policy, _) => policy.sealed(segment, valid, now),
         }
     }
 
     /// Notes that a sealed segment now has `to` valid pages.
     #[inline]
-    pub fn live_changed(&mut self, segment: u32, to: u32, now: u64) {
+    pub fn valid_changed(&mut self, segment: u32, to: u32, now: u64) {
         match &mut self.kind {
             Kind::Greedy(lists) => lists.relink(segment, to),
             Kind::Fifo(_) | Kind::Choices(..) => {}
@@ -181,21 +181,21 @@ impl Victims {
         }
     }
 
-    /// Returns the segment to collect next; `live` returns the valid pages of a segment. It stays
+    /// Returns the segment to collect next; `valid` returns the valid pages of a segment. It stays
     /// sealed.
-    pub fn pick(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
+    pub fn pick(&mut self, now: u64, valid: impl Fn(u32) -> u32) -> Option<u32> {
         match &mut self.kind {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.least(),
-            Kind::Choices(set, count) => set.best_of(*count, live),
+            Kind::Choices(set, count) => set.best_among(*count, valid),
             Kind::CostBenefit(lists, changed) => {
-                let worth = |live| worth::benefit(live, self.pages);
+                let worth = |valid| worth::benefit(valid, self.pages);
                 oldest_and_emptiest(lists, changed, self.pages, now, worth)
             }
             Kind::DecliningCost(lists, changed, worth) => {
-                let worth = |live| (worth[live as usize], 1.0);
+                let worth = |valid| (worth[valid as usize], 1.0);
                 oldest_and_emptiest(lists, changed, self.pages, now, worth)
             }
-            Kind::Own(policy, _) => policy.pick(now, &live),
+            Kind::Own(policy, _) => policy.pick(now, &valid),
         }
     }
 
@@ -206,10 +206,10 @@ impl Victims {
     }
 
     /// Returns the choice of [`Victims::pick`] without consuming a random draw.
-    pub fn peek(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
-        let Kind::Choices(set, count) = &mut self.kind else { return self.pick(now, live) };
+    pub fn peek(&mut self, now: u64, valid: impl Fn(u32) -> u32) -> Option<u32> {
+        let Kind::Choices(set, count) = &mut self.kind else { return self.pick(now, valid) };
         let dice = set.dice;
-        let found = set.best_of(*count, live);
+        let found = set.best_among(*count, valid);
         set.dice = dice;
         found
     }
@@ -241,10 +241,10 @@ fn oldest_and_emptiest(
         return Some(empty);
     }
     let mut best = None;
-    for live in 1..=pages {
-        let Some(segment) = lists.first(live) else { continue };
+    for valid in 1..=pages {
+        let Some(segment) = lists.first(valid) else { continue };
         let age = (now - changed[segment as usize]) as f64;
-        let (times, per) = worth(live);
+        let (times, per) = worth(valid);
         let score = age * times / per;
         if best.is_none_or(|(other, _)| score > other) {
             best = Some((score, segment));
@@ -264,14 +264,14 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Known {
         segment: u32,
-        live: u32,
+        valid: u32,
         sealed: u64,
         changed: u64,
     }
 
     impl Known {
         fn value(&self, policy: GcPolicy, now: u64) -> f64 {
-            let share = f64::from(self.live) / f64::from(PAGES);
+            let share = f64::from(self.valid) / f64::from(PAGES);
             let age = (now - self.changed) as f64;
             match policy {
                 GcPolicy::DecliningCost => age * (1.0 - share + share * share.ln()),
@@ -283,13 +283,13 @@ mod tests {
     /// Returns whether a policy may choose `picked`, by a scan of all sealed segments.
     fn may_pick(policy: GcPolicy, picked: Known, all: &[Known], now: u64) -> bool {
         match policy {
-            GcPolicy::Greedy => all.iter().all(|other| picked.live <= other.live),
+            GcPolicy::Greedy => all.iter().all(|other| picked.valid <= other.valid),
             GcPolicy::Fifo => all.iter().all(|other| picked.sealed <= other.sealed),
             GcPolicy::Random | GcPolicy::DChoices(_) | GcPolicy::Own(_) => true,
-            GcPolicy::CostBenefit | GcPolicy::DecliningCost if picked.live == 0 => true,
+            GcPolicy::CostBenefit | GcPolicy::DecliningCost if picked.valid == 0 => true,
             GcPolicy::CostBenefit | GcPolicy::DecliningCost => {
                 let best = picked.value(policy, now) + 1e-9 * now as f64;
-                all.iter().all(|other| other.live > 0 && other.value(policy, now) <= best)
+                all.iter().all(|other| other.valid > 0 && other.value(policy, now) <= best)
             }
         }
     }
@@ -306,18 +306,19 @@ mod tests {
                 let segment = dice.below(SEGMENTS);
                 match all.iter().position(|known| known.segment == segment) {
                     None => {
-                        let live = dice.below(PAGES + 1);
-                        victims.sealed(segment, live, now);
-                        all.push(Known { segment, live, sealed: now, changed: now });
+                        let valid = dice.below(PAGES + 1);
+                        victims.sealed(segment, valid, now);
+                        all.push(Known { segment, valid, sealed: now, changed: now });
                     }
-                    Some(at) if all[at].live > 0 && dice.below(3) > 0 => {
-                        all[at].live -= 1;
+                    Some(at) if all[at].valid > 0 && dice.below(3) > 0 => {
+                        all[at].valid -= 1;
                         all[at].changed = now;
-                        victims.live_changed(segment, all[at].live, now);
+                        victims.valid_changed(segment, all[at].valid, now);
                     }
                     Some(_) => {
-                        let live = |it| all.iter().find(|known| known.segment == it).unwrap().live;
-                        let picked = victims.pick(now, live).unwrap();
+                        let valid =
+                            |it| all.iter().find(|known| known.segment == it).unwrap().valid;
+                        let picked = victims.pick(now, valid).unwrap();
                         let at = all.iter().position(|known| known.segment == picked).unwrap();
                         assert!(may_pick(policy, all[at], &all, now), "{word} at {now}");
                         victims.freed(picked);

@@ -17,8 +17,8 @@ const TERMS: u32 = 20;
 
 /// Returns the value for `cost-benefit`, `(1 − u) / 2u`, as a fraction.
 #[inline]
-pub(super) fn benefit(live: u32, pages: u32) -> (f64, f64) {
-    (f64::from(pages - live), f64::from(2 * live))
+pub(super) fn benefit(valid: u32, pages: u32) -> (f64, f64) {
+    (f64::from(pages - valid), f64::from(2 * valid))
 }
 
 /// Returns the values for `declining-cost`, `1 − u + u·ln u`, by number of valid pages.
@@ -26,10 +26,10 @@ pub(super) fn declining(pages: u32) -> Vec<f64> {
     assert!(pages > 0, "a segment has pages");
     let mut all = vec![0.0; pages as usize + 1];
     let mut log = 0.0;
-    for live in (1..pages).rev() {
-        log -= log_of_next(live);
-        let share = f64::from(live) / f64::from(pages);
-        all[live as usize] = 1.0 - share + share * log;
+    for valid in (1..pages).rev() {
+        log -= log_of_next(valid);
+        let share = f64::from(valid) / f64::from(pages);
+        all[valid as usize] = 1.0 - share + share * log;
     }
     all[0] = 1.0;
     all
@@ -57,10 +57,10 @@ mod tests {
         for pages in [1, 2, 64, 4096] {
             let all = declining(pages);
             assert_eq!((all[0], all[pages as usize]), (1.0, 0.0));
-            for live in 1..pages {
-                let share = f64::from(live) / f64::from(pages);
+            for valid in 1..pages {
+                let share = f64::from(valid) / f64::from(pages);
                 let wanted = 1.0 - share + share * share.ln();
-                assert!((all[live as usize] - wanted).abs() < 1e-12, "{live} of {pages}");
+                assert!((all[valid as usize] - wanted).abs() < 1e-12, "{valid} of {pages}");
             }
         }
     }

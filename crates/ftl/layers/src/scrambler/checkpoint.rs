@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::ops::{Cx, Op};
 use super::space::Space;
 use crate::kit::Life;
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 use crate::kit::roots::COPIES;
 use crate::planted::{Bug, planted};
 
@@ -117,7 +117,7 @@ impl Checkpoint {
 
     /// Takes the buffer back after a page of images was written.
     pub(super) fn image_written(&mut self, at: u8, command: Command) {
-        self.bufs[usize::from(at)].take_back(meta_of(command));
+        self.bufs[usize::from(at)].take_back(into_meta(command));
     }
 
     /// Handles the completion of a flush. Returns whether a new root is durable.
@@ -143,7 +143,7 @@ impl Checkpoint {
                 self.root = self.next;
                 self.stage = Stage::Idle;
                 if cx.life() != Life::Starting {
-                    cx.tell(Event::CheckpointDone);
+                    cx.report(Event::CheckpointDone);
                 }
                 true
             }

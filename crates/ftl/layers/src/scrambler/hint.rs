@@ -56,8 +56,8 @@ impl Hint {
         to: &mut Pages,
     ) {
         let Command::Report { into, .. } = command else { unreachable!("a hint is a report") };
-        let told = ended.map_or(0, |verdict| verdict.bytes as usize / report::UNIT_BYTES);
-        let lbas = (0..told).filter_map(|index| report::unit(into.pages(), index));
+        let reported = ended.map_or(0, |verdict| verdict.bytes as usize / report::UNIT_BYTES);
+        let lbas = (0..reported).filter_map(|index| report::unit(into.pages(), index));
         to.prefer(lbas.filter_map(|lba| layout.page_at(lba)));
         self.buf.take_back(into);
     }

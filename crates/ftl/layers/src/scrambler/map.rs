@@ -27,7 +27,7 @@ impl Map {
 
     /// Returns the slot of a logical slot.
     #[inline]
-    pub(super) fn look_up(&self, logical: u32) -> Option<u32> {
+    pub(super) fn lookup(&self, logical: u32) -> Option<u32> {
         self.to[logical as usize].checked_sub(1)
     }
 
@@ -38,7 +38,7 @@ impl Map {
 
     /// Maps a logical slot to `slot`, or unmaps it. Returns its previous slot.
     pub(super) fn point(&mut self, logical: u32, slot: Option<u32>) -> Option<u32> {
-        let old = self.look_up(logical);
+        let old = self.lookup(logical);
         if let Some(old) = old {
             self.back[old as usize] = 0;
             self.mapped -= 1;
@@ -67,7 +67,7 @@ impl Map {
 
     /// Counts the entry of a logical slot. Returns its slot.
     pub(super) fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
-        let Some(slot) = self.look_up(logical) else { return Ok(None) };
+        let Some(slot) = self.lookup(logical) else { return Ok(None) };
         let back =
             self.back.get_mut(slot as usize).ok_or("the map points outside the data area")?;
         if *back != 0 {

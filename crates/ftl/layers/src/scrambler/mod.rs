@@ -138,7 +138,7 @@ impl Engine {
 
     /// Discards a page whose data was all trimmed.
     fn pump_discards(&mut self, cx: &mut Cx) -> bool {
-        let may = cx.is_running() && cx.command_room() > OWN_OPS;
+        let may = cx.is_running() && cx.commands_left() > OWN_OPS;
         let pages = self.space.pages_mut();
         if !may || pages.discarding() >= MOST_DISCARDS {
             return false;
@@ -244,7 +244,7 @@ impl Core for Engine {
     fn after_step(&mut self, cx: &mut Cx) {
         let full = self.space.map().mapped() == u64::from(self.layout.slots);
         if full && !self.told_full {
-            cx.tell(Event::Full);
+            cx.report(Event::Full);
         }
         self.told_full = full;
     }
@@ -254,8 +254,8 @@ impl Core for Engine {
         let map = self.space.map();
         let first = (lba / slot) as u32;
         let end = (lba + sectors).div_ceil(slot).min(u64::from(first) + MAX_TOUCH as u64) as u32;
-        let mapped = map.look_up(first).is_some();
-        let same = |logical: &u32| map.look_up(*logical).is_some() == mapped;
+        let mapped = map.lookup(first).is_some();
+        let same = |logical: &u32| map.lookup(*logical).is_some() == mapped;
         let run = (first..end).take_while(same).count() as u64;
         (mapped, ((u64::from(first) + run) * slot - lba).min(sectors))
     }

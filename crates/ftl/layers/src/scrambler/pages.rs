@@ -50,11 +50,11 @@ pub(super) struct Pages {
     discarding: u32,
     /// Rule 1 applies while more pages than this are unwritten or empty.
     sufficient: u32,
-    /// Rule 2 applies while this share of the slots in `told` pages, in thousandths, is unused.
+    /// Rule 2 applies while this share of the slots in `reported` pages, in thousandths, is unused.
     enough_permille: u32,
     preferred: Vec<u32>,
     /// Number of pages in the device's last answer.
-    told: u32,
+    reported: u32,
     reads: Vec<u16>,
 }
 
@@ -83,7 +83,7 @@ impl Pages {
             discarding: 0,
             sufficient: sufficient as u32,
             enough_permille: params.enough_permille,
-            told: 0,
+            reported: 0,
             preferred: Vec::with_capacity(MOST_PREFERRED),
             reads: vec![0; count as usize],
         }
@@ -142,7 +142,7 @@ impl Pages {
     pub(super) fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
         self.preferred.clear();
         self.preferred.extend(pages.take(MOST_PREFERRED));
-        self.told = self.preferred.len() as u32;
+        self.reported = self.preferred.len() as u32;
         let mut list = core::mem::take(&mut self.preferred);
         list.retain(|page| *page < self.fresh && self.unused(*page) > 0);
         self.preferred = list;
@@ -206,7 +206,7 @@ impl Pages {
             return true;
         }
         let unused = self.preferred.iter().map(|page| u64::from(self.unused(*page)));
-        let slots = u64::from(self.told) * u64::from(self.per_page);
+        let slots = u64::from(self.reported) * u64::from(self.per_page);
         unused.sum::<u64>() * 1000 >= slots * u64::from(self.enough_permille)
     }
 

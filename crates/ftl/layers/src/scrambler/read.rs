@@ -11,16 +11,16 @@ use crate::kit::Health;
 /// Advances the first read by one run.
 pub(super) fn pump(space: &mut Space, layout: &Layout, cx: &mut Cx) -> bool {
     let Some(req) = cx.requests().first_read() else { return false };
-    if cx.command_room() <= OWN_OPS {
+    if cx.commands_left() <= OWN_OPS {
         return false;
     }
-    let dead = cx.health() == Health::Dead;
+    let has_failed = cx.health() == Health::Failed;
     let active = cx.request(req);
-    if !active.is_begun() && !dead && active.error.is_none() {
+    if !active.is_begun() && !has_failed && active.error.is_none() {
         send_run(space, layout, req, cx);
     }
     let active = cx.request(req);
-    if active.is_begun() || dead || active.error.is_some() {
+    if active.is_begun() || has_failed || active.error.is_some() {
         cx.requests().end_read();
         complete_if_over(space, req, cx);
     }
@@ -34,7 +34,7 @@ fn send_run(space: &mut Space, layout: &Layout, req: u16, cx: &mut Cx) {
     let (first, left) = (active.lba + active.cursor, active.sectors - active.cursor);
     let (logical, within) = ((first / slot) as u32, first % slot);
     let most = (within + left).div_ceil(slot) as u32;
-    let start = space.map().look_up(logical);
+    let start = space.map().lookup(logical);
     let run = space.run_length(logical, most, start);
     let len = (u64::from(run) * slot - within).min(left) as u32;
     let active = cx.request(req);

@@ -111,7 +111,7 @@ impl Recovery {
         let parts = &mut Parts { space, ring, checkpoint };
         match self.step {
             Step::Flush if self.mode == Mode::Format => {
-                parts.ring.go_on_with(1);
+                parts.ring.continue_with(1);
                 let root = Root { first_log: 1, boundary: 1, ..*parts.checkpoint.root() };
                 parts.checkpoint.adopt(root);
                 self.go(Step::Root, 0)
@@ -164,11 +164,11 @@ impl Recovery {
         };
         let root = match roots::newest(&self.reads, parse, |root| root.number) {
             Ok(root) => root,
-            Err(why) => return give_up(why, cx),
+            Err(why) => return fail_volume(why, cx),
         };
         let Layout { page, slot, count, area, .. } = self.layout;
         if (root.page, root.slot, root.count) != (page, slot, count) || root.area > 1 {
-            return give_up(
+            return fail_volume(
                 "the volume was created for another device or with another slot size",
                 cx,
             );
@@ -185,7 +185,7 @@ impl Recovery {
         let (cursor, root) = (self.cursor, *parts.checkpoint.root());
         let index = (cursor / 2) as u32;
         if index >= self.layout.area {
-            parts.ring.go_on_with(root.first_log);
+            parts.ring.continue_with(root.first_log);
             return self.go(Step::Log, root.first_log);
         }
         let lba = self.layout.image_at(root.area, index);
@@ -194,7 +194,7 @@ impl Recovery {
             return self.read(0, lba, cx);
         }
         if self.reads.failed(0) {
-            return give_up("an image of the map is unreadable", cx);
+            return fail_volume("an image of the map is unreadable", cx);
         }
         let blocks = self.layout.blocks();
         cx.touch(blocks as usize * MAP_ENTRIES);
@@ -203,7 +203,7 @@ impl Recovery {
             let at = lba + u64::from(i * SECTORS_PER_BLOCK);
             let page = &self.reads.pages(0)[i as usize];
             if parse_map(page, root.images, first, self.uuid, at).is_err() {
-                return give_up("an image of the map is damaged or of another generation", cx);
+                return fail_volume("an image of the map is damaged or of another generation", cx);
             }
             for entry in 0..MAP_ENTRIES {
                 let map = parts.space.map_mut();
@@ -245,27 +245,27 @@ impl Recovery {
         let (seq, gap, root) = (self.cursor, self.gap, *parts.checkpoint.root());
         if self.reads.failed(0) {
             if gap.is_none() {
-                return give_up("a page that may belong to the map log is unreadable", cx);
+                return fail_volume("a page that may belong to the map log is unreadable", cx);
             }
             return self.go(Step::Log, (seq / blocks + 1) * blocks);
         }
         match (self.log_page(&root), gap) {
             (Some(head), Some(gap)) if head.durable >= gap => {
-                return give_up("a durable page of the map log is missing or damaged", cx);
+                return fail_volume("a durable page of the map log is missing or damaged", cx);
             }
             (Some(_), Some(_)) => self.dropped += 1,
             (Some(head), None) if !self.apply_records(head, parts.space, cx) => {
-                return give_up("a record of the map log is invalid", cx);
+                return fail_volume("a record of the map log is invalid", cx);
             }
             (Some(head), None) if self.record.0 < head.records => return true,
             (Some(head), None) => {
-                parts.ring.go_on_with(seq + 1);
+                parts.ring.continue_with(seq + 1);
                 parts.ring.adopt_durable(head.durable);
                 self.record = (0, 0);
                 self.replayed += 1;
             }
             (None, None) if parts.ring.durable() >= seq || seq < root.boundary => {
-                return give_up("a durable page of the map log is missing or damaged", cx);
+                return fail_volume("a durable page of the map log is missing or damaged", cx);
             }
             (None, None) => self.gap = Some(seq),
             (None, Some(_)) => {}
@@ -316,7 +316,7 @@ impl Recovery {
             match space.map_mut().adopt(logical) {
                 Ok(Some(slot)) => space.pages_mut().adopt(slot),
                 Ok(None) => {}
-                Err(why) => return give_up(why, cx),
+                Err(why) => return fail_volume(why, cx),
             }
         }
         if end < self.layout.slots {
@@ -358,8 +358,8 @@ impl Recovery {
 }
 
 /// Refuses to open the volume.
-fn give_up(why: &'static str, cx: &mut Cx) -> bool {
-    cx.give_up(why);
+fn fail_volume(why: &'static str, cx: &mut Cx) -> bool {
+    cx.fail_volume(why);
     true
 }
 

@@ -6,7 +6,7 @@ use hostftl_format::scrambler::{LogHead, RECORDS, Root, emit_log};
 use super::journal::{Journal, Round};
 use super::layout::{Layout, PENDING_PAGES};
 use super::ops::{Cx, Op};
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 use crate::planted::{Bug, planted};
 
 /// The ring of log pages on the device.
@@ -37,7 +37,7 @@ impl Ring {
     }
 
     /// Sets the next log page, found by recovery.
-    pub(super) fn go_on_with(&mut self, next: u64) {
+    pub(super) fn continue_with(&mut self, next: u64) {
         assert!(next >= self.next, "the log only grows");
         self.next = next;
     }
@@ -124,7 +124,7 @@ impl Ring {
         ok: bool,
         cx: &mut Cx,
     ) {
-        self.buf.take_back(meta_of(command));
+        self.buf.take_back(into_meta(command));
         let Round::Writing { upto } = journal.round() else {
             unreachable!("log is written in a round")
         };

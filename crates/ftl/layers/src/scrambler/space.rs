@@ -81,7 +81,7 @@ impl Space {
     /// consecutively in one page from slot `start` on, or are all unmapped if `start` is `None`.
     pub(super) fn run_length(&self, logical: u32, most: u32, start: Option<u32>) -> u32 {
         let most = start.map_or(most, |slot| most.min(self.per_page - slot % self.per_page));
-        let follows = |i: &u32| self.map.look_up(logical + *i) == start.map(|slot| slot + *i);
+        let follows = |i: &u32| self.map.lookup(logical + *i) == start.map(|slot| slot + *i);
         1 + (1..most).take_while(follows).count() as u32
     }
 

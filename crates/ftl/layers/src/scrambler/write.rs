@@ -89,7 +89,7 @@ impl Writes {
             (Kind::Trim, false) => last.min((logical + 1) * slot),
             _ => last.min((logical + per_page) * slot),
         };
-        if kind == Kind::Trim && (whole || space.map().look_up(logical as u32).is_none()) {
+        if kind == Kind::Trim && (whole || space.map().lookup(logical as u32).is_none()) {
             return self.forget_some(req, (from, end), space, cx);
         }
         let count = end.div_ceil(slot) - logical;
@@ -182,7 +182,7 @@ impl Writes {
 
     /// Submits the commands of one fill's next step.
     pub(super) fn pump_fills(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
-        if cx.command_room() < FILL_OPS {
+        if cx.commands_left() < FILL_OPS {
             return false;
         }
         let Some(at) = self.sent.pop_front() else { return false };
@@ -233,7 +233,7 @@ impl Writes {
             }
             fill.outstanding += 1;
             let into = fill.buffer().view_mut_sectors(to * slot, slot);
-            let Some(old) = space.map().look_up(logical + index) else {
+            let Some(old) = space.map().lookup(logical + index) else {
                 let command = Command::Place { from: Piece::zero_sectors(slot), into };
                 cx.submit(Op::Data { fill: at }, command);
                 continue;

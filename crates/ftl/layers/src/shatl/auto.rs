@@ -27,7 +27,11 @@ const MOST_LEAVES: u32 = 1 << 28;
 const FEWEST: u32 = 512;
 
 /// Lays out roots and map groups, the homes, and the hidden area, part of which is lent.
-pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout, PlanError> {
+pub(super) fn layout(
+    config: &LayerConfig,
+    total: u32,
+    iu_sectors: u32,
+) -> Result<Layout, PlanError> {
     let sp = config.superpage;
     if !sp.is_power_of_two() {
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
@@ -35,8 +39,8 @@ pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<
     let least = PlanError("hatl-auto needs a larger memory budget for its hidden area");
     let own = LEAST.max(total / 20);
     // A unit of one sector stands for a device with an unknown map unit.
-    let finer = map_unit > 1 && map_unit < sp && sp.is_multiple_of(map_unit);
-    let unit = if finer { map_unit } else { 0 };
+    let finer = iu_sectors > 1 && iu_sectors < sp && sp.is_multiple_of(iu_sectors);
+    let unit = if finer { iu_sectors } else { 0 };
     let with = |lent: u32, leaves: u32| {
         let layout = hidden(sp, total, (own + lent, lent))?;
         let kills = (layout.count / 8).clamp(2 * sp, 1024.max(2 * sp));

@@ -28,7 +28,7 @@ const MARGIN: u32 = 8;
 /// writes are rare.
 const MARGIN_SHARE: u32 = 24;
 /// LSPs that a batch examines in one step.
-const LOOK: u32 = 4096;
+const SCAN: u32 = 4096;
 
 /// Parts that take part in emptying a victim.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Victims {
         cx: &mut Cx<Op>,
     ) -> bool {
         match self.victim {
-            _ if !cx.is_running() || cx.command_room() <= OWN_OPS / 2 => false,
+            _ if !cx.is_running() || cx.commands_left() <= OWN_OPS / 2 => false,
             _ if with.forward.is_reading() => false,
             None => self.choose(area, with, cx),
             Some(victim) if self.reclaim == Reclaim::Fewest => {
@@ -112,7 +112,7 @@ impl Victims {
         let more = if area.layout.is_roomy() { own / MARGIN_SHARE } else { area.layout.company() };
         let margin = MARGIN + more;
         if free <= reserve + MARGIN {
-            area.press_limbo(true);
+            area.request_limbo(true);
         }
         let leaving = lend::leaving_victim(area);
         let soon = free + area.pool.discarding() + area.pool.limbo().len() as u32;
@@ -130,10 +130,10 @@ impl Victims {
             // A host that fills a stage writes the log in passing; a direct write waits for
             // superpages and does not.
             let stuck = free <= FLOOR || with.route.waits;
-            return free <= reserve && stuck && area.press_limbo(false);
+            return free <= reserve && stuck && area.request_limbo(false);
         }
         let victim = leaving.or(early).or_else(|| area.pool.victim(area.layout.superpage + 1));
-        let Some(victim) = victim else { return area.press_limbo(false) };
+        let Some(victim) = victim else { return area.request_limbo(false) };
         self.begin_victim(area, with, victim, false, cx);
         true
     }
@@ -172,7 +172,7 @@ impl Victims {
             with.forward.read_victim(area, victim, cx);
         }
         cx.counters().gc_runs += 1;
-        cx.tell(Event::GcStarted);
+        cx.report(Event::GcStarted);
     }
 
     /// Starts to move the next LSP with a sector in the victim, or finishes the victim.
@@ -186,14 +186,14 @@ impl Victims {
         let sp = area.layout.superpage;
         let from = self.cursor;
         let first = victim * sp;
-        let next = (from..sp).find(|slot| area.table.live(first + slot).is_some());
+        let next = (from..sp).find(|slot| area.table.valid(first + slot).is_some());
         cx.touch((next.unwrap_or(sp) - from) as usize);
         self.cursor = next.unwrap_or(sp);
         let Some(slot) = next else {
             let busy = with.movers.is_busy() || with.forward.is_busy();
             return !busy && self.end_victim(area, victim);
         };
-        let lsn = area.table.live(first + slot).expect("the slot is valid");
+        let lsn = area.table.valid(first + slot).expect("the slot is valid");
         let lsp = area.table.lsp(lsn);
         if with.movers.any(|other| other == lsp) {
             self.cursor += 1;
@@ -221,7 +221,7 @@ impl Victims {
             area.send_to_limbo(victim);
         } else if self.failed || area.table.holds_lost(victim) {
             area.pool.become_(victim, State::Stuck, false);
-            lend::note_salvaged(area, victim, true);
+            lend::note_evacuated(area, victim, true);
         } else {
             area.pool.become_(victim, State::Full, false);
         }
@@ -237,7 +237,7 @@ impl Victims {
     ) -> bool {
         let lsps = area.table.lsps();
         let from = self.cursor;
-        let end = (from + LOOK).min(lsps);
+        let end = (from + SCAN).min(lsps);
         let movers = &with.movers;
         let next =
             (from..end).find(|lsp| !area.table.is_home(*lsp) && !movers.any(|other| other == *lsp));

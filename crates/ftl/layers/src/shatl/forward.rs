@@ -112,8 +112,8 @@ impl Forward {
         cx: &mut Cx<Op>,
     ) -> u32 {
         assert!(self.holds(area.pool.superpage_of(from)), "a copied slot was read");
-        let lsn = area.table.live(from).expect("a copied slot is valid");
-        let follows = |i: &u32| area.table.live(from + i) == Some(lsn + u64::from(*i));
+        let lsn = area.table.valid(from).expect("a copied slot is valid");
+        let follows = |i: &u32| area.table.valid(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         cx.touch(run as usize);
         let Some((stage, slot, len)) = area.take_slots(lsn, run, Cause::Gc) else { return 0 };
@@ -163,7 +163,7 @@ impl Forward {
                 self.buffer().repay(view);
                 area.stages.at(stage).arrived(into);
                 for i in 0..len {
-                    if let Some(lsn) = area.table.live(from + i) {
+                    if let Some(lsn) = area.table.valid(from + i) {
                         area.publish(stage, lsn, slot + i, cx);
                     }
                 }

@@ -55,7 +55,7 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
         0
     }
     /// Marks all sectors of a superpage as lost: they read as errors from now on.
-    fn give_up(&mut self, _vsp: u32) {
+    fn lose_superpage(&mut self, _vsp: u32) {
         unreachable!("only loans are abandoned while the layer runs")
     }
     /// Returns the homes that are lent to the hidden area, if the layer lends any.

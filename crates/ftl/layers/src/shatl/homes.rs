@@ -154,8 +154,8 @@ impl Homes {
         for part in lsps.start / self.part..lsps.end.div_ceil(self.part) {
             let first = part * self.part;
             // A sequential fill that continues inside a part overwrites nothing.
-            let goes_on = lsps.start > first && lsps.start == self.front;
-            if self.set(part, false) || goes_on {
+            let continues = lsps.start > first && lsps.start == self.front;
+            if self.set(part, false) || continues {
                 self.front = lsps.end;
             } else {
                 self.write_again(part);

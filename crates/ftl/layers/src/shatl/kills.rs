@@ -10,7 +10,7 @@ use super::ops::Op;
 
 /// Returns the number of superpages of the hidden area.
 pub(super) fn superpages<M: HiddenMap>(area: &mut Area<M>) -> u32 {
-    area.layout.count - area.table.loans().map_or(0, |loans| loans.gone())
+    area.layout.count - area.table.loans().map_or(0, |loans| loans.withdrawn())
 }
 
 /// Returns the number of slots that valid hidden data may take, before margins.
@@ -37,17 +37,17 @@ pub(super) fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
 /// Returns the number of consecutive slots, from `slot` on, that hold sectors of an LSP.
 pub(super) fn run_of<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
     let sp = area.layout.superpage;
-    let same = |i: &u32| area.table.live(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
+    let same = |i: &u32| area.table.valid(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
     1 + (1..sp - slot % sp).take_while(same).count() as u32
 }
 
 /// Returns whether all copies of an LSP may be killed now. If not, requests the log writes that
 /// make room.
 pub(super) fn room_for_kills<M: HiddenMap>(area: &mut Area<M>) -> bool {
-    let room = area.direct.room() >= area.layout.superpage as usize;
+    let room = area.direct.kills_left() >= area.layout.superpage as usize;
     if !room {
         // Open stages are closed too: their pads carry the log if no superpage is left.
-        area.wishes.press(area.mark_all());
+        area.durability_requests.request_soon(area.mark_all());
     }
     room
 }

@@ -47,7 +47,7 @@ pub(crate) struct Loans {
     over: u32,
     ending: Option<(u32, Phase)>,
     /// The superpage whose readable data was moved away last, so that only unreadable slots remain.
-    salvaged: Option<u32>,
+    evacuated: Option<u32>,
 }
 
 impl Loans {
@@ -60,7 +60,7 @@ impl Loans {
             first: lsps - layout.lent,
             over: 0,
             ending: None,
-            salvaged: None,
+            evacuated: None,
         }
     }
 
@@ -90,11 +90,11 @@ impl Loans {
     }
 
     /// Returns the number of superpages that are only homes, or about to be.
-    pub(crate) fn gone(&self) -> u32 {
+    pub(crate) fn withdrawn(&self) -> u32 {
         let part = |part: u32| self.lent.min((part + 1) * self.part) - part * self.part;
         let ending = self.ending.map_or(0, |(at, _)| 1 << at);
-        let gone = self.over | ending;
-        (0..PARTS).filter(|at| gone >> at & 1 == 1).map(part).sum()
+        let withdrawn = self.over | ending;
+        (0..PARTS).filter(|at| withdrawn >> at & 1 == 1).map(part).sum()
     }
 
     /// Returns whether a superpage must not be filled again because its loan is ending.
@@ -160,7 +160,7 @@ fn withhold<M: HiddenMap>(area: &mut Area<M>, part: u32, cx: &mut Cx<Op>) {
 pub(super) fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
     let loans = area.table.loans()?;
     let (part, Phase::Ending) = loans.ending? else { return None };
-    let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
+    let (mut vsps, salvaged) = (loans.superpages(part), loans.evacuated);
     let is = |vsp: u32, state| area.pool.state(vsp) == state && !area.pool.pinned(vsp);
     if let Some(full) = vsps.clone().find(|vsp| is(*vsp, State::Full)) {
         return Some(full);
@@ -170,10 +170,10 @@ pub(super) fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
 }
 
 /// Notes whether all readable data of a superpage was moved away.
-pub(super) fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
+pub(super) fn note_evacuated<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
     if let Some(loans) = area.table.loans() {
-        loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
-        loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
+        loans.evacuated = loans.evacuated.filter(|other| *other != vsp);
+        loans.evacuated = if salvaged { Some(vsp) } else { loans.evacuated };
     }
 }
 
@@ -183,10 +183,10 @@ pub(super) fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged
 fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
     let sp = area.layout.superpage;
     if area.pool.free() <= FLOOR as usize {
-        return area.press_limbo(false);
+        return area.request_limbo(false);
     }
     if area.log.horizon() <= LAST_NAMES || !area.log.fits(sp) {
-        area.wishes.starve();
+        area.durability_requests.request_log_write();
         return false;
     }
     let known = area.table.holds_lost(vsp);
@@ -200,13 +200,13 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
         area.table.point(&mut area.pool, lsn, to);
     }
     cx.touch(8 * sp as usize);
-    area.table.give_up(grave);
+    area.table.lose_superpage(grave);
     area.pool.become_(grave, State::Stuck, false);
     let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
     area.log.lose(&listing, runs(|slot| area.table.holds(grave * sp + slot), sp));
     area.send_to_limbo(vsp);
     if !known {
-        cx.tell(Event::Lost { sectors: area.pool.valid(grave) });
+        cx.report(Event::Lost { sectors: area.pool.valid(grave) });
     }
     true
 }
@@ -221,7 +221,7 @@ pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> b
         Phase::Ending => {
             let mut left = vsps.filter(|vsp| area.pool.state(*vsp) != State::Home);
             match left.next() {
-                Some(vsp) => press_out(area, part, vsp, cx),
+                Some(vsp) => request_out(area, part, vsp, cx),
                 None => forget_lent(area, part, (vsp, count), cx),
             }
         }
@@ -229,7 +229,7 @@ pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> b
         Phase::Recorded(event) => {
             if area.durable().direct < event {
                 let mark = Mark { direct: event, ..Mark::default() };
-                area.wishes.press(mark);
+                area.durability_requests.request_soon(mark);
                 return false;
             }
             area.table.loans().expect("a loan exists").ending = None;
@@ -245,7 +245,7 @@ fn forget_lent<M: HiddenMap>(
     (vsp, count): (u32, u32),
     cx: &mut Cx<Op>,
 ) -> bool {
-    if cx.command_room() == 0 {
+    if cx.commands_left() == 0 {
         return false;
     }
     set_ending(area, part, Phase::Forgetting);
@@ -256,8 +256,8 @@ fn forget_lent<M: HiddenMap>(
 }
 
 /// Returns whether only unreadable data remains in a superpage.
-fn is_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32) -> bool {
-    let known = area.table.loans().is_some_and(|loans| loans.salvaged == Some(vsp));
+fn is_evacuated<M: HiddenMap>(area: &mut Area<M>, vsp: u32) -> bool {
+    let known = area.table.loans().is_some_and(|loans| loans.evacuated == Some(vsp));
     known && !area.pool.pinned(vsp)
 }
 
@@ -273,14 +273,14 @@ fn set_ending<M: HiddenMap>(area: &mut Area<M>, part: u32, phase: Phase) {
 }
 
 /// Requests the action that frees a superpage of the ending loan.
-fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
+fn request_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
     match area.pool.state(vsp) {
         State::Free => {
             let before = area.pool.free();
             withhold(area, part, cx);
             let withheld = area.pool.free() < before;
             if !withheld {
-                area.wishes.starve();
+                area.durability_requests.request_log_write();
             }
             withheld
         }
@@ -288,8 +288,8 @@ fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<
             area.stages.close_filling();
             true
         }
-        State::Limbo => area.press_limbo(false),
-        State::Stuck if is_salvaged(area, vsp) => bury(area, vsp, cx),
+        State::Limbo => area.request_limbo(false),
+        State::Stuck if is_evacuated(area, vsp) => bury(area, vsp, cx),
         _ if area.pool.pinned(vsp) => area.checkpoint.hurry(),
         _ => false,
     }

@@ -127,7 +127,7 @@ impl HiddenMap for Map {
 
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32> {
         let slots = vsp * self.superpage..(vsp + 1) * self.superpage;
-        slots.filter_map(|slot| Some(self.lsp(self.live(slot)?)))
+        slots.filter_map(|slot| Some(self.lsp(self.valid(slot)?)))
     }
 
     fn holds(&self, slot: u32) -> Option<u64> {
@@ -138,7 +138,7 @@ impl HiddenMap for Map {
 impl Table for Map {
     type Op = Op;
 
-    fn live(&self, slot: u32) -> Option<u64> {
+    fn valid(&self, slot: u32) -> Option<u64> {
         let lost = self.slots[slot as usize] & LOST > 0;
         (!lost).then(|| self.holds(slot)).flatten()
     }
@@ -151,12 +151,12 @@ impl Table for Map {
         self.chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
     }
 
-    fn look_up(&self, lsn: u64) -> Option<u32> {
-        self.find(lsn).filter(|slot| self.live(*slot).is_some())
+    fn lookup(&self, lsn: u64) -> Option<u32> {
+        self.find(lsn).filter(|slot| self.valid(*slot).is_some())
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
-        self.find(lsn).is_some_and(|slot| self.live(slot).is_none())
+        self.find(lsn).is_some_and(|slot| self.valid(slot).is_none())
     }
 
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {

@@ -85,16 +85,16 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     let groups = entries.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
     let root = Layout::root_superpages(groups, pages);
     let fixed = 4 * root + 2 * groups;
-    let live = total.checked_sub(fixed + own).filter(|live| *live > lent);
-    let live =
-        live.ok_or(PlanError("the device is too small for a hidden area; use a larger one"))?;
-    let exported = u64::from(live) * u64::from(superpage);
+    let visible = total.checked_sub(fixed + own).filter(|visible| *visible > lent);
+    let visible =
+        visible.ok_or(PlanError("the device is too small for a hidden area; use a larger one"))?;
+    let exported = u64::from(visible) * u64::from(superpage);
     if exported > MOST_SECTORS {
         return Err(MOST_HIDDEN);
     }
     let (home, data) = match lent {
         0 => (fixed + count, fixed),
-        _ => (fixed, fixed + live - lent),
+        _ => (fixed, fixed + visible - lent),
     };
     Ok(Layout {
         superpage,
@@ -220,7 +220,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         area.table.facts()
     }
 
-    fn give_up(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+    fn release_waiting(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
         self.route.end_killing(area, cx)
     }
 

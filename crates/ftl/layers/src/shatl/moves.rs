@@ -138,7 +138,7 @@ impl Movers {
     ) -> bool {
         let mut moved = false;
         for index in 0..self.list.len() {
-            if cx.command_room() <= OWN_OPS / 2 {
+            if cx.commands_left() <= OWN_OPS / 2 {
                 return moved;
             }
             moved |= match self.list[index].phase {
@@ -171,7 +171,7 @@ impl Movers {
         mover.copies.fill(0);
         let mut count = 0;
         for (slot, lsn) in area.table.hidden(lsp) {
-            if area.table.look_up(lsn).is_some() {
+            if area.table.lookup(lsn).is_some() {
                 mover.copies[(lsn - first) as usize] = slot + 1;
                 count += 1;
             }
@@ -203,7 +203,7 @@ impl Movers {
         let sp = area.layout.superpage;
         let mover = &mut self.list[index];
         let first = u64::from(mover.lsp) * u64::from(sp);
-        let live = |slot: u32, o: u32| area.table.live(slot) == Some(first + u64::from(o));
+        let is_valid = |slot: u32, o: u32| area.table.valid(slot) == Some(first + u64::from(o));
         let (from, again) = (mover.cursor, mover.again);
         let mut begin = None;
         for o in from..sp {
@@ -212,7 +212,7 @@ impl Movers {
                 continue;
             }
             *copy &= !AGAIN;
-            if live(*copy - 1, o) {
+            if is_valid(*copy - 1, o) {
                 begin = Some((o, *copy - 1));
                 break;
             }
@@ -224,7 +224,7 @@ impl Movers {
         let most = if again { 1 } else { (sp - begin).min(sp - slot % sp) };
         let follows = |i: &u32| {
             let (o, next) = (begin + i, slot + i);
-            mover.copies[o as usize] == next + 1 && live(next, o)
+            mover.copies[o as usize] == next + 1 && is_valid(next, o)
         };
         let len = 1 + (1..most).take_while(follows).count() as u32;
         mover.cursor += len;
@@ -335,7 +335,7 @@ impl Movers {
                 continue;
             };
             let lsn = first + o as u64;
-            if area.table.live(slot) == Some(lsn) {
+            if area.table.valid(slot) == Some(lsn) {
                 kills::kill_slot(area, slot, cx);
             } else if planted(Bug::MoveOverNewer)
                 && let Some(newer) = area.table.find(lsn)
@@ -413,7 +413,7 @@ fn stick<M: HiddenMap>(area: &mut Area<M>, victims: &mut Victims, vsp: u32) {
     match area.pool.state(vsp) {
         State::Full => {
             area.pool.become_(vsp, State::Stuck, area.pool.pinned(vsp));
-            lend::note_salvaged(area, vsp, false);
+            lend::note_evacuated(area, vsp, false);
         }
         State::Victim => victims.note_failed(),
         _ => {}

@@ -146,7 +146,7 @@ impl HiddenMap for Overlay {
     }
 
     fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)> {
-        let leaves = self.leaves.of(lsp);
+        let leaves = self.leaves.in_lsp(lsp);
         leaves.flat_map(|leaf| (0..leaf.len()).map(move |i| (leaf.vsn + i, (leaf.lsn + i).into())))
     }
 
@@ -178,7 +178,7 @@ impl HiddenMap for Overlay {
     }
 
     fn worth(&self, lsp: u32) -> u32 {
-        self.leaves.of(lsp).map(|leaf| 1 + u32::from(self.age(leaf.vsn))).sum()
+        self.leaves.in_lsp(lsp).map(|leaf| 1 + u32::from(self.age(leaf.vsn))).sum()
     }
 
     fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
@@ -186,7 +186,7 @@ impl HiddenMap for Overlay {
             ("leaves", self.leaves.count().into()),
             ("leaf_cap", self.capacity.into()),
             ("hidden_sectors", self.mapped),
-            ("hidden_superpages", (self.vsps() - self.loans.gone()).into()),
+            ("hidden_superpages", (self.vsps() - self.loans.withdrawn()).into()),
         ])
     }
 
@@ -198,7 +198,7 @@ impl HiddenMap for Overlay {
         Some(&mut self.homes)
     }
 
-    fn give_up(&mut self, vsp: u32) {
+    fn lose_superpage(&mut self, vsp: u32) {
         self.set_unreadable(vsp, true);
     }
 }
@@ -210,7 +210,7 @@ impl Table for Overlay {
         self.mapped
     }
 
-    fn live(&self, slot: u32) -> Option<u64> {
+    fn valid(&self, slot: u32) -> Option<u64> {
         let readable = !self.is_unreadable(self.vsp(slot));
         readable.then(|| self.holds(slot)).flatten()
     }
@@ -219,7 +219,7 @@ impl Table for Overlay {
         self.leaves.find(lsn as u32).map(|leaf| leaf.at(lsn as u32))
     }
 
-    fn look_up(&self, lsn: u64) -> Option<u32> {
+    fn lookup(&self, lsn: u64) -> Option<u32> {
         self.find(lsn).filter(|slot| !self.is_unreadable(self.vsp(*slot)))
     }
 

@@ -27,7 +27,7 @@ use super::price::Price;
 /// Number of streams whose ends are tracked.
 const STREAMS: usize = 8;
 /// LSPs that one step scans for replaced copies.
-const LOOK: u32 = 1024;
+const SCAN: u32 = 1024;
 
 /// Targets of writes, and the direct writes under way.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Route {
         }
     }
 
-    fn goes_home(&self, lba: u64, sectors: u64) -> bool {
+    fn is_for_home(&self, lba: u64, sectors: u64) -> bool {
         let follows = || self.streams.is_some_and(|ends| ends.contains(&lba));
         let cheap = self.price.is_aside() || self.price.is_whole(lba, sectors);
         sectors >= self.threshold || cheap || follows()
@@ -83,7 +83,7 @@ impl Route {
         let map = counters.map_written + counters.checkpoint_written;
         let own = counters.gc_copied + counters.padded + map;
         let lent = area.layout.lent;
-        let lends = area.table.loans().is_some_and(|loans| loans.gone() < lent);
+        let lends = area.table.loans().is_some_and(|loans| loans.withdrawn() < lent);
         self.price.note((lba, sectors), own, lends);
     }
 
@@ -120,7 +120,7 @@ impl Route {
         if !begun && !lend::owns_homes(area, area.table.lsp(lba)..=area.table.lsp(end - 1), cx) {
             return false;
         }
-        if self.goes_home(lba, sectors) && !begun {
+        if self.is_for_home(lba, sectors) && !begun {
             let ready = self.may_write_home(area, movers, req, lba, end, cx);
             if ready {
                 self.count(area, (lba, sectors), cx);
@@ -187,7 +187,7 @@ impl Route {
         self.waits = !log;
         let few = (self.under_way as usize) < SLOTS;
         log && few
-            && cx.command_room() > OWN_OPS
+            && cx.commands_left() > OWN_OPS
             && !self.is_taken(area, movers, req, from, end, cx)
     }
 
@@ -310,7 +310,7 @@ impl Route {
         let Some(&(req, first, end)) = self.killing.front() else { return false };
         let sp = u64::from(area.layout.superpage);
         let from = area.table.lsp(first);
-        let last = area.table.lsp(end - 1).min(from + LOOK);
+        let last = area.table.lsp(end - 1).min(from + SCAN);
         let busy = (from..=last).find(|lsp| !area.table.is_home(*lsp));
         cx.touch((busy.unwrap_or(last) - from + 1) as usize);
         let lsp = busy.unwrap_or(last);
@@ -328,7 +328,7 @@ impl Route {
         }
         self.killing.pop_front();
         area.direct.end_event();
-        area.direct.host_told();
+        area.direct.acknowledge();
         self.end_direct(area, req, cx);
         true
     }

@@ -15,7 +15,7 @@ use super::ops::Op;
 use crate::vsp::ops::Cx;
 
 /// Superpages that the hand examines in one step.
-const LOOK: u32 = 64;
+const SCAN: u32 = 64;
 /// Minimum of the threshold.
 const LEAST: u32 = 64;
 
@@ -54,7 +54,7 @@ impl Spill {
         area: &mut Area<M>,
         cx: &mut Cx<Op>,
     ) -> Option<u32> {
-        for _ in 0..LOOK.min(area.layout.count) {
+        for _ in 0..SCAN.min(area.layout.count) {
             let vsp = self.hand;
             self.hand = (vsp + 1) % area.layout.count;
             if area.pool.state(vsp) != State::Full || area.pool.pinned(vsp) {

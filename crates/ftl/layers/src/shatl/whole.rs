@@ -21,7 +21,7 @@ pub(super) fn pump<M: HiddenMap>(
     route: &Route,
     cx: &mut Cx<Op>,
 ) -> bool {
-    if cx.command_room() <= OWN_OPS / 2 {
+    if cx.commands_left() <= OWN_OPS / 2 {
         return false;
     }
     let sp = u64::from(area.layout.superpage);

@@ -72,7 +72,7 @@ impl View {
     ///
     /// # Errors
     /// If the device does not have these units, or too few open segments for them.
-    pub fn of(device: &DeviceInfo, units: Range<u32>) -> Result<Self, PlanError> {
+    pub fn new(device: &DeviceInfo, units: Range<u32>) -> Result<Self, PlanError> {
         let DeviceKind::Zoned(all) = device.kind else {
             return Err(PlanError("targets need a zoned device"));
         };
@@ -102,7 +102,7 @@ impl View {
         };
         if all.units > 1 {
             let units = all.units / count;
-            return Self::of(device, index * units..(index + 1) * units);
+            return Self::new(device, index * units..(index + 1) * units);
         }
         let (each, max_open) = (all.count / count, all.max_open / count);
         if each == 0 || all.max_open > 0 && max_open == 0 {
@@ -159,7 +159,7 @@ impl View {
             Command::Report { about: About::Segments(from), into, .. } => {
                 *from -= self.segment;
                 if let Ok(Verdict { bytes, .. }) = &mut done.result {
-                    *bytes = self.tell(*from, *bytes, into);
+                    *bytes = self.translate_report(*from, *bytes, into);
                 }
             }
             _ => {}
@@ -167,16 +167,16 @@ impl View {
     }
 
     /// Translates a report of the device to the view. Returns the number of bytes that remain.
-    fn tell(&self, from: u32, bytes: u32, pages: &mut MetaBuf) -> u32 {
-        let told = (bytes as usize / SEGMENT_BYTES).min((self.segments.count - from) as usize);
-        for index in 0..told {
+    fn translate_report(&self, from: u32, bytes: u32, pages: &mut MetaBuf) -> u32 {
+        let count = (bytes as usize / SEGMENT_BYTES).min((self.segments.count - from) as usize);
+        for index in 0..count {
             let Some(entry) = report::segment(pages.pages(), index) else {
                 return (index * SEGMENT_BYTES) as u32;
             };
             let moved = SegmentReport { start: entry.start - self.base(), ..entry };
             report::put_segment(pages.pages_mut(), index, &moved);
         }
-        (told * SEGMENT_BYTES) as u32
+        (count * SEGMENT_BYTES) as u32
     }
 }
 

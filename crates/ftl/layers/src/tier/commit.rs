@@ -16,7 +16,7 @@ use super::front::Front;
 use super::layout::{FAST, SLOW};
 use super::ops::{Cx, Op, ROOM};
 use crate::kit::Life;
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 
 /// Maximum number of directory pages between two flushes.
 const ROUND: usize = 32;
@@ -95,7 +95,7 @@ impl Commit {
                 }
             }
             Op::Directory { buf } => {
-                self.buffers[usize::from(buf)].take_back(meta_of(command));
+                self.buffers[usize::from(buf)].take_back(into_meta(command));
                 assert!(ok || !cx.is_good(), "a failed directory write stops all writes");
             }
             Op::Ledger => cache.ledger().written(command),
@@ -113,7 +113,7 @@ impl Commit {
         cx: &mut Cx,
     ) {
         loop {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 return cx.wake();
             }
             let moved = match self.stage {
@@ -239,7 +239,7 @@ impl Commit {
             cx.wake();
         }
         front.wake();
-        cx.tell(Event::CheckpointDone);
+        cx.report(Event::CheckpointDone);
         false
     }
 }

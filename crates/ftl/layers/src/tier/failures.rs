@@ -9,20 +9,20 @@ use hostftl_core::{DeviceError, HostError};
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// Failed devices: the fast one, the slow one.
-    gone: [bool; 2],
+    failed: [bool; 2],
     /// Error that ended all writing.
     error: Option<HostError>,
 }
 
 impl Failures {
     /// Records the failure of a device. Returns whether it is to be reported: the first failure of
-    /// all, or the first time that this device is gone.
+    /// all, or the first time that this device was removed.
     pub(super) fn add(&mut self, device: u8, error: DeviceError) -> bool {
-        let is_gone = error == DeviceError::Gone;
-        let gone = &mut self.gone[usize::from(device)];
-        let news = is_gone && !core::mem::replace(gone, true) || self.error.is_none();
+        let is_removed = error == DeviceError::Gone;
+        let failed = &mut self.failed[usize::from(device)];
+        let news = is_removed && !core::mem::replace(failed, true) || self.error.is_none();
         let first = *self.error.get_or_insert(host_error(error));
-        self.error = Some(if is_gone { HostError::Io } else { first });
+        self.error = Some(if is_removed { HostError::Io } else { first });
         news
     }
 
@@ -34,8 +34,8 @@ impl Failures {
 
     /// Returns the failed devices: the fast one, the slow one.
     #[inline]
-    pub(super) fn gone(&self) -> [bool; 2] {
-        self.gone
+    pub(super) fn failed(&self) -> [bool; 2] {
+        self.failed
     }
 }
 
@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn the_first_error_counts_until_a_device_is_gone() {
         let mut failures = Failures::default();
-        assert_eq!((failures.error(), failures.gone()), (None, [false; 2]));
+        assert_eq!((failures.error(), failures.failed()), (None, [false; 2]));
         assert!(failures.add(1, DeviceError::NoSpace));
         assert!(!failures.add(0, DeviceError::Media), "writing was over already");
         assert_eq!(failures.error(), Some(HostError::NoSpace));
-        assert_eq!(failures.gone(), [false; 2], "both devices can still be read");
+        assert_eq!(failures.failed(), [false; 2], "both devices can still be read");
         assert!(failures.add(0, DeviceError::Gone) && !failures.add(0, DeviceError::Gone));
-        assert_eq!((failures.error(), failures.gone()), (Some(HostError::Io), [true, false]));
+        assert_eq!((failures.error(), failures.failed()), (Some(HostError::Io), [true, false]));
         assert!(failures.add(1, DeviceError::Gone), "the other device is news of its own");
     }
 }

@@ -82,18 +82,18 @@ impl Front {
         cx: &mut Cx,
     ) {
         while self.ready != 0 {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 return cx.wake();
             }
             let req = self.ready.trailing_zeros() as u16;
-            if !self.go_on(req, cache, moves, failures, cx) {
+            if !self.advance(req, cache, moves, failures, cx) {
                 self.ready &= !(1 << req);
             }
         }
     }
 
     /// Advances a request by one piece. Returns whether it moved.
-    fn go_on(
+    fn advance(
         &mut self,
         req: u16,
         cache: &mut Cache,
@@ -114,7 +114,7 @@ impl Front {
             }
             return false;
         }
-        if it.outstanding == FLYING || cx.command_room() <= OWN_OPS {
+        if it.outstanding == FLYING || cx.commands_left() <= OWN_OPS {
             return false;
         }
         match self.route.send(req, cache, moves, failures, cx) {
@@ -162,7 +162,7 @@ impl Front {
     /// Acknowledges the members of a completed commit. Returns whether all are acknowledged.
     pub(super) fn answer_members(&mut self, cx: &mut Cx) -> bool {
         while self.members != 0 {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 cx.wake();
                 return false;
             }
@@ -177,7 +177,7 @@ impl Front {
     pub(super) fn fail_members(&mut self, error: HostError, cx: &mut Cx) {
         let mut failed = self.waiting | self.members;
         while failed != 0 {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 cx.wake();
                 break;
             }
@@ -191,7 +191,7 @@ impl Front {
     /// Answers requests with a late command. Their payload is returned when that command ends.
     pub(super) fn abandon_late(&mut self, cx: &mut Cx) {
         while self.late != 0 {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 return;
             }
             let req = self.late.trailing_zeros() as u16;

@@ -111,11 +111,11 @@ impl Engine {
     /// Ends all writing after a device failure.
     fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, cx: &mut Cx) {
         if self.failures.add(device, error) {
-            cx.tell(Event::DeviceFailed { device, error, abandoned });
+            cx.report(Event::DeviceFailed { device, error, abandoned });
         }
         cx.end_writing(failures::host_error(error));
         if cx.life() == Life::Starting {
-            cx.give_up("a device failed during the start");
+            cx.fail_volume("a device failed during the start");
         }
     }
 
@@ -188,7 +188,7 @@ impl Core for Engine {
             return true;
         }
         let (mut is_late, front) = ([false; 2], &mut self.front);
-        cx.give_up_late_commands(|op, device| {
+        cx.abandon_late_commands(|op, device| {
             is_late[usize::from(device)] = true;
             if let Some(req) = op.request() {
                 front.set_late(req);
@@ -237,13 +237,13 @@ impl Core for Engine {
 
     fn members(&self) -> Members {
         let lost = Member { state: MemberState::Lost, recorded: false, ..Member::ACTIVE };
-        let [fast, slow] = self.failures.gone();
-        let gone = [(fast, FAST), (slow, SLOW)].into_iter().filter(|(is_gone, _)| *is_gone);
-        gone.fold(Members::default(), |members, (_, device)| members.with(device, lost))
+        let [fast, slow] = self.failures.failed();
+        let failed = [(fast, FAST), (slow, SLOW)].into_iter().filter(|(has_failed, _)| *has_failed);
+        failed.fold(Members::default(), |members, (_, device)| members.with(device, lost))
     }
 
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
-        self.cache.lost_ranges(self.failures.gone())
+        self.cache.lost_ranges(self.failures.failed())
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -153,7 +153,7 @@ impl Moves {
             return Fetched::Full;
         }
         let changing = is_changing && !planted(Bug::FetchOverChange);
-        if cx.command_room() == 0 || changing {
+        if cx.commands_left() == 0 || changing {
             return Fetched::Later;
         }
         let Some(job) = self.fetching.pop() else { return Fetched::Later };
@@ -249,10 +249,10 @@ impl Moves {
     /// Evicts pages until enough slots are free or about to be.
     pub(super) fn evict(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cache.is_short(self.cleanings()) {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 return cx.wake();
             }
-            if cx.command_room() <= OWN_OPS / 2 {
+            if cx.commands_left() <= OWN_OPS / 2 {
                 return;
             }
             let Some(slot) = cache.oldest_idle() else { return };

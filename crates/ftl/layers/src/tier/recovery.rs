@@ -27,7 +27,7 @@ use super::cache::{Cache, State};
 use super::layout::{FAST, Layout, SLOW};
 use super::ops::{Cx, Op, ROOM};
 use crate::kit::Life;
-use crate::kit::metabuf::meta_of;
+use crate::kit::metabuf::into_meta;
 use crate::plan::Mode;
 use crate::planted::{Bug, planted};
 
@@ -137,7 +137,7 @@ impl Start {
     /// Advances the start as far as possible.
     pub(super) fn pump(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cx.life() == Life::Starting {
-            if cx.room() < ROOM {
+            if cx.outputs_left() < ROOM {
                 return cx.wake();
             }
             if !core::mem::replace(&mut self.begun, true) {
@@ -237,7 +237,10 @@ impl Start {
 
     /// Reads or writes more of the directory.
     fn pump_directory(&mut self, cache: &mut Cache, cx: &mut Cx) {
-        while self.next < self.layout.directory && cx.room() >= ROOM && !self.buffers.is_empty() {
+        while self.next < self.layout.directory
+            && cx.outputs_left() >= ROOM
+            && !self.buffers.is_empty()
+        {
             let first = self.next;
             let count = BATCH.min(self.layout.directory - first);
             self.next += count;
@@ -270,14 +273,14 @@ impl Start {
                         self.found[usize::from(SLOW)] = cache.ledger().adopt(content);
                     }
                     (SLOW, _) => {}
-                    _ if !ok => give_up("the directory on the fast device is unreadable", cx),
+                    _ if !ok => fail_volume("the directory on the fast device is unreadable", cx),
                     (_, Step::Roots) => self.take_roots(content, cx),
                     _ => self.take_directory(lba, content, cache, cx),
                 }
                 self.buffers.push(buf);
             }
             Command::Program { device: SLOW, .. } => cache.ledger().written(command),
-            Command::Program { .. } => self.buffers.push(meta_of(command)),
+            Command::Program { .. } => self.buffers.push(into_meta(command)),
             _ => {}
         }
     }
@@ -288,11 +291,11 @@ impl Start {
         let roots = content.iter().zip(places).filter_map(read);
         let roots = roots.filter(|root| root.number < MOST);
         let Some(root) = roots.max_by_key(|root| root.number) else {
-            return give_up("the fast device has no root of this volume", cx);
+            return fail_volume("the fast device has no root of this volume", cx);
         };
         let Layout { page, slots, pages, .. } = self.layout;
         if (root.page, root.slots, root.pages) != (page, slots, pages) {
-            return give_up("the fast device was formatted for other sizes", cx);
+            return fail_volume("the fast device was formatted for other sizes", cx);
         }
         self.root = root.number;
         self.clean = root.clean;
@@ -302,12 +305,12 @@ impl Start {
     /// Compares the lives of both devices, and refuses the volume if one device is an older copy.
     fn compare_lives(&mut self, cx: &mut Cx) {
         let [Some(fast), Some(slow)] = self.found else {
-            return give_up("the slow device has no complete ledger of this volume", cx);
+            return fail_volume("the slow device has no complete ledger of this volume", cx);
         };
         for (device, it, other) in [(FAST, fast, slow), (SLOW, slow, fast)] {
             if it.is_older_than(&other) && !planted(Bug::LifeIgnored) {
-                cx.tell(Event::Older { device });
-                return give_up("one device of the tier is an older copy", cx);
+                cx.report(Event::Older { device });
+                return fail_volume("one device of the tier is an older copy", cx);
             }
         }
         let (life, shared) = (fast.life.max(slow.life), fast.shared.max(slow.shared));
@@ -331,12 +334,12 @@ impl Start {
             self.dropped += torn as u64;
             let newest = (0..2).filter_map(|place| Some((found[place].ok()??, place))).max();
             let Some((generation, place)) = newest else {
-                return give_up("a directory page is damaged", cx);
+                return fail_volume("a directory page is damaged", cx);
             };
             cache.directory().adopt(number, generation as u32);
             for (index, slot) in self.layout.slots_of(number).enumerate() {
                 if !self.take_entry(slot, entry(&pair[place], index), cache) {
-                    return give_up("the directory on the fast device is invalid", cx);
+                    return fail_volume("the directory on the fast device is invalid", cx);
                 }
             }
         }
@@ -363,7 +366,7 @@ impl Start {
 
     /// Advances the stop as far as possible, once everything is durable.
     pub(super) fn pump_stop(&mut self, cx: &mut Cx) {
-        if cx.room() < ROOM {
+        if cx.outputs_left() < ROOM {
             return cx.wake();
         }
         if self.flying > 0 {
@@ -384,8 +387,8 @@ impl Start {
 }
 
 /// Refuses to open the volume, unless that was reported already.
-fn give_up(why: &'static str, cx: &mut Cx) {
+fn fail_volume(why: &'static str, cx: &mut Cx) {
     if cx.life() != Life::Over {
-        cx.give_up(why);
+        cx.fail_volume(why);
     }
 }

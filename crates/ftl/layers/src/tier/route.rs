@@ -267,9 +267,9 @@ fn at(it: &Active<()>) -> u64 {
 /// Returns the source of a read after a device failure.
 fn way_out(found: Option<u32>, cache: &Cache, failures: &Failures) -> Way {
     let state = found.map_or(State::Free, |slot| cache.state(slot));
-    let [fast, slow] = failures.gone();
+    let [fast, slow] = failures.failed();
     match (state, found) {
-        _ if (fast || slow) && planted(Bug::DeadTakesAll) => Way::Lost,
+        _ if (fast || slow) && planted(Bug::FailedTakesAll) => Way::Lost,
         (State::Clean | State::Cleaned | State::Dirty | State::Cleaning, Some(slot)) if !fast => {
             Way::Slot(slot)
         }

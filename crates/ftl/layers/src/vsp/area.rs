@@ -10,6 +10,7 @@ use hostftl_core::{Command, Payload};
 
 use super::checkpoint::{self, Checkpoint};
 use super::direct::Direct;
+use super::durability_requests::DurabilityRequests;
 use super::layout::{Layout, STAGES};
 use super::limbo::Limbo;
 use super::log::{Log, Mark, Point};
@@ -17,7 +18,6 @@ use super::ops::{Cx, Op};
 use super::pool::Pool;
 use super::stages::Stages;
 use super::table::Table;
-use super::wishes::Wishes;
 
 /// Log writes after which the device is flushed without a request, to bound the work of recovery.
 const FLUSH_EVERY: u64 = 8;
@@ -31,7 +31,7 @@ pub(crate) struct Area<T: Table> {
     pub direct: Direct,
     pub log: Log,
     pub stages: Stages,
-    pub wishes: Wishes,
+    pub durability_requests: DurabilityRequests,
     pub checkpoint: Checkpoint,
     flushing: bool,
 }
@@ -51,7 +51,7 @@ impl<T: Table> Area<T> {
             direct: Direct::new(layout.kills),
             log: Log::new(uuid, layout.log_pages(), 4 * STAGES as usize),
             stages: Stages::new(buffers),
-            wishes: Wishes::default(),
+            durability_requests: DurabilityRequests::default(),
             checkpoint: Checkpoint::new(&layout),
             flushing: false,
         }
@@ -81,15 +81,15 @@ impl<T: Table> Area<T> {
     }
 
     /// Requests that everything up to now becomes durable. Returns whether it already is.
-    pub(crate) fn press_all(&mut self) -> bool {
+    pub(crate) fn request_all(&mut self) -> bool {
         let all = self.mark_all();
-        self.wishes.press(all);
+        self.durability_requests.request_soon(all);
         self.durable().covers(all)
     }
 
     /// Returns the durability requests.
-    pub(crate) fn wishes(&self) -> Wishes {
-        self.wishes
+    pub(crate) fn durability_requests(&self) -> DurabilityRequests {
+        self.durability_requests
     }
 
     /// Advances the checkpoint. Returns whether anything moved.
@@ -122,12 +122,12 @@ impl<T: Table> Area<T> {
         // Without a newer settled log write a flush would only help writes in place or a
         // checkpoint.
         let news = settled.seq > durable.seq;
-        let asked = news && !durable.mark.covers(self.wishes.wanted());
-        let direct = self.direct.wants_flush(self.wishes.wanted());
+        let asked = news && !durable.mark.covers(self.durability_requests.eventual());
+        let direct = self.direct.wants_flush(self.durability_requests.eventual());
         let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
         let wanted = asked || often || direct || self.checkpoint.wants_flush();
         // One flush at a time: the next one covers everything that settles in the meantime.
-        if self.flushing || !wanted || cx.command_room() == 0 {
+        if self.flushing || !wanted || cx.commands_left() == 0 {
             return false;
         }
         self.flushing = true;

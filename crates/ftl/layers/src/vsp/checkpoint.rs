@@ -23,14 +23,14 @@ use crate::planted::{Bug, planted};
 
 use super::area::Area;
 use super::direct::Direct;
+use super::durability_requests::DurabilityRequests;
 use super::layout::Layout;
 use super::log::{Log, Mark};
+use super::obsolete_images::ObsoleteImages;
 use super::ops::{Cx, Op, OwnOp};
 use super::pool::Pool;
 use super::stages::Stages;
-use super::stale::Stale;
 use super::table::Table;
-use super::wishes::Wishes;
 
 /// Maximum number of images in flight.
 const IMAGES: usize = 4;
@@ -97,7 +97,7 @@ pub(crate) struct Checkpoint {
     dirty: Vec<bool>,
     dirty_count: u32,
     /// Images to discard.
-    stale: Stale,
+    obsolete: ObsoleteImages,
     /// Generation of the last image of each group.
     generations: Vec<u32>,
     images: Vec<Image>,
@@ -126,7 +126,7 @@ impl Checkpoint {
             phase: Phase::Idle,
             dirty: vec![false; groups],
             dirty_count: 0,
-            stale: Stale::new(layout.groups),
+            obsolete: ObsoleteImages::new(layout.groups),
             generations: vec![0; groups],
             images: (0..IMAGES).map(|_| image()).collect(),
             roots: [root(), root()],
@@ -140,9 +140,9 @@ impl Checkpoint {
 
     /// Returns the bytes of the group tables, and of images and roots in flight.
     pub(crate) fn memory(layout: &Layout) -> u64 {
-        let each = size_of::<bool>() + size_of::<u32>();
+        let groups = u64::from(layout.groups) * (size_of::<bool>() + size_of::<u32>()) as u64;
         let pages = IMAGES as u64 * u64::from(layout.pages()) + 2 * u64::from(layout.root_pages());
-        each as u64 * u64::from(layout.groups) + Stale::memory(layout) + pages * BLOCK as u64
+        groups + ObsoleteImages::memory(layout) + pages * BLOCK as u64
     }
 
     fn go(&mut self, next: Phase) {
@@ -230,7 +230,7 @@ impl Checkpoint {
 
     /// Completes a discard, successful or not.
     pub(crate) fn image_forgotten(&mut self) {
-        self.stale.forgotten();
+        self.obsolete.forgotten();
     }
 
     fn free_image(&mut self) -> Option<&mut Image> {
@@ -259,7 +259,7 @@ struct Needs<'a, T: Table> {
     log: &'a mut Log,
     stages: &'a Stages,
     direct: &'a mut Direct,
-    wishes: &'a mut Wishes,
+    requests: &'a mut DurabilityRequests,
     /// Mark of the present.
     mark: Mark,
 }
@@ -268,9 +268,10 @@ impl<'a, T: Table> Needs<'a, T> {
     /// Splits an area into its checkpoint and the other parts.
     fn split(area: &'a mut Area<T>) -> (&'a mut Checkpoint, Self) {
         let mark = area.mark_all();
-        let Area { layout, uuid, table, pool, direct, log, stages, wishes, checkpoint, .. } = area;
+        let Area { layout, uuid, table, pool, direct, log, stages, checkpoint, .. } = area;
+        let requests = &mut area.durability_requests;
         let uuid = *uuid;
-        (checkpoint, Needs { layout, uuid, table, pool, log, stages, direct, wishes, mark })
+        (checkpoint, Needs { layout, uuid, table, pool, log, stages, direct, requests, mark })
     }
 
     /// Returns the number of superpages that log pages may pin, which grows with the free ones.
@@ -293,7 +294,7 @@ impl Checkpoint {
             Phase::Images => {
                 self.write_image(with, cx) || self.fill_image(with, cx) || self.begin_image(with)
             }
-            Phase::ImageSync(Sync::Over) if cx.command_room() >= 2 => {
+            Phase::ImageSync(Sync::Over) if cx.commands_left() >= 2 => {
                 self.go(Phase::Roots);
                 self.number += 1;
                 self.write_root(0, with, cx);
@@ -303,19 +304,19 @@ impl Checkpoint {
             Phase::RootSync(Sync::Over) => {
                 let first = self.rotation.log;
                 self.first_log = Some(first);
-                self.stale.begin();
+                self.obsolete.begin();
                 self.go(Phase::Forgetting);
                 let all = planted(Bug::RootSettlesAll);
                 let settles = if all { with.direct.done() } else { self.rotation.settles };
                 with.direct.settle_events(settles);
-                cx.tell(Event::CheckpointDone);
+                cx.report(Event::CheckpointDone);
                 return (true, self.first_log);
             }
-            Phase::Forgetting if self.stale.is_over() => {
+            Phase::Forgetting if self.obsolete.is_over() => {
                 self.go(Phase::Idle);
                 true
             }
-            Phase::Forgetting => self.stale.pump(with.layout, &self.generations, cx),
+            Phase::Forgetting => self.obsolete.pump(with.layout, &self.generations, cx),
             _ => false,
         };
         (moved, None)
@@ -358,7 +359,7 @@ impl Checkpoint {
         let shown = |mark| durable.covers(mark) || early;
         let ready = |image: &Image| matches!(image.phase, ImagePhase::Waiting(mark) if shown(mark));
         let Some(slot) = self.images.iter().position(ready) else { return false };
-        if cx.command_room() == 0 {
+        if cx.commands_left() == 0 {
             return false;
         }
         let image = &mut self.images[slot];
@@ -376,10 +377,10 @@ impl Checkpoint {
         let pages = with.layout.pages();
         let command = program(lba, buf, pages, with.layout.superpage, cx);
         cx.submit(Op::Image { slot: slot as u8 }, command);
-        self.stale.note(group, with.pool.discards());
+        self.obsolete.note(group, with.pool.discards());
         if planted(Bug::ImageForgottenEarly) {
-            self.stale.begin();
-            self.stale.pump(with.layout, &self.generations, cx);
+            self.obsolete.begin();
+            self.obsolete.pump(with.layout, &self.generations, cx);
         }
         true
     }
@@ -400,9 +401,9 @@ impl Checkpoint {
             // Entries may change while later pages are filled, so the mark is that of the last
             // page.
             image.phase = ImagePhase::Waiting(mark);
-            with.wishes.want(mark);
+            with.requests.request_eventually(mark);
             if self.hurried {
-                with.wishes.press(mark);
+                with.requests.request_soon(mark);
             }
         }
         true
@@ -418,7 +419,7 @@ impl Checkpoint {
         // Behind schedule, or pinned log pages are about to use up free superpages.
         self.hurried |= crowded || since >= half;
         if self.hurried {
-            self.press_waiting_images(with);
+            self.request_waiting_images(with);
         } else if u64::from(self.rotation.begun) > due && self.rotation.cursor < with.layout.groups
         {
             return false;
@@ -447,10 +448,10 @@ impl Checkpoint {
     }
 
     /// Requests that everything becomes durable that finished images wait for.
-    fn press_waiting_images<T: Table>(&mut self, with: &mut Needs<T>) {
+    fn request_waiting_images<T: Table>(&mut self, with: &mut Needs<T>) {
         for image in &self.images {
             if let ImagePhase::Waiting(mark) = image.phase {
-                with.wishes.press(mark);
+                with.requests.request_soon(mark);
             }
         }
     }

@@ -38,7 +38,7 @@ impl Collection {
             return self.reading == 0 && self.end_vgc(area, victim);
         }
         // Some commands are left for programs, flushes and checkpoints, which free superpages.
-        if cx.command_room() <= OWN_OPS / 2 || !cx.is_running() {
+        if cx.commands_left() <= OWN_OPS / 2 || !cx.is_running() {
             return false;
         }
         self.collect_run(area, victim, cx)
@@ -53,15 +53,15 @@ impl Collection {
             || free + area.pool.discarding() + area.pool.limbo().len() as u32 > reserve + margin
         {
             // They only need a durable log write, so one is requested instead.
-            return cx.is_running() && free <= reserve && area.press_limbo(false);
+            return cx.is_running() && free <= reserve && area.request_limbo(false);
         }
         let Some(victim) = area.pool.victim(area.layout.superpage) else {
-            return area.press_limbo(false);
+            return area.request_limbo(false);
         };
         area.pool.become_(victim, State::Victim, false);
         *self = Collection { victim: Some(victim), ..Collection::default() };
         cx.counters().gc_runs += 1;
-        cx.tell(Event::GcStarted);
+        cx.report(Event::GcStarted);
         true
     }
 
@@ -74,7 +74,7 @@ impl Collection {
         let sp = area.layout.superpage;
         let first = victim * sp;
         let from = self.cursor;
-        let slot = (from..sp).find(|slot| area.table.live(first + slot).is_some());
+        let slot = (from..sp).find(|slot| area.table.valid(first + slot).is_some());
         cx.touch((slot.unwrap_or(sp) - from) as usize);
         let Some(begin) = slot else {
             self.cursor = sp;
@@ -83,14 +83,14 @@ impl Collection {
         self.cursor = begin;
         // No stage can be opened until superpages in limbo become free.
         let Some(index) = area.filling_stage() else {
-            return area.press_limbo(false);
+            return area.request_limbo(false);
         };
         if area.pool.free() as u32 <= area.layout.reserve {
-            area.press_limbo(true);
+            area.request_limbo(true);
         }
         let most = (sp - begin).min(area.stages.get(index).room());
-        let live = |i: &u32| area.table.live(first + begin + *i).is_some();
-        let len = 1 + (1..most).take_while(live).count() as u32;
+        let is_valid = |i: &u32| area.table.valid(first + begin + *i).is_some();
+        let len = 1 + (1..most).take_while(is_valid).count() as u32;
         cx.touch(len as usize);
         self.cursor += len;
         self.reading += 1;
@@ -123,7 +123,7 @@ impl Collection {
         self.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
             // The host may have rewritten or trimmed the sector since the read was sent.
-            match area.table.live(from + i) {
+            match area.table.valid(from + i) {
                 Some(lsn) => area.publish(index, lsn, slot + i, cx),
                 None if planted(Bug::GcOverNewer) => {
                     if let Some(lsn) = area.table.was(from + i) {

@@ -21,8 +21,8 @@
 
 use alloc::collections::VecDeque;
 
+use super::durability_requests::DurabilityRequests;
 use super::log::{Log, Mark};
-use super::wishes::Wishes;
 use crate::planted::{Bug, planted};
 
 /// Effect of a write in place.
@@ -83,12 +83,12 @@ impl Direct {
     }
 
     /// Notes that all events so far are acknowledged.
-    pub(crate) fn host_told(&mut self) {
+    pub(crate) fn acknowledge(&mut self) {
         self.host = self.done;
     }
 
     /// Returns the number of kills that the queue has room for.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn kills_left(&self) -> usize {
         self.most - self.kills.len()
     }
 
@@ -120,7 +120,7 @@ impl Direct {
     }
 
     fn push(&mut self, stamp: u64, end: End) {
-        assert!(self.room() > 0, "space for invalidations was checked");
+        assert!(self.kills_left() > 0, "space for invalidations was checked");
         self.kills.push_back(Kill { event: self.done + 1, mark: stamp, end });
     }
 
@@ -203,16 +203,16 @@ impl Direct {
     pub(crate) fn log_kills(
         &mut self,
         log: &mut Log,
-        wishes: &mut Wishes,
+        requests: &mut DurabilityRequests,
         fits: impl Fn(&Log) -> bool,
     ) -> bool {
-        let urgent = wishes.commit().direct;
+        let urgent = requests.soon().direct;
         let mut moved = false;
         while let Some(kill) = self.kills.get(self.logged).copied() {
             // A kill must follow the listing of its slots, or replay would make them valid again.
             if kill.mark > log.sealed() {
                 if kill.event <= urgent {
-                    wishes.press(Mark { stamp: kill.mark, ..Mark::default() });
+                    requests.request_soon(Mark { stamp: kill.mark, ..Mark::default() });
                 }
                 break;
             }
@@ -221,7 +221,7 @@ impl Direct {
                 break;
             }
             if !fits(log) {
-                wishes.starve();
+                requests.request_log_write();
                 break;
             }
             let pos = match kill.end {
@@ -234,8 +234,8 @@ impl Direct {
         }
         // The log write that has the kills must itself become durable.
         let at = |mark: Mark| Mark { pos: self.pos_of(mark.direct), ..Mark::default() };
-        wishes.press(at(wishes.commit()));
-        wishes.want(at(wishes.wanted()));
+        requests.request_soon(at(requests.soon()));
+        requests.request_eventually(at(requests.eventual()));
         moved
     }
 }

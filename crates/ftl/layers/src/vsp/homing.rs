@@ -69,11 +69,11 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
     // The record unmaps older copies: it must not become durable before the home write is.
     let unmaps = stage.replaces() || area.direct.waits();
     if unmaps && area.direct.flushed() < event && !planted(Bug::HomeListedEarly) {
-        area.wishes.want(Mark { direct: event, ..Mark::default() });
+        area.durability_requests.request_eventually(Mark { direct: event, ..Mark::default() });
         return false;
     }
     if !fits_homed(area) {
-        area.wishes.starve();
+        area.durability_requests.request_log_write();
         return false;
     }
     let superpage = area.layout.superpage;
@@ -86,7 +86,7 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
     area.stages.at(index).programmed();
     // The sectors are now read from their home.
     for slot in vsp * superpage..(vsp + 1) * superpage {
-        if let Some(lsn) = area.table.live(slot) {
+        if let Some(lsn) = area.table.valid(slot) {
             assert!(lsn - first < superpage.into(), "the stage holds one logical superpage");
             area.checkpoint.changed(slot.into());
             area.table.kill(&mut area.pool, lsn);

@@ -111,8 +111,8 @@ impl Layout {
             let count = total.checked_sub(fixed).ok_or(too_small)?;
             let spare = (u64::from(count) * u64::from(config.spare_permille)).div_ceil(1000) as u32;
             let spare = spare.max(MIN_SPARE);
-            let live = count.checked_sub(spare).filter(|live| *live > 0).ok_or(too_small)?;
-            let exported = u64::from(live) * u64::from(sp);
+            let visible = count.checked_sub(spare).filter(|valid| *valid > 0).ok_or(too_small)?;
+            let exported = u64::from(visible) * u64::from(sp);
             let need = exported.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
             if need <= groups {
                 let reserve = FLOOR + 16 + count / 256;

@@ -85,7 +85,7 @@ pub(crate) struct Size {
 impl Size {
     /// Returns the bytes of the leaves and their lists by LSP.
     pub(crate) fn leaf_memory(&self) -> u64 {
-        let packing = Packing::of(self);
+        let packing = Packing::new(self);
         let nodes = packing.bytes() as u64 * u64::from(self.capacity);
         nodes + Heads::memory(self.lists, packing.link())
     }
@@ -93,7 +93,7 @@ impl Size {
     /// Returns the bytes of all tables.
     pub(crate) fn memory(&self) -> u64 {
         let low = if self.low { size_of::<u16>() as u64 } else { 0 };
-        let vsps = Heads::memory(self.vsps, Packing::of(self).link());
+        let vsps = Heads::memory(self.vsps, Packing::new(self).link());
         self.leaf_memory() + vsps + low * u64::from(self.vsps)
     }
 }
@@ -101,7 +101,7 @@ impl Size {
 impl Leaves {
     /// Creates an empty set of leaves.
     pub(crate) fn new(size: Size) -> Self {
-        let link = Packing::of(&size).link();
+        let link = Packing::new(&size).link();
         Leaves {
             superpage: size.superpage,
             low_level: (size.superpage.ilog2() / 2) as u8,
@@ -163,7 +163,7 @@ impl Leaves {
     }
 
     /// Iterates over the leaves of an LSP in order.
-    pub(crate) fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
+    pub(crate) fn in_lsp(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         let all = self.list(self.heads.get(self.head(lsp)), |node| node.next);
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
@@ -178,7 +178,7 @@ impl Leaves {
     /// superpage. Returns 0 if a part of the LSP reads as an error.
     pub(crate) fn surplus(&self, lsp: u32) -> u32 {
         let mut count = 0;
-        for leaf in self.of(lsp) {
+        for leaf in self.in_lsp(lsp) {
             if leaf.vsn == LOST {
                 return 0;
             }
@@ -413,7 +413,7 @@ impl Leaves {
         for lsp in 0..self.lsps() {
             let mut end = lsp * self.superpage;
             let mut last: Option<Leaf> = None;
-            for leaf in self.of(lsp) {
+            for leaf in self.in_lsp(lsp) {
                 let aligned = leaf.lsn.is_multiple_of(leaf.len());
                 if leaf.lsn < end || !aligned || self.lsp(leaf.lsn + leaf.len() - 1) != lsp {
                     return Err("the leaves of an LSP overlap or one is out of range");

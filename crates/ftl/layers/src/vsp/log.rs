@@ -185,7 +185,7 @@ impl Log {
     }
 
     /// Continues after log write `last`, which recovery found to be the end of the log.
-    pub(crate) fn go_on_after(&mut self, last: u64) {
+    pub(crate) fn continue_after(&mut self, last: u64) {
         self.next = last + 1;
     }
 

@@ -23,6 +23,7 @@ pub(crate) mod area;
 mod checkpoint;
 pub(crate) mod collect;
 pub(crate) mod direct;
+mod durability_requests;
 mod heads;
 pub(crate) mod homing;
 pub(crate) mod layout;
@@ -30,6 +31,7 @@ pub(crate) mod leaves;
 pub(crate) mod limbo;
 pub(crate) mod log;
 mod nodes;
+mod obsolete_images;
 pub(crate) mod ops;
 pub(crate) mod pool;
 pub(crate) mod queue;
@@ -40,10 +42,8 @@ mod request;
 pub(crate) mod scheme;
 pub(crate) mod stage;
 mod stages;
-mod stale;
 pub(crate) mod table;
 mod verify;
-mod wishes;
 mod write_in;
 pub(crate) mod write_out;
 
@@ -142,7 +142,7 @@ impl<S: Scheme> Machine<S> {
 
     /// Closes the layer when everything is durable and the root needs no replay.
     fn pump_stop(&mut self, cx: &mut CxOf<S>) -> bool {
-        let durable = self.area.press_all();
+        let durable = self.area.request_all();
         if !durable || self.scheme.is_collecting() {
             return false;
         }
@@ -161,16 +161,16 @@ impl<S: Scheme> Machine<S> {
     fn note_full(&mut self, cx: &mut CxOf<S>) {
         let full = self.area.is_full();
         if full && !self.told_full && cx.is_running() {
-            cx.tell(Event::Full);
+            cx.report(Event::Full);
         }
         self.told_full = full;
     }
 
     /// Returns whether a round made progress. A new durability request counts as progress: another
     /// part may act on it in the next round.
-    fn stirs(&mut self, round: impl FnOnce(&mut Self) -> bool) -> bool {
-        let wishes = self.area.wishes();
-        round(self) || wishes != self.area.wishes()
+    fn makes_progress(&mut self, round: impl FnOnce(&mut Self) -> bool) -> bool {
+        let requests = self.area.durability_requests();
+        round(self) || requests != self.area.durability_requests()
     }
 }
 
@@ -225,7 +225,7 @@ impl<S: Scheme> Core for Machine<S> {
     }
 
     fn start(&mut self, cx: &mut CxOf<S>) -> bool {
-        self.stirs(|machine| {
+        self.makes_progress(|machine| {
             let recovery = machine.recovery.as_mut().expect("the volume is being recovered");
             let moved = recovery.pump_recovery(&mut machine.area, cx);
             if cx.is_running() {
@@ -237,7 +237,7 @@ impl<S: Scheme> Core for Machine<S> {
 
     fn run(&mut self, cx: &mut CxOf<S>) -> bool {
         let stops = cx.life() == Life::Stopping;
-        self.stirs(|machine| machine.pump_running(cx) | (stops && machine.pump_stop(cx)))
+        self.makes_progress(|machine| machine.pump_running(cx) | (stops && machine.pump_stop(cx)))
     }
 
     fn stop(&mut self, _cx: &mut CxOf<S>) -> bool {
@@ -246,7 +246,7 @@ impl<S: Scheme> Core for Machine<S> {
 
     fn wind_down(&mut self, cx: &mut CxOf<S>) -> bool {
         let moved = self.pump_requests(cx);
-        moved | (!cx.is_good() && self.scheme.give_up(&mut self.area, cx))
+        moved | (!cx.is_good() && self.scheme.release_waiting(&mut self.area, cx))
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -35,7 +35,7 @@ pub(super) struct Packing {
 impl Packing {
     /// Returns the packing for leaves of `size`. Links can address twice the planned number of
     /// nodes, because recovery may find more leaves than planned.
-    pub(super) fn of(size: &Size) -> Self {
+    pub(super) fn new(size: &Size) -> Self {
         let bits = |most: u64| u64::BITS - most.leading_zeros();
         let sectors = |superpages: u32| u64::from(superpages) * u64::from(size.superpage);
         Packing {
@@ -93,7 +93,7 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Creates an empty array with memory for the planned number of nodes.
     pub(super) fn new(size: &Size) -> Self {
-        let packing = Packing::of(size);
+        let packing = Packing::new(size);
         let bytes = packing.bytes();
         assert!(bytes <= WORD, "a node is a word at the most");
         let mut memory = Vec::with_capacity(bytes * size.capacity as usize + WORD);

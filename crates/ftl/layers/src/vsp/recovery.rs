@@ -116,15 +116,15 @@ impl Recovery {
         true
     }
 
-    fn go_on(&mut self, step: Step) -> bool {
+    fn advance(&mut self, step: Step) -> bool {
         self.step = step;
         true
     }
 }
 
 /// Ends recovery with an error.
-pub(super) fn give_up<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
-    cx.give_up(why);
+pub(super) fn fail_volume<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
+    cx.fail_volume(why);
     true
 }
 
@@ -147,7 +147,7 @@ impl Recovery {
             Step::Flush if self.mode == Mode::Format => {
                 // A new volume has nothing to read. Its first root is written at the end, like any
                 // other.
-                area.log.go_on_after(0);
+                area.log.continue_after(0);
                 area.table.formatted();
                 self.go(Step::Queues)
             }
@@ -253,7 +253,7 @@ impl Recovery {
         }
         match self.choose_root(area) {
             Ok(()) => self.go(Step::Groups),
-            Err(why) => give_up(why, cx),
+            Err(why) => fail_volume(why, cx),
         }
     }
 
@@ -322,11 +322,11 @@ impl Recovery {
         let newest = found[0].max(found[1]).unwrap_or(0);
         // The root was written after an image of this generation became durable.
         if newest < self.least[group as usize] {
-            return give_up("a map group is damaged", cx);
+            return fail_volume("a map group is damaged", cx);
         }
         area.checkpoint.set_generation(group, newest);
         self.loaded = 0;
-        self.go_on(Step::Entries)
+        self.advance(Step::Entries)
     }
 
     /// Returns the generation of an image if it is complete.
@@ -372,14 +372,14 @@ impl Recovery {
         }
         cx.touch((stop - from) as usize);
         self.loaded = stop - first;
-        if stop == end { self.go_on(Step::Groups) } else { true }
+        if stop == end { self.advance(Step::Groups) } else { true }
     }
 
     /// Ends the replay.
     pub(super) fn log_is_read<T: Table>(&mut self, area: &mut Area<T>) -> bool {
         let replay = &self.replay;
         let last = replay.last;
-        area.log.go_on_after(last);
+        area.log.continue_after(last);
         self.go(Step::Counts)
     }
 
@@ -390,7 +390,7 @@ impl Recovery {
         cx.touch((end - from) as usize);
         for key in from..end {
             if let Err(why) = area.table.adopt(&mut area.pool, key) {
-                return give_up(why, cx);
+                return fail_volume(why, cx);
             }
         }
         if end == area.layout.entries { self.go(Step::Verify) } else { true }
@@ -404,7 +404,7 @@ impl Recovery {
             // Lent superpages are filled from the last home on: hosts write the first homes first.
             let vsp = if area.layout.lent > 0 { count - 1 - at } else { at };
             if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
-                return give_up("a home slot without a loan holds hidden sectors", cx);
+                return fail_volume("a home slot without a loan holds hidden sectors", cx);
             }
             if area.table.is_given(vsp) {
                 area.pool.become_(vsp, State::Home, false);

@@ -15,7 +15,7 @@ use hostftl_format::hard::{
 
 use super::area::Area;
 use super::ops::Cx;
-use super::recovery::{Listed, Recovery, give_up};
+use super::recovery::{Listed, Recovery, fail_volume};
 use super::table::Table;
 
 /// Maximum number of tails read at once.
@@ -202,10 +202,10 @@ impl Recovery {
         // Without a sign of a lost log write, the log ends here.
         if from == end {
             if replay.search.missed {
-                return give_up("a durable log write is missing or damaged", cx);
+                return fail_volume("a durable log write is missing or damaged", cx);
             }
             if replay.search.unread {
-                return give_up("a page that may belong to the map log is unreadable", cx);
+                return fail_volume("a page that may belong to the map log is unreadable", cx);
             }
             return self.log_is_read(area);
         }
@@ -215,7 +215,7 @@ impl Recovery {
         for index in 0..end - from {
             let vsp = self.replay().candidates[from + index];
             if vsp >= area.layout.count {
-                return give_up("a log candidate is outside the data area", cx);
+                return fail_volume("a log candidate is outside the data area", cx);
             }
             let lba = self.tail_at(area, vsp);
             let buf = self.replay().tails[index].take().expect("every tail was read");
@@ -237,7 +237,7 @@ impl Recovery {
         let before = u32::from(head.pages) - 1;
         // Values from media are checked before they are used as lengths or indices.
         if before >= area.log.max_pages() {
-            return give_up("a log write has too many pages", cx);
+            return fail_volume("a log write has too many pages", cx);
         }
         let lba = self.tail_at(area, head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
         let replay = self.replay();
@@ -262,7 +262,7 @@ impl Recovery {
     ) -> bool {
         let head = self.replay().head.expect("a log write was found");
         if self.replay().body_failed {
-            return give_up("a page of the log is unreadable", cx);
+            return fail_volume("a page of the log is unreadable", cx);
         }
         let first = self.tail_at(area, head.superpage)
             - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
@@ -299,7 +299,7 @@ impl Recovery {
                 let end = (trimmed + TRIM_STEP).min(len);
                 let last = lsn.checked_add(len.into());
                 if last.is_none_or(|last| last > area.layout.exported) {
-                    return give_up("a trim in the log is outside the volume", cx);
+                    return fail_volume("a trim in the log is outside the volume", cx);
                 }
                 // A long trim is applied in parts, over several rounds.
                 if end < len {
@@ -312,7 +312,7 @@ impl Recovery {
             Entry::Kill { vsn, len } => {
                 let end = u64::from(vsn) + u64::from(len);
                 if end > u64::from(area.layout.count) * u64::from(area.layout.superpage) {
-                    return give_up("an invalidation in the log is outside the data area", cx);
+                    return fail_volume("an invalidation in the log is outside the data area", cx);
                 }
                 for vsn in vsn..vsn + len {
                     let checkpoint = &mut area.checkpoint;
@@ -321,7 +321,7 @@ impl Recovery {
             }
             Entry::Loan { vsp, count } => {
                 if vsp.checked_add(count).is_none_or(|end| end > area.layout.lent) {
-                    return give_up("the log ends a loan that does not exist", cx);
+                    return fail_volume("the log ends a loan that does not exist", cx);
                 }
                 let checkpoint = &mut area.checkpoint;
                 area.table.end_loan(vsp, count, |key| checkpoint.changed(key));
@@ -345,7 +345,7 @@ impl Recovery {
         let vsp = listing.superpage;
         let foreign = listing.lost && area.layout.lent == 0;
         if vsp >= area.layout.count || u32::from(listing.fill) > area.layout.superpage || foreign {
-            return give_up("a listing in the log is invalid", cx);
+            return fail_volume("a listing in the log is invalid", cx);
         }
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
@@ -356,7 +356,7 @@ impl Recovery {
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);
             if run.lsn + u64::from(run.len) > area.layout.exported || run.slot + run.len > fill {
-                return give_up("a run in the log is invalid", cx);
+                return fail_volume("a run in the log is invalid", cx);
             }
             let first = vsp * area.layout.superpage + run.slot;
             for i in 0..run.len {

@@ -31,7 +31,7 @@ impl<T: Table> Area<T> {
         let durable = self.durable().covers(mark);
         let skip_flush = cx.request(req).kind == Kind::Flush && planted(Bug::EarlyFlushReply);
         if cx.end_request(req, mark, durable || skip_flush) {
-            self.wishes.press(mark);
+            self.durability_requests.request_soon(mark);
         }
     }
 
@@ -44,17 +44,17 @@ impl<T: Table> Area<T> {
     /// Advances the first read by one run.
     pub(crate) fn pump_read(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
-        if cx.command_room() <= OWN_OPS {
+        if cx.commands_left() <= OWN_OPS {
             return false;
         }
-        let dead = cx.health() == Health::Dead;
+        let has_failed = cx.health() == Health::Failed;
         let active = cx.request(req);
-        if !active.is_begun() && !dead && active.error.is_none() {
+        if !active.is_begun() && !has_failed && active.error.is_none() {
             self.read_run(req, cx);
         }
         let active = cx.request(req);
         // After an error the rest of the read is not sent.
-        if active.is_begun() || dead || active.error.is_some() {
+        if active.is_begun() || has_failed || active.error.is_some() {
             cx.requests().end_read();
             self.complete_if_over(req, cx);
         }
@@ -78,7 +78,7 @@ impl<T: Table> Area<T> {
             return;
         }
         // A run has one source: a superpage, the homes, or zeros.
-        let start = self.table.look_up(first);
+        let start = self.table.lookup(first);
         let len = self.run_length(first, left as u32, start, cx);
         let active = cx.request(req);
         let at = active.cursor as u32;
@@ -132,7 +132,7 @@ impl<T: Table> Area<T> {
         let lent = self.table.is_lent(first);
         let follows = |i: &u32| {
             let lsn = first + u64::from(*i);
-            let there = self.table.look_up(lsn) == start.map(|vsn| vsn + *i);
+            let there = self.table.lookup(lsn) == start.map(|vsn| vsn + *i);
             there && !self.table.is_lost(lsn) && self.table.is_lent(lsn) == lent
         };
         let len = 1 + (1..most).take_while(follows).count() as u32;

@@ -60,7 +60,7 @@ pub(crate) trait Scheme: Debug + Sized {
         cx: &mut CxOf<Self>,
     );
     /// Releases waiting state after a device failure. Returns whether anything moved.
-    fn give_up(&mut self, _area: &mut Area<Self::Table>, _cx: &mut CxOf<Self>) -> bool {
+    fn release_waiting(&mut self, _area: &mut Area<Self::Table>, _cx: &mut CxOf<Self>) -> bool {
         false
     }
     /// Implements `Layer::facts`.

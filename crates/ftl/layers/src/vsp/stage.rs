@@ -169,8 +169,8 @@ impl Stage {
     pub(crate) fn follow(&mut self, lsn: u64, len: u32) {
         // A gap or a jump ends the run: the stage can't go home as a whole any more.
         let begins = self.fill == 0 && lsn.is_multiple_of(self.slots.len() as u64);
-        let goes_on = begins || self.follows(lsn);
-        self.next = goes_on.then_some(lsn + u64::from(len));
+        let continues = begins || self.follows(lsn);
+        self.next = continues.then_some(lsn + u64::from(len));
     }
 
     /// Takes `len` slots for the data of one command, with its `cause`. Returns the first slot.

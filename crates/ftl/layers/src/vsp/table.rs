@@ -15,18 +15,18 @@ pub(crate) trait Table: Debug {
     /// Returns the number of mapped logical sectors.
     fn mapped(&self) -> u64;
     /// Returns the logical sector that is valid in slot `vsn` and can be read there.
-    fn live(&self, vsn: u32) -> Option<u64>;
+    fn valid(&self, vsn: u32) -> Option<u64>;
     /// Returns the logical sector that was last valid in a slot, if known. Used by planted bugs.
     fn was(&self, _vsn: u32) -> Option<u64> {
         None
     }
     /// Returns the virtual sector of a logical sector.
-    fn look_up(&self, lsn: u64) -> Option<u32>;
+    fn lookup(&self, lsn: u64) -> Option<u32>;
     /// Returns whether a logical sector reads as an error.
     fn is_lost(&self, lsn: u64) -> bool;
     /// Returns the slot of a logical sector, readable or not.
     fn find(&self, lsn: u64) -> Option<u32> {
-        self.look_up(lsn)
+        self.lookup(lsn)
     }
     /// Returns whether a logical sector may hold data, and for how many of `sectors` the answer is
     /// the same. Any sector with a home may hold data.

@@ -9,7 +9,7 @@ use hostftl_core::{Cause, Command, DeviceError, Event, Target, Verdict};
 
 use super::area::Area;
 use super::ops::Cx;
-use super::recovery::{Listed, Recovery, Step, give_up};
+use super::recovery::{Listed, Recovery, Step, fail_volume};
 use super::table::Table;
 
 /// Maximum number of superpages whose counts are undone per call.
@@ -32,7 +32,7 @@ impl Recovery {
             let fill = self.listed[vsp as usize].fill;
             // Valid sectors without listed data contradict each other.
             if fill == 0 {
-                return give_up("a listing in the log is invalid", cx);
+                return fail_volume("a listing in the log is invalid", cx);
             }
             let lba = area.layout.data_at(vsp);
             let into = Target::Data(area.stages.buffer(0).view_mut_sectors(0, fill));
@@ -68,7 +68,7 @@ impl Recovery {
         // The images written at the end of recovery record the loss.
         area.table.lose(&mut area.pool, vsp, |key| checkpoint.changed(key));
         cx.touch(area.layout.superpage as usize);
-        cx.tell(Event::Lost { sectors });
+        cx.report(Event::Lost { sectors });
         self.cursor += 1;
     }
 

@@ -32,7 +32,7 @@ impl<T: Table> Area<T> {
     /// Sends the copy of the part of a write that fits into the filling stage.
     fn write_run(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
         // The last commands are reserved for the layer's own work, which frees space.
-        if !self.may_gather() || cx.command_room() <= OWN_OPS {
+        if !self.may_gather() || cx.commands_left() <= OWN_OPS {
             return false;
         }
         let active = cx.request(req);
@@ -79,7 +79,7 @@ impl<T: Table> Area<T> {
         if self.layout.leaves > 0 && stage.keeps_slots() && (splits || parts) {
             stage.keep_none();
             if self.log_is_due() {
-                self.wishes.starve();
+                self.durability_requests.request_log_write();
             }
         }
     }
@@ -141,7 +141,7 @@ impl<T: Table> Area<T> {
     fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<T::Op>) {
         let mut overtaken = false;
         for lsn in lsn..lsn + u64::from(len) {
-            let Some(vsn) = self.table.look_up(lsn) else {
+            let Some(vsn) = self.table.lookup(lsn) else {
                 overtaken |= self.stages.may_list_moved(stamp);
                 continue;
             };
@@ -185,7 +185,7 @@ impl<T: Table> Area<T> {
             return false; // A trim record needs a superpage; those left are for garbage collection.
         }
         if !self.log.fits_trim() {
-            self.wishes.starve();
+            self.durability_requests.request_log_write();
             return false;
         }
         let active = cx.request(req);
@@ -197,7 +197,7 @@ impl<T: Table> Area<T> {
         cx.touch(self.stages.forget(0, (first, first + len)));
         let mut changed = false;
         for lsn in first..first + len {
-            if self.table.look_up(lsn).is_some() || self.table.is_lost(lsn) {
+            if self.table.lookup(lsn).is_some() || self.table.is_lost(lsn) {
                 changed = true;
                 let keys = self.table.keys(lsn, None);
                 keys.into_iter().for_each(|key| self.checkpoint.changed(key));

@@ -45,7 +45,7 @@ impl<T: Table> Area<T> {
         // Replay searches the next log write in the named superpages only, so some must be left for
         // it. The next log write names more.
         if self.log.horizon() <= LAST_NAMES {
-            self.wishes.starve();
+            self.durability_requests.request_log_write();
             return None;
         }
         let vsp = self.take_free();
@@ -120,7 +120,7 @@ impl<T: Table> Area<T> {
         let Some(index) = self.stages.front() else { return false };
         let stage = self.stages.at(index);
         // The listing needs the final set of sectors, so it waits for all copies into the stage.
-        if cx.command_room() == 0 || stage.placing() > 0 {
+        if cx.commands_left() == 0 || stage.placing() > 0 {
             return false;
         }
         match stage.phase() {
@@ -150,7 +150,7 @@ impl<T: Table> Area<T> {
         let stage = self.stages.get(index);
         let (fill, vsp, stamp) = (stage.fill(), stage.vsp(), stage.stamp());
         if !self.log.fits(fill) {
-            self.wishes.starve();
+            self.durability_requests.request_log_write();
             return false;
         }
         // The listing precedes the program, so that the superpage can carry a log write about
@@ -161,8 +161,8 @@ impl<T: Table> Area<T> {
         let pad = self.layout.superpage - fill;
         // The log write goes into the padding of this superpage if it fits, and takes none of its
         // own.
-        let covered = self.log.composed().mark.covers(self.wishes.commit());
-        let asked = !covered && self.log.sealed() >= self.wishes.commit().stamp;
+        let covered = self.log.composed().mark.covers(self.durability_requests.soon());
+        let asked = !covered && self.log.sealed() >= self.durability_requests.soon().stamp;
         let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && self.pool.free() > 0;
         let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
         let log = carry.then(|| self.compose(vsp));
@@ -184,7 +184,7 @@ impl<T: Table> Area<T> {
         let slots = self.log.pages_used() * SECTORS_PER_BLOCK;
         let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
         let composed = self.log.compose(vsp, at, self.stages.queued(), self.pool.free_list());
-        self.wishes.feed();
+        self.durability_requests.log_write_composed();
         self.pool.pin_last(vsp);
         composed
     }
@@ -274,8 +274,8 @@ impl<T: Table> Area<T> {
 
     /// Closes stages and writes log pages alone where a commit needs it.
     pub(crate) fn pump_commit(&mut self, cx: &mut Cx<T::Op>) -> bool {
-        let commit = self.wishes.commit();
-        self.wishes.want(commit);
+        let commit = self.durability_requests.soon();
+        self.durability_requests.request_eventually(commit);
         let covered = self.log.composed().mark.covers(commit);
         let early = |index: u8| self.stages.get(index).stamp() <= commit.stamp;
         // The commit needs data of the filling stage, which must be listed first.
@@ -284,12 +284,13 @@ impl<T: Table> Area<T> {
             return true;
         }
         // Everything that the commit needs is listed, but no stage carried the log pages.
-        let alone = self.wishes.is_starved() || (!covered && self.log.sealed() >= commit.stamp);
-        if !alone || !self.log.can_compose() || self.log.horizon() == 0 || cx.command_room() == 0 {
+        let alone = self.durability_requests.wants_log_write()
+            || (!covered && self.log.sealed() >= commit.stamp);
+        if !alone || !self.log.can_compose() || self.log.horizon() == 0 || cx.commands_left() == 0 {
             return false;
         }
         if self.layout.home.is_some() && self.pool.free() <= LAST_FREE && !self.log_may_take(cx) {
-            self.press_root();
+            self.request_root();
             return false;
         }
         self.write_log_alone(cx);
@@ -329,14 +330,15 @@ impl<T: Table> Area<T> {
         let few = self.pool.free() <= LAST_FREE;
         let waiting = if few { self.stages.waiting() as u32 } else { 0 };
         let fits = |log: &Log| log.fits_trim_and(waiting, self.layout.superpage);
-        self.direct.log_kills(&mut self.log, &mut self.wishes, fits)
+        self.direct.log_kills(&mut self.log, &mut self.durability_requests, fits)
     }
 
     /// Requests a root when the log may take no superpage. The root makes in-place replacements
     /// durable, and frees the superpages of the log before it.
-    fn press_root(&mut self) {
+    fn request_root(&mut self) {
         if self.direct.waits() || self.pool.pins() > 0 {
-            self.wishes.press(Mark { stamp: self.stages.opened(), ..Mark::default() });
+            self.durability_requests
+                .request_soon(Mark { stamp: self.stages.opened(), ..Mark::default() });
             self.checkpoint.hurry();
         }
     }
@@ -377,7 +379,7 @@ impl<T: Table> Area<T> {
         // A reader still uses the old data; the superpage must not be rewritten under it.
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
-        if !durable || !unread || cx.command_room() == 0 {
+        if !durable || !unread || cx.commands_left() == 0 {
             return false;
         }
         if self.pool.leave_limbo() {
@@ -392,15 +394,15 @@ impl<T: Table> Area<T> {
 
     /// Requests a commit that frees superpages, or a checkpoint if log pages pin them. With `soft`,
     /// stages stay open. Returns whether the request is new.
-    pub(crate) fn press_limbo(&mut self, soft: bool) -> bool {
+    pub(crate) fn request_limbo(&mut self, soft: bool) -> bool {
         if let Some(mark) = self.pool.limbo().last_mark() {
-            let before = self.wishes;
+            let before = self.durability_requests;
             if soft {
-                self.wishes.want(mark);
+                self.durability_requests.request_eventually(mark);
             } else {
-                self.wishes.press(mark);
+                self.durability_requests.request_soon(mark);
             }
-            return self.wishes != before;
+            return self.durability_requests != before;
         }
         self.pool.pins() > 0 && self.checkpoint.hurry()
     }

@@ -79,7 +79,7 @@ impl Blocks {
         store: &mut Store,
         cx: &mut Cx,
     ) -> bool {
-        if cx.command_room() <= OWN_OPS {
+        if cx.commands_left() <= OWN_OPS {
             return false;
         }
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
@@ -180,7 +180,7 @@ impl Blocks {
         let want = sectors.div_ceil(SECTORS_PER_BLOCK);
         let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
         // Two writes of a block could complete in either order, but their entries have one order.
-        if self.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
+        if self.any_write_in(block, block + u64::from(want)) || cx.commands_left() < 8 {
             return false;
         }
         if !whole && store.map.get(block) == At::Lost {

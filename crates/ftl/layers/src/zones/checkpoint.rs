@@ -17,7 +17,7 @@ use super::ops::{Cx, Op, fail};
 use super::store::Store;
 use super::strips::Draft;
 use crate::kit::Life;
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 use crate::planted::{Bug, planted};
 
 /// Stage of a checkpoint.
@@ -124,7 +124,7 @@ impl Checkpoint {
 impl Checkpoint {
     /// Advances a checkpoint, or begins one when it is due.
     pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
-        if cx.room() < 8 || cx.command_room() < 8 {
+        if cx.outputs_left() < 8 || cx.commands_left() < 8 {
             return false;
         }
         match self.stage {
@@ -154,7 +154,7 @@ impl Checkpoint {
         true
     }
 
-    fn strip_goes(&mut self, next: Strip) -> bool {
+    fn set_strip(&mut self, next: Strip) -> bool {
         let fits = matches!(
             (self.strip, next),
             (Strip::Filling | Strip::Sent, Strip::Ready)
@@ -184,7 +184,7 @@ impl Checkpoint {
         if page == self.layout.pages {
             return match self.count {
                 0 => self.go(Stage::Settle(store.newest())),
-                _ => self.strip_goes(Strip::Ready),
+                _ => self.set_strip(Strip::Ready),
             };
         }
         let (slot, blocks) = (self.count, self.layout.strip_blocks());
@@ -202,7 +202,7 @@ impl Checkpoint {
         self.go(Stage::Images(page + 1));
         // An incomplete strip is sent after the last page.
         if self.count == blocks {
-            self.strip_goes(Strip::Ready);
+            self.set_strip(Strip::Ready);
         }
         true
     }
@@ -214,7 +214,7 @@ impl Checkpoint {
         zones::put_entry(tail, 0, &root);
         let from = Entry { kind: Kind::Images, block: images_from, value: 0, crc: 0 };
         zones::put_entry(tail, 1, &from);
-        self.strip_goes(Strip::Ready)
+        self.set_strip(Strip::Ready)
     }
 
     /// Sends the strip that is ready.
@@ -238,7 +238,7 @@ impl Checkpoint {
         };
         let command = store.strips.program((segment, strip), draft, &store.lines, cx);
         cx.submit(Op::Images { segment, strip }, command);
-        self.strip_goes(Strip::Sent)
+        self.set_strip(Strip::Sent)
     }
 
     /// Completes a strip of images or the root.
@@ -249,7 +249,7 @@ impl Checkpoint {
         store: &mut Store,
         cx: &mut Cx,
     ) {
-        self.buf.take_back(meta_of(command));
+        self.buf.take_back(into_meta(command));
         let line = self.layout.line(segment);
         store.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
@@ -257,7 +257,7 @@ impl Checkpoint {
                 let is_root = self.stage == Stage::Root;
                 store.lines.at_mut(line).add_images(if is_root { 1 } else { self.count });
                 self.count = 0;
-                self.strip_goes(Strip::Filling);
+                self.set_strip(Strip::Filling);
                 store.lines.row_over(line, 0);
                 if is_root {
                     // Recovery identifies the newest root by its strip number.
@@ -268,7 +268,7 @@ impl Checkpoint {
             }
             Err(DeviceError::Media) => {
                 // The buffer still has the strip, which goes to another segment.
-                self.strip_goes(Strip::Ready);
+                self.set_strip(Strip::Ready);
                 store.lines.lose_segment(segment, cx);
                 store.lines.row_over(line, 0);
             }
@@ -301,7 +301,7 @@ impl Checkpoint {
         store.lines.root_durable();
         // The first root of a new volume is part of its creation.
         if cx.life() != Life::Starting {
-            cx.tell(Event::CheckpointDone);
+            cx.report(Event::CheckpointDone);
         }
     }
 }

@@ -21,7 +21,7 @@ use super::ops::{Cx, Moved, Op};
 use super::row::Row;
 use super::store::Store;
 use crate::kit::Life;
-use crate::kit::metabuf::meta_of;
+use crate::kit::metabuf::into_meta;
 use crate::planted::{Bug, planted};
 
 /// Strips of the victim that are processed concurrently.
@@ -77,7 +77,7 @@ impl Collection {
         }
         let mut moved = false;
         for lane in 0..LANES {
-            if cx.room() < 8 || cx.command_room() < 64 {
+            if cx.outputs_left() < 8 || cx.commands_left() < 64 {
                 return moved;
             }
             moved |= match self.lanes[lane].phase() {
@@ -95,7 +95,7 @@ impl Collection {
         }
         cx.counters().gc_runs += 1;
         store.end_lending();
-        cx.tell(Event::GcStarted);
+        cx.report(Event::GcStarted);
         (self.column, self.strip, self.searched) = (0, 0, 0);
         self.reader.begin();
         true
@@ -124,12 +124,12 @@ impl Collection {
             return false;
         }
         if store.lines.at(victim).is_listed() {
-            let told =
+            let reported =
                 self.reader.next(victim, &mut self.lanes[lane], &store.map, &store.lines, cx);
-            if told == Told::All {
+            if reported == Told::All {
                 self.column = self.layout.width;
             }
-            return told == Told::More;
+            return reported == Told::More;
         }
         let Some((segment, strip)) = self.next_strip(victim, &store.lines) else { return false };
         // The reverse map replaces reads of tails.
@@ -167,7 +167,7 @@ impl Collection {
         cx: &mut Cx,
     ) {
         let lane = &mut self.lanes[usize::from(lane)];
-        let (segment, strip) = lane.end_tail(meta_of(command));
+        let (segment, strip) = lane.end_tail(into_meta(command));
         let (items, page) = lane.begin();
         let at = self.layout.tail_at(segment, strip);
         // The blocks of an unreadable tail are found by the search of the map.

@@ -154,12 +154,14 @@ impl Durability {
 
     /// Flushes the device when due, and answers requests whose rows are durable.
     pub(super) fn run(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = self.is_flush_due() && cx.command_room() > 0;
+        let mut moved = self.is_flush_due() && cx.commands_left() > 0;
         if moved {
             self.begin_flush();
             cx.submit(Op::Flush, Command::Flush { device: 0 });
         }
-        while cx.room() > 4 && cx.requests().waits_for().is_some_and(|it| self.is_durable(it)) {
+        while cx.outputs_left() > 4
+            && cx.requests().waits_for().is_some_and(|it| self.is_durable(it))
+        {
             moved |= cx.answer_waiting(Ok(()));
         }
         moved

@@ -19,7 +19,7 @@ use super::layout::Layout;
 use super::ops::{Cx, Op, fail};
 use super::store::Store;
 use super::strips::Draft;
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 use crate::planted::{Bug, planted};
 
 /// Stage of the closing line.
@@ -139,7 +139,7 @@ impl Emeta {
     }
 
     /// Returns the list of a line, which is begun if there is none.
-    fn of(&mut self, line: u32) -> &mut List {
+    fn list_or_begin(&mut self, line: u32) -> &mut List {
         let at = |wanted: Option<u32>| self.lists.iter().position(|list| list.line == wanted);
         let (index, begins) = match at(Some(line)) {
             Some(index) => (index, false),
@@ -168,7 +168,7 @@ impl Emeta {
         let room = self.part_room();
         let at = self.layout.column(row.segment) * self.layout.strips + row.strip;
         let at = at + u32::from(planted(Bug::ZonesListOffByOne));
-        let list = self.of(line);
+        let list = self.list_or_begin(line);
         list.newest = list.newest.max(row.seq);
         // A strip is listed with all its entries or not at all.
         // One record is the head of the strip.
@@ -185,7 +185,7 @@ impl Emeta {
     /// Advances the list of the closing line.
     pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(line) = store.lines.closing() else { return false };
-        if cx.room() < 4 || cx.command_room() < 8 {
+        if cx.outputs_left() < 4 || cx.commands_left() < 8 {
             return false;
         }
         let segment = store.lines.list_segment(line);
@@ -212,7 +212,7 @@ impl Emeta {
         let segment = store.lines.list_segment(line);
         let strip = store.lines.chunks_mut().send(segment);
         let blocks = self.layout.strip_blocks() as usize;
-        let list = self.of(line);
+        let list = self.list_or_begin(line);
         let (pages, newest) = (list.pages(part as usize), list.newest);
         let mut meta = list.parts[part as usize].lend();
         let first = part as usize * blocks;
@@ -245,13 +245,13 @@ impl Emeta {
     ) -> bool {
         let Stage::Sent(part) = self.stage else { unreachable!("a part is in progress") };
         let line = self.layout.line(segment);
-        self.of(line).parts[part as usize].take_back(meta_of(command));
+        self.list_or_begin(line).parts[part as usize].take_back(into_meta(command));
         store.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
             Ok(()) if part + 1 < self.layout.list => self.go(Stage::Ready(part + 1)),
             // The last part completes the list.
             Ok(()) => {
-                let whole = self.of(line).whole;
+                let whole = self.list_or_begin(line).whole;
                 self.count += u64::from(whole);
                 self.end_list(whole, store);
             }
@@ -270,7 +270,7 @@ impl Emeta {
     /// Ends the list of the closing line.
     fn end_list(&mut self, counts: bool, store: &mut Store) {
         let line = store.lines.closing().expect("a list is written for a full line");
-        self.of(line).line = None;
+        self.list_or_begin(line).line = None;
         if self.stage != Stage::Waiting {
             self.go(Stage::Waiting);
         }
@@ -302,7 +302,7 @@ mod tests {
         let layout = Layout::trial(LayerKind::Pblk, 128, 64, 1);
         let mut emeta = Emeta::new(&layout);
         let room = emeta.part_room();
-        let list = emeta.of(3);
+        let list = emeta.list_or_begin(3);
         assert_eq!((list.parts.len(), list.pages(0)), (1, 1), "an empty list is a list");
         let entry = Entry { kind: Kind::Data, block: 1, value: 2, crc: 0 };
         list.make_room(room, room);
@@ -310,7 +310,10 @@ mod tests {
         assert_eq!((list.whole, list.pages(0)), (true, 2));
         list.make_room(room - RECORDS, room);
         assert_eq!((list.whole, list.pages(0)), (false, 0));
-        assert!(emeta.of(4).whole && !emeta.of(3).whole, "two lines have lists");
+        assert!(
+            emeta.list_or_begin(4).whole && !emeta.list_or_begin(3).whole,
+            "two lines have lists"
+        );
     }
 
     #[test]

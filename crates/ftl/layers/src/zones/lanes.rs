@@ -132,22 +132,26 @@ impl Lanes {
     }
 
     /// Queues the strip before the one that was read, if there is one.
-    pub(super) fn look_before(&mut self, lane: usize) {
+    pub(super) fn step_back(&mut self, lane: usize) {
         let (segment, strip) = self.place(lane);
-        self.look_at(lane, strip.checked_sub(1).map(|strip| (segment, strip)));
+        self.set_next(lane, strip.checked_sub(1).map(|strip| (segment, strip)));
     }
 
     /// Sets the strip that a lane reads next.
-    pub(super) fn look_at(&mut self, lane: usize, next: Option<(u32, u32)>) {
+    pub(super) fn set_next(&mut self, lane: usize, next: Option<(u32, u32)>) {
         self.list[lane].next = next;
     }
 
     /// Starts the queued reads. Strips that satisfy `is_part` are parts of a list and are read
     /// whole. Returns whether any read was started.
-    pub(super) fn go_on(&mut self, is_part: impl Fn((u32, u32)) -> bool, cx: &mut Cx) -> bool {
+    pub(super) fn read_queued(
+        &mut self,
+        is_part: impl Fn((u32, u32)) -> bool,
+        cx: &mut Cx,
+    ) -> bool {
         let mut moved = false;
         for lane in 0..LANES {
-            if cx.room() < 4 {
+            if cx.outputs_left() < 4 {
                 return moved;
             }
             if let Some(place) = self.list[lane].next.take() {
@@ -172,13 +176,13 @@ mod tests {
         assert_eq!((lanes.idle(), lanes.pending(), lanes.are_idle()), (Some(1), 1, false));
         lanes.end();
         lanes.take_back(0, MetaBuf::new(16));
-        lanes.look_before(0);
+        lanes.step_back(0);
         assert!(lanes.idle() == Some(1) && !lanes.are_idle(), "it has something to go on with");
-        assert!(trial(|cx| lanes.go_on(|_| false, cx)));
+        assert!(trial(|cx| lanes.read_queued(|_| false, cx)));
         assert_eq!(lanes.place(0), (3, 0));
         lanes.end();
         lanes.take_back(0, MetaBuf::new(16));
-        lanes.look_before(0);
+        lanes.step_back(0);
         assert!(lanes.are_idle());
     }
 

@@ -12,7 +12,7 @@ use super::layout::Layout;
 use super::lines::Lines;
 use super::map::{At, Map};
 use super::ops::{Cx, Op};
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 
 /// Position of garbage collection in the list of its victim.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Reader {
         lines: &mut Lines,
     ) {
         let place = part_place(victim, self.part, &self.layout, lines);
-        self.buf.take_back(meta_of(command));
+        self.buf.take_back(into_meta(command));
         if ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
             self.next = Some(0)
         } else {

@@ -59,8 +59,8 @@ pub(super) fn fail(error: DeviceError, cx: &mut Cx) {
 }
 
 /// Ends recovery with an error. Further errors of reads in flight are not reported.
-pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
+pub(super) fn fail_volume(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
-        cx.give_up(why);
+        cx.fail_volume(why);
     }
 }

@@ -53,7 +53,7 @@ impl Pads {
         if !chunk.open {
             return true;
         }
-        if lanes.pending() as usize >= LANES || cx.room() < 4 {
+        if lanes.pending() as usize >= LANES || cx.outputs_left() < 4 {
             return false;
         }
         let Some(lane) = lanes.idle() else { return false };

@@ -29,7 +29,9 @@ pub(super) fn run(
     if lines.empty_count() == 0 || lines.resetting() >= RESETS {
         return false;
     }
-    if cx.room() < layout.width as usize + 4 && cx.room() < 24 || cx.command_room() < 256 {
+    if cx.outputs_left() < layout.width as usize + 4 && cx.outputs_left() < 24
+        || cx.commands_left() < 256
+    {
         return false;
     }
     let replay_from = checkpoint.root().replay_from;
@@ -59,7 +61,7 @@ pub(super) fn run(
 
 /// Sends the resets of a line for which this step has room.
 fn reset_more(line: u32, layout: &Layout, lines: &mut Lines, cx: &mut Cx) {
-    let room = cx.room().saturating_sub(8).min(cx.command_room().saturating_sub(128));
+    let room = cx.outputs_left().saturating_sub(8).min(cx.commands_left().saturating_sub(128));
     for _ in 0..room {
         let Some(segment) = lines.next_reset(line) else { break };
         let (lba, sectors) = (layout.lba(segment, 0), u64::from(layout.device.size));

@@ -19,7 +19,7 @@ use super::checkpoint::Checkpoint;
 use super::lanes::Lanes;
 use super::layout::Layout;
 use super::map::At;
-use super::ops::{Cx, fail, give_up};
+use super::ops::{Cx, fail, fail_volume};
 use super::pads::Pads;
 use super::reclaim;
 use super::replay::Replay;
@@ -167,7 +167,7 @@ impl Recovery {
                 return self.go(Step::Pad(0));
             }
             if store.lines.is_worn() {
-                give_up("too many segments are offline or shorter than reported", cx);
+                fail_volume("too many segments are offline or shorter than reported", cx);
                 return false;
             }
             // With no map loaded every line counts as empty, and is erased.
@@ -186,7 +186,7 @@ impl Recovery {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
             let Some(told) = report::segment(self.report.pages(), index as usize) else {
-                return give_up("the segment report of the device is invalid", cx);
+                return fail_volume("the segment report of the device is invalid", cx);
             };
             let segment = from + index;
             store.lines.chunks_mut().found(segment, &told, &self.layout);
@@ -196,7 +196,7 @@ impl Recovery {
             }
         }
         if count == 0 {
-            return give_up("the segment report of the device is too short", cx);
+            return fail_volume("the segment report of the device is too short", cx);
         }
         self.go(Step::Report(from + count));
     }
@@ -267,7 +267,7 @@ impl Recovery {
         cx.counters().device_errors += 1;
         // Only media errors may be limited to one place.
         if error != DeviceError::Media || !cx.is_good() {
-            return give_up("the last written strip is unreadable", cx);
+            return fail_volume("the last written strip is unreadable", cx);
         }
         // A read may fail for a moment; a failed list falls back to the tails, which hold the same.
         if lanes.read_again(lane, pages == 1, cx) {
@@ -278,13 +278,13 @@ impl Recovery {
                 replay.refuse_list(self.layout.line(lanes.place(lane).0), &mut store.lines);
             }
             Step::Pad(_) => pads.mark_read(lane, false, lanes, store, cx),
-            _ => give_up("the last written strip is unreadable", cx),
+            _ => fail_volume("the last written strip is unreadable", cx),
         }
     }
 
     fn choose_root(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         if !self.scan.choose_root(&mut store.lines) {
-            give_up("no valid root on the device", cx);
+            fail_volume("no valid root on the device", cx);
             return false;
         }
         self.go(Step::Images(0))
@@ -296,7 +296,7 @@ impl Recovery {
                 return false;
             }
             if !self.scan.has_all_images() {
-                give_up("images of the map are missing", cx);
+                fail_volume("images of the map are missing", cx);
                 return false;
             }
             // Lists are needed from here on; the check compares the tails of all segments.
@@ -318,7 +318,7 @@ impl Recovery {
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
             // Images come after all that they show, so such an entry can only be damage.
             if within / self.layout.strip >= store.lines.chunk(segment).done {
-                give_up("the map refers to an unwritten page", cx);
+                fail_volume("the map refers to an unwritten page", cx);
                 return false;
             }
             store.lines.add_valid(self.layout.line(segment));
@@ -329,7 +329,7 @@ impl Recovery {
 
     /// Sets the state of each line, and the numbers with which the volume continues.
     fn adopt(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
-        self.scan.tell(&mut store.lines);
+        self.scan.apply_to(&mut store.lines);
         (0..self.layout.lines).for_each(|line| store.lines.found(line));
         store.strips.resume(self.scan.written());
         store.durability.resume(self.scan.last_row());

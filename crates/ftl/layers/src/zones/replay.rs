@@ -17,7 +17,7 @@ use super::layout::Layout;
 use super::lines::Lines;
 use super::listed::{part_place, part_tail, record, strip_at, strip_of};
 use super::map::At;
-use super::ops::{Cx, give_up};
+use super::ops::{Cx, fail_volume};
 use super::scan::Scan;
 use super::store::Store;
 use crate::planted::{Bug, planted};
@@ -53,7 +53,7 @@ pub(super) struct Replay {
     next: (usize, usize),
     /// For each lane, the end of the rows that its finished read covers; `ends` is that of its read
     /// in flight.
-    told: [Option<usize>; LANES],
+    covered: [Option<usize>; LANES],
     ends: [usize; LANES],
     /// Next entry of the next row.
     entry: usize,
@@ -72,7 +72,7 @@ impl Replay {
             refused: Vec::new(),
             asked: (0, 0),
             next: (0, 0),
-            told: [None; LANES],
+            covered: [None; LANES],
             ends: [0; LANES],
             entry: 0,
             applied: 0,
@@ -117,7 +117,7 @@ impl Replay {
         lines: &Lines,
         cx: &mut Cx,
     ) -> bool {
-        if lanes.go_on(|place| self.is_part(place, lines), cx) {
+        if lanes.read_queued(|place| self.is_part(place, lines), cx) {
             return true;
         }
         let Some(segment) = self.sought() else { return false };
@@ -142,14 +142,14 @@ impl Replay {
     /// necessary.
     pub(super) fn tail_read(&mut self, from: u64, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
-        let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
+        let Some(tail) = lanes.tail(lane, 0) else { return lanes.step_back(lane) };
         if tail.seq >= from && tail.holds == Holds::Blocks {
             let (seq, newest, part) = (tail.seq, tail.newest, OWN);
             self.rows.push(Found { seq, newest, segment, strip, part, at: 0 });
         }
         // Earlier strips may also have rows to replay.
         if tail.newest >= from {
-            lanes.look_before(lane);
+            lanes.step_back(lane);
         }
     }
 
@@ -179,7 +179,7 @@ impl Replay {
         }
         cx.touch(at);
         let more = part.1 + 1 < lines.chunk(part.0).strips;
-        lanes.look_at(lane, more.then_some((part.0, part.1 + 1)));
+        lanes.set_next(lane, more.then_some((part.0, part.1 + 1)));
     }
 
     /// Refuses an invalid list: the tails of the line are read instead.
@@ -222,17 +222,17 @@ impl Replay {
 
     /// Notes that the entries of some rows were read.
     pub(super) fn row_read(&mut self, lane: usize) {
-        self.told[lane] = Some(self.ends[lane]);
+        self.covered[lane] = Some(self.ends[lane]);
     }
 
     /// Applies the next row, or as much of it as a step allows.
     fn apply_next(&mut self, lanes: &Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let lane = self.next.0 % LANES;
-        let Some(end) = self.told[lane] else { return false };
+        let Some(end) = self.covered[lane] else { return false };
         let found = self.rows[self.next.1];
         let pages = lanes.pages(lane);
         let Some(entries) = self.entries_of(&found, pages) else {
-            give_up("the last written strip changed between two reads", cx);
+            fail_volume("the last written strip changed between two reads", cx);
             return false;
         };
         for index in self.entry..entries {
@@ -252,7 +252,7 @@ impl Replay {
         (self.entry, self.next.1) = (0, self.next.1 + 1);
         self.applied += 1;
         if self.next.1 == end {
-            self.told[lane] = None;
+            self.covered[lane] = None;
             self.next.0 += 1;
         }
         true

@@ -44,7 +44,7 @@ impl Blocks {
 
     fn read_some(&self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
-        let failed = cx.health() == Health::Dead;
+        let failed = cx.health() == Health::Failed;
         let active = cx.request(req);
         if !active.is_begun() && !failed {
             let part = next_part(active);

@@ -11,7 +11,7 @@ use super::checkpoint::Root;
 use super::lanes::Lanes;
 use super::layout::Layout;
 use super::lines::Lines;
-use super::ops::{Cx, give_up};
+use super::ops::{Cx, fail_volume};
 use super::store::Store;
 
 /// Last use of a segment.
@@ -95,7 +95,7 @@ impl Scan {
 
     /// Continues with the segments in progress, or begins the next one.
     pub(super) fn run(&mut self, lanes: &mut Lanes, lines: &Lines, cx: &mut Cx) -> bool {
-        if lanes.go_on(|_| false, cx) {
+        if lanes.read_queued(|_| false, cx) {
             return true;
         }
         let segment = self.next;
@@ -115,7 +115,7 @@ impl Scan {
     /// Examines a tail.
     pub(super) fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
-        let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
+        let Some(tail) = lanes.tail(lane, 0) else { return lanes.step_back(lane) };
         let seen = &mut self.seen[segment as usize];
         if seen.tail.is_none() {
             *seen = Seen { tail: Some(tail), strip };
@@ -141,7 +141,7 @@ impl Scan {
             self.root = Root { seq: tail.seq, replay_from, images_from: from.block, images };
             self.root_in = segment;
         }
-        lanes.look_before(lane);
+        lanes.step_back(lane);
     }
 
     /// Keeps the images of the newest root. Returns false if there is no root.
@@ -194,12 +194,12 @@ impl Scan {
             store.lines.at_mut(line).add_valid();
         }
         if !sound {
-            give_up("an image of the map is damaged", cx);
+            fail_volume("an image of the map is damaged", cx);
         }
     }
 
     /// Reports the last use of each segment to its line.
-    pub(super) fn tell(&self, lines: &mut Lines) {
+    pub(super) fn apply_to(&self, lines: &mut Lines) {
         for (segment, seen) in (0..).zip(&self.seen) {
             if let Some(tail) = &seen.tail {
                 lines.at_mut(self.layout.line(segment)).found_tail(tail);

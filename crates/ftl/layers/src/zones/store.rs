@@ -232,7 +232,7 @@ impl Store {
         let old = self.map.set(block, At::Lost);
         self.invalidate(old);
         cx.touch(1);
-        cx.tell(Event::Lost { sectors: SECTORS_PER_BLOCK });
+        cx.report(Event::Lost { sectors: SECTORS_PER_BLOCK });
     }
 
     /// Unmaps blocks and lists the trim in a row. Returns false if no row takes it now.
@@ -274,7 +274,7 @@ impl Store {
     fn send_first(&mut self, cx: &mut Cx) -> bool {
         let Some(row) = self.rows.first_ready() else { return false };
         // Some commands are left for flushes and resets.
-        if cx.command_room() < 8 {
+        if cx.commands_left() < 8 {
             return false;
         }
         let of_gc = self.rows.at(row).taken[Who::Collection as usize] > 0;

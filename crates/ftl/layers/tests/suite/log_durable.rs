@@ -140,7 +140,7 @@ fn a_power_cut_right_after_an_evacuation_leaves_the_device_removed() {
     world.operate(AdminCommand::Remove(3)).unwrap();
     assert!(world.run_until(|world| !has_task(world, TaskKind::Evacuate)), "it ends");
     let mut without = config(DeviceSet::from_iter([2, 3]));
-    without.members.gone = DeviceSet::single(3);
+    without.members.removed = DeviceSet::single(3);
     let mut world = open(&without, world.cut(), 4);
     all_reads(&mut world);
     world.cut();

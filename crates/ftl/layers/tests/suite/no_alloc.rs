@@ -8,7 +8,7 @@ use hostftl_layers::{LayerConfig, LayerKind, Mode};
 fn no_step_allocates() {
     let counted = allocation_counter::measure(|| drop(std::hint::black_box(vec![0u8; 64])));
     assert!(counted.count_total > 0, "the counter counts");
-    for kind in LayerKind::of_blocks() {
+    for kind in LayerKind::block_layers() {
         let config = LayerConfig { superpage: 32, ..LayerConfig::new(kind) };
         let disk = vec![0; 300 * 32 * SECTOR];
         let mut world = World::start(&config, disk, Mode::Format, 1);

@@ -167,11 +167,11 @@ static SAME: OwnSeparation = OwnSeparation {
 fn classes_go_by_the_bands_of_age() {
     let mut separator = Separator::new(Separation::Own(&BANDS), 6);
     (0..16).for_each(|_| separator.emptied(0, 100.0));
-    assert_eq!([99.0, 100.0].map(|age| separator.of_write(age)), [0, 1]);
-    assert_eq!(separator.of_new(), 1);
-    assert_eq!([99.0, 100.0, 400.0, 1600.0].map(|age| separator.of_copy(0, age)), [2, 3, 4, 5]);
+    assert_eq!([99.0, 100.0].map(|age| separator.for_write(age)), [0, 1]);
+    assert_eq!(separator.for_new(), 1);
+    assert_eq!([99.0, 100.0, 400.0, 1600.0].map(|age| separator.for_copy(0, age)), [2, 3, 4, 5]);
     let few = Separator::new(Separation::Own(&BANDS), 4);
-    assert_eq!((few.of_write(1e9), few.of_copy(0, 1e9)), (0, 2), "too few classes: as two");
+    assert_eq!((few.for_write(1e9), few.for_copy(0, 1e9)), (0, 2), "too few classes: as two");
 }
 
 #[test]

@@ -249,7 +249,7 @@ impl Pair {
         let most = MOST.min(self.capacity / self.record);
         match self.used {
             Some(used) if used.ends_there && used.records < most => {
-                let head = Head::of(page, (used.records, used.generation), sector, 0);
+                let head = Head::new(page, (used.records, used.generation), sector, 0);
                 self.append(used, head, page, medium)?;
             }
             _ => self.take_other(sector, page, medium)?,
@@ -287,7 +287,7 @@ impl Pair {
         let first = all.len() as u32;
         assert!(u64::from(first) * self.record <= self.capacity, "the pages fit into a zone");
         for (index, (sector, page)) in (0..).zip(&all) {
-            let head = Head::of(page, (index, generation), *sector, first);
+            let head = Head::new(page, (index, generation), *sector, first);
             self.put(zone, index, head, page, medium)?;
         }
         // The new zone must be durable before the previous one is reset.

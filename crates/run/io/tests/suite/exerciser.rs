@@ -3,7 +3,7 @@
 use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_io::Device;
 use hostftl_layers::LayerKind::Exerciser;
-use hostftl_layers::exerciser::{Wish, WishKind, wishes};
+use hostftl_layers::exerciser::{ExerciserOp, ExerciserRequest, requests};
 
 const ROUNDS: u64 = 24;
 const DEVICE: u64 = 1 << 20;
@@ -13,31 +13,31 @@ fn content(id: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 512 * 31 + at % 509 + id * 7) as u8).collect()
 }
 
-fn ask(id: usize, wish: Wish) -> Ask {
-    let Wish { kind, lba, sectors, fua } = wish;
+fn ask(id: usize, wish: ExerciserRequest) -> Ask {
+    let ExerciserRequest { kind, lba, sectors, fua } = wish;
     let (at, len) = (lba * 512, u64::from(sectors) * 512);
     match kind {
-        WishKind::Read => Ask::Read { at, len: len as u32 },
-        WishKind::Write => Ask::Write { at, data: content(id, len as usize), fua },
-        WishKind::Trim => Ask::Trim { at, len },
-        WishKind::Zeroes => Ask::Zeroes { at, len },
-        WishKind::Flush => Ask::Flush,
+        ExerciserOp::Read => Ask::Read { at, len: len as u32 },
+        ExerciserOp::Write => Ask::Write { at, data: content(id, len as usize), fua },
+        ExerciserOp::Trim => Ask::Trim { at, len },
+        ExerciserOp::Zeroes => Ask::Zeroes { at, len },
+        ExerciserOp::Flush => Ask::Flush,
     }
 }
 
 fn everything(devices: impl Fn() -> Vec<Device>) {
     for engine in ENGINES {
-        let asks = wishes(ROUNDS).enumerate().map(|(id, wish)| ask(id, wish)).collect();
+        let asks = requests(ROUNDS).enumerate().map(|(id, wish)| ask(id, wish)).collect();
         let (answers, _) = run(Exerciser, devices(), engine, asks);
         let mut model = vec![0; DEVICE as usize];
-        for (id, Wish { kind, lba, sectors, .. }) in wishes(ROUNDS).enumerate() {
+        for (id, ExerciserRequest { kind, lba, sectors, .. }) in requests(ROUNDS).enumerate() {
             let bytes = sectors as usize * 512;
             let here = &mut model[lba as usize * 512..][..bytes];
             match kind {
-                WishKind::Write => here.copy_from_slice(&content(id, bytes)),
-                WishKind::Trim | WishKind::Zeroes => here.fill(0),
-                WishKind::Flush => {}
-                WishKind::Read => {
+                ExerciserOp::Write => here.copy_from_slice(&content(id, bytes)),
+                ExerciserOp::Trim | ExerciserOp::Zeroes => here.fill(0),
+                ExerciserOp::Flush => {}
+                ExerciserOp::Read => {
                     let found = answers[&(id as u64)].as_ref();
                     let found = found.unwrap_or_else(|why| panic!("{id}: {why:?}"));
                     assert!(found == here, "{engine:?}: request {id} read something else");
@@ -45,7 +45,7 @@ fn everything(devices: impl Fn() -> Vec<Device>) {
             }
         }
         assert!(answers.values().all(Result::is_ok), "{engine:?}");
-        assert_eq!(answers.len(), wishes(ROUNDS).count());
+        assert_eq!(answers.len(), requests(ROUNDS).count());
     }
 }
 

@@ -385,7 +385,7 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             out: 0,
             fresh: 0,
             born: 0,
-            gone: 0,
+            removed: 0,
             leaving: 0,
             spare: 0,
             returning: 0,

@@ -228,7 +228,7 @@ fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Ad
 /// longest. What only as many devices have as may be lost is used on none.
 fn spare_sectors(layer: &LayerConfig, recorded: &Superblock) -> u64 {
     let apart =
-        journal::bit_in(layer, recorded) | recorded.gone | recorded.leaving | recorded.spare;
+        journal::bit_in(layer, recorded) | recorded.removed | recorded.leaving | recorded.spare;
     let rows = (0..usize::from(recorded.count)).filter(|index| apart >> index & 1 == 0);
     let mut lengths: Vec<u64> = rows.map(|index| recorded.lengths[index]).collect();
     lengths.sort_unstable_by_key(|length| Reverse(*length));

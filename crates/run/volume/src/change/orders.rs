@@ -53,7 +53,8 @@ impl Changer {
         let command =
             if leaves { AdminCommand::Remove(index) } else { AdminCommand::Cancel(index) };
         let is_new = self.ask(command)? == AdminOutcome::Started;
-        let recorded = |recorded: &Superblock| (recorded.leaving | recorded.gone) >> index & 1 == 1;
+        let recorded =
+            |recorded: &Superblock| (recorded.leaving | recorded.removed) >> index & 1 == 1;
         let word = if leaves { "being removed" } else { "kept" };
         self.until_said(word, |now| recorded(now) == leaves)?;
         Ok(is_new)

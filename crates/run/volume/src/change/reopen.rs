@@ -182,6 +182,6 @@ impl Change {
         }
         let devices = &config.devices;
         config.deadlines.retain(|name, _| devices.contains(name));
-        Ok(rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?)
+        Ok(rest.roster.settle(&rest.devices, Standing::from_lost(rest.lost))?)
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn standing(layer: &impl Layer, fresh: DeviceSet) -> Standing {
         out: Some(members.rebuilt().to_bits()),
         // A replacement has joined once no chunk is missing and it was not lost meanwhile.
         joined: (fresh - members.coming() - lost).to_bits(),
-        gone: members.removed().to_bits(),
+        removed: members.removed().to_bits(),
         leaving: Some(members.leaving().to_bits()),
         spare: Some(members.spares().to_bits()),
     }

@@ -24,7 +24,7 @@ pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) 
         fresh: DeviceSet::from_bits(newest.fresh & !missing),
         returning: DeviceSet::from_bits(newest.returning & !missing),
         born: newest.born,
-        gone: DeviceSet::from_bits(newest.gone),
+        removed: DeviceSet::from_bits(newest.removed),
         leaving: DeviceSet::from_bits(newest.leaving),
         spare: DeviceSet::from_bits(newest.spare),
         planned: DeviceSet::EMPTY,
@@ -32,7 +32,7 @@ pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) 
     LayerConfig {
         members,
         // A volume whose members never changed keeps the layout of its creation.
-        exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
+        exported: if newest.born == 0 && newest.removed | newest.leaving == 0 {
             0
         } else {
             newest.exported

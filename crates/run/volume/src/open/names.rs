@@ -194,7 +194,7 @@ impl Names {
                 None => rest.push((at, name, matches!(found, Found::Absent))),
             }
         }
-        place_rest(&mut places, rest, newest.gone);
+        place_rest(&mut places, rest, newest.removed);
         // After an interrupted `add` there are members that the file does not list yet.
         while places.len() > listed && places.last().is_some_and(Option::is_none) {
             places.pop();

@@ -214,7 +214,7 @@ pub(crate) fn order(
         Verdict::Degraded { order, stale, unsaid } => {
             missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
             let newest = find_newest(&order, &superblocks).expect("it can be used");
-            let is_removed = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
+            let is_removed = |at: &usize| newest.removed >> members[*at].superblock.index & 1 == 1;
             // A removed device is not a member any more, so its stale superblock needs no note.
             excluded.extend(stale.into_iter().filter(|at| !is_removed(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];

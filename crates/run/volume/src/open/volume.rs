@@ -265,7 +265,7 @@ pub(crate) fn raise(
 /// Returns the notes on missing members: their names, the reasons, and the effects.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
     let journal = journal::bit(layer, config.devices.len());
-    let is_removed = |index: usize| found.superblock.gone >> index & 1 == 1;
+    let is_removed = |index: usize| found.superblock.removed >> index & 1 == 1;
     let absent = found.members.iter().enumerate();
     let absent = absent.filter(|(index, member)| member.is_none() && !is_removed(*index));
     let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;

@@ -150,7 +150,7 @@ impl Jobs {
         (self.devices, self.reads) =
             (ReportedStates::new(members, DeviceSet::from_bits(out)), reads);
         let mut host = lock(&self.event_host);
-        host.removed = members.gone.to_bits();
+        host.removed = members.removed.to_bits();
     }
 
     /// Records that the layer was reopened with the new devices `fresh`.
@@ -222,7 +222,7 @@ impl Jobs {
     /// Returns the open devices that all superblocks list as removed.
     pub(crate) fn closable(&self) -> u16 {
         let open = self.devices.open_removed().to_bits();
-        if open == 0 { 0 } else { open & self.recorded().map_or(0, |recorded| recorded.gone) }
+        if open == 0 { 0 } else { open & self.recorded().map_or(0, |recorded| recorded.removed) }
     }
 
     /// Reports a removed device that can't be closed.

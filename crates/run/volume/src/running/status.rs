@@ -251,7 +251,7 @@ impl Status {
         let journals = self.devices.iter_mut().enumerate();
         let journals = journals.filter(|(index, _)| journal >> index & 1 == 1);
         journals.for_each(|(_, device)| device.role = JOURNAL.into());
-        let gone = |index: usize| layer.members.gone.contains(index as u8);
+        let gone = |index: usize| layer.members.removed.contains(index as u8);
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
         removed.for_each(|(_, device)| device.health = REMOVED.into());
         let spare = self.devices.iter_mut().enumerate();

@@ -355,7 +355,7 @@ impl WriterThread {
         let newest = self.roster.target().ok_or("there are no superblocks")?;
         let NewDevice { index, content, reserve } = new_device;
         if let DeviceContent::Everything(_, handover) = &content {
-            if (newest.missing | newest.gone) >> index & 1 == 1 {
+            if (newest.missing | newest.removed) >> index & 1 == 1 {
                 return Err("the old device failed meanwhile".into());
             }
             if !handover.begin() {
@@ -426,13 +426,13 @@ fn mask_members(standing: Standing, members: u16) -> Standing {
 
 /// Returns the states without those of `devices`.
 fn without(standing: Standing, devices: u16) -> Standing {
-    let Standing { lost, out, joined, gone, leaving, spare } = standing;
+    let Standing { lost, out, joined, removed: gone, leaving, spare } = standing;
     let rest = |set: u16| set & !devices;
     Standing {
         lost: rest(lost),
         out: out.map(rest),
         joined: rest(joined),
-        gone: rest(gone),
+        removed: rest(gone),
         leaving: leaving.map(rest),
         spare: spare.map(rest),
     }
@@ -441,8 +441,8 @@ fn without(standing: Standing, devices: u16) -> Standing {
 /// Merges new states. A loss is permanent, whatever detected it, until another device replaces the
 /// member.
 fn take_in(all: &mut Standing, more: Standing) {
-    let (joined, gone) = (all.joined | more.joined, all.gone | more.gone);
-    *all = Standing { lost: all.lost | more.lost, joined, gone, ..more };
+    let (joined, gone) = (all.joined | more.joined, all.removed | more.removed);
+    *all = Standing { lost: all.lost | more.lost, joined, removed: gone, ..more };
 }
 
 #[cfg(test)]
@@ -457,7 +457,7 @@ mod tests {
         let (since, suspects) = (Instant::now(), false);
         let shared = progress.clone();
         let (members, wanted) = (0b011, Standing::default());
-        let lost = Standing::of_lost;
+        let lost = Standing::from_lost;
         let replacing = 0;
         let mut writer = SuperblockWriter {
             orders,

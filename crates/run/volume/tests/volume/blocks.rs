@@ -92,7 +92,7 @@ fn two_loop_devices_of_one_file_are_one_device() {
 
 #[test]
 fn a_block_device_is_a_device_like_any_other() {
-    for layer in LayerKind::of_blocks() {
+    for layer in LayerKind::block_layers() {
         let place = Place::new();
         let Some(device) = Loop::over(&place.path("back")) else { return };
         let file =

@@ -85,7 +85,7 @@ pub(crate) fn until(running: &Running, is: impl Fn(&Running) -> bool) {
 
 /// Returns the layers over one device of any kind.
 pub(crate) fn layers() -> impl Iterator<Item = LayerKind> {
-    LayerKind::of_blocks().chain([LayerKind::Pblk, LayerKind::Rrpc])
+    LayerKind::block_layers().chain([LayerKind::Pblk, LayerKind::Rrpc])
 }
 
 pub(crate) struct Client {

@@ -98,7 +98,7 @@ fn import_again(place: &Place) -> Option<hostftl_volume::Error> {
 
 #[test]
 fn a_volume_in_memory_is_empty_each_time() {
-    LayerKind::of_blocks().for_each(|layer| {
+    LayerKind::block_layers().for_each(|layer| {
         let place = Place::new();
         let mut spec = place.spec(layer);
         (spec.devices, spec.size) = (vec!["mem:64M".into()], None);

@@ -48,7 +48,7 @@ fn assert_zeros(place: &Place, what: &str) {
 
 #[test]
 fn a_new_volume_reads_zeros_with_every_layer() {
-    for layer in LayerKind::of_blocks().chain([Scrambler, Tier]) {
+    for layer in LayerKind::block_layers().chain([Scrambler, Tier]) {
         let place = Place::new();
         let spec = over_old_data(&place, layer);
         let message = create(&spec).unwrap_err().to_string();

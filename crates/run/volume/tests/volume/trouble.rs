@@ -157,7 +157,7 @@ fn noise(seed: u64) -> Vec<u8> {
 
 #[test]
 fn a_full_file_system_is_an_error_and_no_crash() {
-    for layer in LayerKind::of_blocks() {
+    for layer in LayerKind::block_layers() {
         let place = Place::new();
         let Some(small) = Small::mount(place.path("small"), "24M") else {
             return skipped("a full file system needs root to mount a small one");

@@ -245,7 +245,7 @@ impl Pool {
         let segment = &mut self.segments[index as usize];
         segment.stale += 1;
         if segment.state == State::Sealed {
-            self.policy.live_changed(index, self.spec.pages - segment.stale, self.work.host);
+            self.policy.valid_changed(index, self.spec.pages - segment.stale, self.work.host);
         }
     }
 

@@ -14,7 +14,7 @@ impl ByRate {
     /// Creates the rule for `blocks` blocks without history.
     pub fn new(blocks: u32) -> Self {
         let classes = CLASSES as u8;
-        ByRate { separator: Separator::of_blocks(Separation::Rate, classes, blocks.into()) }
+        ByRate { separator: Separator::with_blocks(Separation::Rate, classes, blocks.into()) }
     }
 }
 
@@ -26,14 +26,14 @@ impl Placement for ByRate {
     fn of_writes(&mut self, lbas: &[u32], ages: &[u64], classes: &mut [u8]) {
         for ((lba, age), to) in lbas.iter().zip(ages).zip(classes) {
             let (block, age) = (u64::from(*lba), (*age != NEVER).then_some(*age as f64));
-            *to = self.separator.of_write_to(block, age);
+            *to = self.separator.for_write_to(block, age);
             self.separator.wrote(block, age);
         }
     }
 
     fn of_copies(&mut self, lbas: &[u32], ages: &[u64], from: u8, classes: &mut [u8]) {
         for ((lba, age), to) in lbas.iter().zip(ages).zip(classes) {
-            *to = self.separator.of_copy_of((*lba).into(), from, *age as f64);
+            *to = self.separator.for_copy_from((*lba).into(), from, *age as f64);
         }
     }
 }

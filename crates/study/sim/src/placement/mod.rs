@@ -270,7 +270,7 @@ impl SegmentLog {
         if let (Collector::Known(victims), true) =
             (&mut self.collector, self.is_sealed[segment as usize])
         {
-            victims.live_changed(segment, *valid, self.now);
+            victims.valid_changed(segment, *valid, self.now);
         }
     }
 

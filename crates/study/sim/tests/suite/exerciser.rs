@@ -2,25 +2,25 @@
 
 use hostftl_core::{Cause, HostOp, Layer, Payload, Request, Tally, Ticket};
 use hostftl_drives::DriveSpec;
-use hostftl_layers::exerciser::{Wish, WishKind, wishes};
+use hostftl_layers::exerciser::{ExerciserOp, ExerciserRequest, requests};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{HostCosts, Violation, World};
 
 const ROUNDS: u64 = 60;
 
-fn request(id: u64, wish: Wish) -> Request {
-    let Wish { kind, lba, sectors, fua } = wish;
+fn request(id: u64, wish: ExerciserRequest) -> Request {
+    let ExerciserRequest { kind, lba, sectors, fua } = wish;
     let data = || Payload::issue(1000 + id as u32, sectors);
     let tally = match kind {
-        WishKind::Write => Tally::single(Cause::Host, sectors),
+        ExerciserOp::Write => Tally::single(Cause::Host, sectors),
         _ => Tally::default(),
     };
     let op = match kind {
-        WishKind::Read => HostOp::Read(data()),
-        WishKind::Write => HostOp::Write { data: data(), fua },
-        WishKind::Trim => HostOp::Trim { fua },
-        WishKind::Zeroes => HostOp::Zeroes { fua },
-        WishKind::Flush => HostOp::Flush,
+        ExerciserOp::Read => HostOp::Read(data()),
+        ExerciserOp::Write => HostOp::Write { data: data(), fua },
+        ExerciserOp::Trim => HostOp::Trim { fua },
+        ExerciserOp::Zeroes => HostOp::Zeroes { fua },
+        ExerciserOp::Flush => HostOp::Flush,
     };
     Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally }
 }
@@ -40,7 +40,7 @@ fn world(count: usize) -> World<AnyLayer> {
 #[test]
 fn metadata_is_kept_only_on_demand() {
     let mut world = world(1);
-    world.send(request(0, wishes(1).next().expect("a write"))).expect("no law is broken");
+    world.send(request(0, requests(1).next().expect("a write"))).expect("no law is broken");
     assert_eq!(world.drain(), Err(Violation::Metadata));
 }
 
@@ -50,7 +50,7 @@ fn every_command_on_every_device() {
         let mut world = world(count);
         world.keep_metadata();
         let mut answered = 0;
-        for (id, wish) in wishes(ROUNDS).enumerate() {
+        for (id, wish) in requests(ROUNDS).enumerate() {
             while world.credits().requests == 0 {
                 assert!(world.advance().expect("no law is broken"), "stalled before {wish:?}");
             }
@@ -66,7 +66,7 @@ fn every_command_on_every_device() {
             assert_eq!((answer.id, answer.result), (answered, Ok(())));
             answered += 1;
         }
-        assert_eq!(answered, wishes(ROUNDS).count() as u64);
+        assert_eq!(answered, requests(ROUNDS).count() as u64);
         assert!(world.layer().idle());
         world.layer().check().expect("the exerciser has everything back");
     }

@@ -10,20 +10,20 @@ use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place};
 
 use crate::log::checkpoint::Checkpoint;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::devices::Devices;
 use crate::log::layout::{At, Layout};
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::output::Output;
 use crate::log::redundancy::rebuild::Chunk;
-use crate::log::row::streams::MAP;
-use crate::log::stripe::Stripe;
+use crate::log::stripe::streams::MAP;
 
 /// The stripe of images that is being filled or written.
 #[derive(Debug)]
 pub(crate) struct Images {
     at: Option<At>,
-    stripe: Stripe,
+    placement: ChunkPlacement,
     ahead: u32,
     /// For each device, in the order of the chunk numbers of a stripe.
     bufs: Vec<Option<MetaBuf>>,
@@ -45,8 +45,8 @@ impl Images {
     /// checkpoint if its first image was unreadable.
     pub(crate) fn begins(&self, devices: &Devices) -> Option<Begin> {
         let At { segment, slot, sector } = self.at?;
-        let members = self.stripe.members().to_bits();
-        let ahead = Some((self.ahead, devices.stripe(self.ahead).members().to_bits()));
+        let members = self.placement.members().to_bits();
+        let ahead = Some((self.ahead, devices.placement(self.ahead).members().to_bits()));
         Some(Begin { segment, slot, sector, members, ahead })
     }
 
@@ -54,7 +54,7 @@ impl Images {
         let pages = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Images {
             at: None,
-            stripe: Stripe::default(),
+            placement: ChunkPlacement::default(),
             ahead: 0,
             bufs: (0..layout.devices).map(|_| Some(MetaBuf::new(pages))).collect(),
             count: 0,
@@ -102,7 +102,7 @@ impl Checkpoint {
     /// Returns the number of images that fit into a stripe, and the pages of its head.
     fn images_room(&self, at: At) -> (u32, u32) {
         let full = at.sector == 0;
-        let chunks = if full { self.images.stripe.width() } else { 1 };
+        let chunks = if full { self.images.placement.width() } else { 1 };
         let pages = chunks * ((self.layout.chunk - at.sector) / SECTORS_PER_BLOCK);
         let head = self.layout.head_pages(full);
         ((pages - head).min(self.layout.head_entries(full)), head)
@@ -125,10 +125,10 @@ impl Checkpoint {
     /// Returns the place of the next image; `None` if the stripe is full or cannot be opened.
     pub(crate) fn image_place(&mut self, media: &mut Media, output: &mut Output) -> Option<Place> {
         if self.images.at.is_none() {
-            let at = output.rows.next_at(MAP, 0, media)?;
-            let ahead = output.rows.ahead(MAP).expect("a stream knows its next segment");
-            media.segments.row_opened(at.segment);
-            self.images.stripe = media.devices.stripe(at.segment);
+            let at = output.stripes.next_at(MAP, 0, media)?;
+            let ahead = output.stripes.ahead(MAP).expect("a stream knows its next segment");
+            media.segments.stripe_opened(at.segment);
+            self.images.placement = media.devices.placement(at.segment);
             let head = self.images_room(at).1;
             let images = &mut self.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
@@ -143,7 +143,7 @@ impl Checkpoint {
         }
         let page = images.count + head;
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
-        let device = images.stripe.device(at.segment, at.slot, page / per);
+        let device = images.placement.device(at.segment, at.slot, page / per);
         let lba = self.layout.lba(at) + u64::from(page % per * SECTORS_PER_BLOCK);
         Some(Place::new(device, lba * 512, BLOCK as u32, 0))
     }
@@ -211,7 +211,7 @@ impl Checkpoint {
             }
         };
         let seq = output.durability.seal_images();
-        media.devices.membership_mut().has_row(at.segment, seq);
+        media.devices.membership_mut().note_stripe(at.segment, seq);
         let head = Head {
             seq,
             durable: output.durability.durable(),
@@ -223,9 +223,9 @@ impl Checkpoint {
             last_sectors: sectors(chunks - 1),
             chunks: chunks as u8,
             stream: MAP,
-            members: self.images.stripe.members().to_bits(),
-            next_members: media.devices.stripe(self.images.ahead).members().to_bits(),
-            lacking: media.devices.membership().told(at.segment).1.to_bits(),
+            members: self.images.placement.members().to_bits(),
+            next_members: media.devices.placement(self.images.ahead).members().to_bits(),
+            lacking: media.devices.membership().recorded(at.segment).1.to_bits(),
         };
         self.images.seq = seq;
         self.images.segment = at.segment;
@@ -241,7 +241,7 @@ impl Checkpoint {
         }
         self.images.pending = copies;
         self.images.count = 0;
-        output.rows.advance(MAP, at, sectors(0), media);
+        output.stripes.advance(MAP, at, sectors(0), media);
         true
     }
 
@@ -287,7 +287,7 @@ impl Checkpoint {
         media: &mut Media,
         cx: &mut Cx,
     ) {
-        let device = which.device(self.images.stripe, (at.segment, at.slot));
+        let device = which.device(self.images.placement, (at.segment, at.slot));
         let buf = self.layout.number_of(which) as u8;
         let meta = self.images.bufs[usize::from(buf)].take().expect("no image is in progress");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
@@ -338,7 +338,7 @@ impl Checkpoint {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
             output.durability.written(seq);
-            media.segments.row_written(segment, seq);
+            media.segments.stripe_written(segment, seq);
         }
     }
 }
@@ -348,10 +348,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_is_open_is_where_the_map_begins() {
+    fn a_stripe_that_is_open_is_where_the_map_begins() {
         let mut images = Images::new(&Layout::example(1));
         let devices = Devices::new(Layout::example(1), hostftl_core::Members::default(), 0, &[]);
-        assert!(images.begins(&devices).is_none(), "no row is open");
+        assert!(images.begins(&devices).is_none(), "no stripe is open");
         images.at = Some(At { segment: 7, slot: 3, sector: 16 });
         images.ahead = 9;
         let begin = images.begins(&devices).expect("a stripe is open");

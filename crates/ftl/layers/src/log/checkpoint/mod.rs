@@ -63,7 +63,7 @@ pub(super) enum Phase {
 
 /// State on which the need for a checkpoint depends: changes of segments, the last durable stripe,
 /// the next stripe, and the stripe that was opened last.
-type Stir = (u64, u64, u64, u64);
+type Progress = (u64, u64, u64, u64);
 
 #[derive(Debug)]
 pub(super) struct Checkpoint {
@@ -79,8 +79,8 @@ pub(super) struct Checkpoint {
     everywhere: u64,
     /// State when no empty segment was left to free, and when no checkpoint was needed. The result
     /// holds while the state is unchanged.
-    seen: Stir,
-    weighed: Stir,
+    seen: Progress,
+    weighed: Progress,
     bufs: Vec<MetaBuf>,
     uuid: [u8; 16],
     roots: Roots,
@@ -105,8 +105,8 @@ impl Checkpoint {
             root: Root::default(),
             next: Root::default(),
             everywhere: 0,
-            seen: Stir::default(),
-            weighed: Stir::default(),
+            seen: Progress::default(),
+            weighed: Progress::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
             lacking: None,
@@ -244,18 +244,18 @@ impl Checkpoint {
 
     /// Returns the number of bytes of heads and map pages that recovery would read.
     pub(super) fn delta(&self, durability: &Durability, pages: &Pages) -> u64 {
-        let rows = durability.next().saturating_sub(self.root.replay_from);
-        let heads = rows * u64::from(self.layout.head_pages(true));
+        let stripes = durability.next().saturating_sub(self.root.replay_from);
+        let heads = stripes * u64::from(self.layout.head_pages(true));
         (heads + u64::from(pages.map().dirty())) * BLOCK as u64
     }
 
     /// Returns the durable state on which the release of segments depends.
     fn safe(&self, output: &Output) -> Safe {
-        let stamp = output.durability.all_up_to(output.rows.unsealed());
+        let stamp = output.durability.all_up_to(output.stripes.unsealed());
         Safe { stamp, replay_from: self.root.replay_from }
     }
 
-    fn stir(media: &Media, output: &Output) -> Stir {
+    fn progress(media: &Media, output: &Output) -> Progress {
         let it = &output.durability;
         (media.segments.reuse().changes(), it.durable(), it.next(), it.opened())
     }
@@ -283,16 +283,16 @@ impl Checkpoint {
         pages: &mut Pages,
         cx: &mut Cx,
     ) -> bool {
-        if cx.room() < if self.layout.zoned { 36 } else { 20 } {
+        if cx.outputs_left() < if self.layout.zoned { 36 } else { 20 } {
             return false;
         }
         match self.phase {
             Phase::Idle => {
-                let stir = Self::stir(media, output);
-                let stirred = core::mem::replace(&mut self.weighed, stir) != stir;
+                let progress = Self::progress(media, output);
+                let has_progress = core::mem::replace(&mut self.weighed, progress) != progress;
                 let begin = self.wanted
                     || pages.map().is_crowded()
-                    || stirred && self.wants_checkpoint(media, output, pages);
+                    || has_progress && self.wants_checkpoint(media, output, pages);
                 if begin {
                     self.begin_images(media, output, pages);
                 }
@@ -306,8 +306,8 @@ impl Checkpoint {
             Phase::Directory(page) => self.take_directory(page, media, output, pages, cx),
             Phase::Settle(stamp, seq) => {
                 let ready = output.durability.durable() >= seq
-                    && output.durability.has_all(stamp, output.rows.unsealed())
-                    || planted(Bug::RootBeforeRows);
+                    && output.durability.has_all(stamp, output.stripes.unsealed())
+                    || planted(Bug::RootBeforeStripes);
                 if ready {
                     self.write_root(media, output, cx);
                 }
@@ -332,7 +332,13 @@ impl Checkpoint {
     }
 
     /// Writes to all devices a root with new contents but the images of the last one.
-    pub(super) fn tell(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
+    pub(super) fn commit_members(
+        &mut self,
+        root: Root,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) {
         media.devices.list_joining(false);
         self.send(root, media, output, cx);
     }
@@ -347,7 +353,7 @@ impl Checkpoint {
         let lost = ((media.devices.inactive() - (joined | journal)) | as_it_was).to_bits();
         let of_this_life = root.epoch == output.volume.life;
         let journal = if of_this_life { output.journal.newest() } else { root.journal };
-        let out = media.devices.begin_to_tell(&root).to_bits();
+        let out = media.devices.begin_root(&root).to_bits();
         let sets = media.devices.membership().sets().map(DeviceSet::to_bits);
         let (known, directories) = (media.devices.known().to_bits(), self.layout.tree.directories);
         let root = Root { lost, out, sets, journal, known, directories, ..root };
@@ -383,20 +389,20 @@ impl Checkpoint {
         media.segments.reuse_mut().root_durable();
         self.roots_mut().made_durable();
         pages.map_mut().root_durable();
-        if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
+        if cx.life() != Life::Starting || !planted(Bug::ClaimUnrecorded) {
             self.everywhere = self.root.number;
         }
         if let Some(lacking) = self.lacking.take() {
-            media.devices.told_lacking(lacking);
+            media.devices.commit_lacking(lacking);
         }
-        output.journal.told(DeviceSet::from_bits(self.root.lost));
+        output.journal.commit_root(DeviceSet::from_bits(self.root.lost));
         let lost = media.devices.inactive();
-        media.devices.told(&self.root, output.journal.device_set());
+        media.devices.commit_root(&self.root, output.journal.device_set());
         if !lost.is_within(media.devices.inactive()) {
             media.segments.try_again();
         }
         if cx.life() != Life::Starting {
-            cx.tell(Event::CheckpointDone);
+            cx.report(Event::CheckpointDone);
         }
         cx.wake();
     }
@@ -408,11 +414,11 @@ impl Checkpoint {
         output: &mut Output,
         cx: &mut Cx,
     ) -> bool {
-        let seen = Self::stir(media, output);
+        let seen = Self::progress(media, output);
         if self.seen == seen
             || !media.devices.may_reclaim()
-            || cx.room() < 20
-            || cx.command_room() < 16
+            || cx.outputs_left() < 20
+            || cx.commands_left() < 16
         {
             return false;
         }

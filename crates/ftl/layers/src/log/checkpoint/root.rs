@@ -8,7 +8,7 @@ use crate::kit::shell::Ended;
 use crate::log::checkpoint::{Checkpoint, Phase};
 use crate::log::devices::Devices;
 use crate::log::ops::{Cx, Op, count_sent, works};
-use crate::log::row::streams::MAP;
+use crate::log::stripe::streams::MAP;
 
 /// The effect of a completed command on the root in progress.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Checkpoint {
             let tops = self.top.iter().map(|&(place, crc)| {
                 let sound = layout.admits_image(place);
                 let segment = sound.then(|| layout.segment_of(place.byte()));
-                let of = |segment: u32| devices.membership().told(segment).0.to_bits();
+                let of = |segment: u32| devices.membership().recorded(segment).0.to_bits();
                 (place, crc, segment.map_or(0, of))
             });
             log::emit_root(&mut buf, &self.uuid, at, &root, tops);

@@ -17,7 +17,7 @@ use crate::kit::shell::Ended;
 use crate::log::devices::Devices;
 use crate::log::layout::{Layout, ROOT_ZONES};
 use crate::log::ops::{Cx, Op, count_sent};
-use crate::log::row::streams::MAP;
+use crate::log::stripe::streams::MAP;
 
 /// A zone for roots.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +64,11 @@ impl Roots {
     }
 
     /// Records the state of a zone that a device reported.
-    pub(crate) fn found(&mut self, device: u8, zone: u32, told: &SegmentReport) {
+    pub(crate) fn found(&mut self, device: u8, zone: u32, report: &SegmentReport) {
         let it = self.at(device, zone);
-        it.len = it.len.min(told.length as u32);
-        it.sent = (told.pointer as u32).min(it.len);
-        it.failed = told.state == SegmentState::Offline;
+        it.len = it.len.min(report.length as u32);
+        it.sent = (report.pointer as u32).min(it.len);
+        it.failed = report.state == SegmentState::Offline;
     }
 
     /// Resets the state for another device in this place, whose zones are empty.
@@ -156,7 +156,7 @@ impl Roots {
     }
 
     /// Continues in the zone in which recovery found the newest root of a device.
-    pub(crate) fn go_on_in(&mut self, device: u8, zone: u32) {
+    pub(crate) fn continue_in(&mut self, device: u8, zone: u32) {
         self.current[usize::from(device)] = zone;
         self.durable[usize::from(device)] = zone;
     }
@@ -168,20 +168,20 @@ impl Roots {
     /// Makes space for the next root on each device. Returns the number of commands sent.
     pub(crate) fn turn_all(&mut self, devices: &mut Devices, cx: &mut Cx) -> u32 {
         self.again = false;
-        let before = cx.command_room();
+        let before = cx.commands_left();
         for device in 0..devices.layout().devices {
             if devices.takes_roots(device) && !self.has_room(device) {
                 self.turn(device, devices, cx);
             }
         }
-        (before - cx.command_room()) as u32
+        (before - cx.commands_left()) as u32
     }
 
     /// Switches a device to another zone.
     fn turn(&mut self, device: u8, devices: &mut Devices, cx: &mut Cx) {
         let current = self.current[usize::from(device)];
         let Some(next) = self.following(device) else {
-            return devices.give_up(device, DeviceError::Media, cx);
+            return devices.mark_lost(device, DeviceError::Media, cx);
         };
         if self.limited {
             self.close_zone((device, current), devices, cx);
@@ -280,7 +280,7 @@ mod tests {
         roots.fail(0, layout.column.into());
         assert!(roots.is_again());
         assert_eq!(roots.following(0), Some(2), "zone 1 failed");
-        roots.go_on_in(0, 2);
+        roots.continue_in(0, 2);
         assert_eq!((roots.following(0), roots.written(0, 0)), (Some(3), Some(0)));
         roots.was_reset(0, 0);
         assert_eq!(roots.written(0, 0), None);

@@ -13,11 +13,11 @@ use crate::log::map::pages::{Pages, Purpose};
 use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::output::Output;
-use crate::log::row::streams::MAP;
+use crate::log::stripe::streams::MAP;
 use crate::planted::{Bug, planted};
 
 /// Pages of the directory's table that are examined in one step.
-const LOOK: u32 = MAX_TOUCH as u32 / 16;
+const SCAN_PAGES: u32 = MAX_TOUCH as u32 / 16;
 
 impl Checkpoint {
     /// Begins a checkpoint, first with the images that must move.
@@ -49,7 +49,7 @@ impl Checkpoint {
     /// Returns a segment with a failed zone that contains images of the map, if there is one.
     fn hurt_map(media: &mut Media) -> Option<u32> {
         let segments = &media.segments;
-        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_retired(it));
         hurt.find(|it| segments.is_full_map(*it))
     }
 
@@ -63,13 +63,13 @@ impl Checkpoint {
         pages: &mut Pages,
         cx: &mut Cx,
     ) -> bool {
-        let end = (from + LOOK).min(self.layout.tree.pages);
+        let end = (from + SCAN_PAGES).min(self.layout.tree.pages);
         for page in from..end {
             if self.lies_in(pages.directory().place(page), segment) {
                 pages.map_mut().mark(page);
             }
         }
-        cx.touch(LOOK as usize);
+        cx.touch(SCAN_PAGES as usize);
         self.go(Phase::Moving(segment, end));
         if end == self.layout.tree.pages {
             for number in 0..self.layout.tree.directories {
@@ -102,10 +102,10 @@ impl Checkpoint {
         // The root must contain the start of each stream.
         for stream in 0..STREAMS as u8 {
             if media.segments.uses(stream) {
-                output.rows.look_ahead(stream, media);
+                output.stripes.open_next(stream, media);
             }
         }
-        let mut streams = core::array::from_fn(|stream| output.rows.begins(stream as u8, media));
+        let mut streams = core::array::from_fn(|stream| output.stripes.begins(stream as u8, media));
         streams[usize::from(MAP)] =
             self.images.begins(&media.devices).or(streams[usize::from(MAP)]);
         self.next = Root {
@@ -160,7 +160,7 @@ impl Checkpoint {
         let first = number * COUNTS as u32;
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
-            let (members, lacking) = media.devices.membership().told(segment);
+            let (members, lacking) = media.devices.membership().recorded(segment);
             let lacking = if planted(Bug::LackUntold) { DeviceSet::EMPTY } else { lacking };
             let (members, lacking) = (members.to_bits(), lacking.to_bits());
             let newest = media.devices.membership().newest(segment);

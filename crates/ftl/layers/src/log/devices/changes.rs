@@ -20,23 +20,23 @@ impl Devices {
     /// Returns whether a device has returned and its contents are not known yet.
     pub(crate) fn is_returning(&self, device: u8) -> bool {
         let is_back = self.members.get(device).state == MemberState::Returning;
-        is_back && !self.newcomers.gets_roots(device)
+        is_back && !self.joining.gets_roots(device)
     }
 
     /// Records that a returned device has all stripes up to number `seq`, according to its newest
     /// root.
     pub(crate) fn has(&mut self, device: u8, seq: u64) {
-        self.newcomers.has(device, seq);
+        self.joining.has(device, seq);
     }
 
     /// Lets devices that arrived receive roots. They stop counting as lost once a durable root
     /// lists their missing chunks. Returns whether there are any.
     pub(crate) fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
-        let fresh = self.newcomers.join(self.untrusted());
-        let lacks = if planted(Bug::NewcomerWhole) { DeviceSet::EMPTY } else { fresh };
+        let fresh = self.joining.join(self.untrusted());
+        let lacks = if planted(Bug::JoiningWhole) { DeviceSet::EMPTY } else { fresh };
         for device in lacks {
             let is_back = self.members.get(device).state == MemberState::Returning;
-            match self.newcomers.last_row(device).filter(|_| is_back) {
+            match self.joining.last_stripe(device).filter(|_| is_back) {
                 Some(_) if planted(Bug::ReturnerWhole) => {}
                 Some(has) => self.membership.begin_again(device, has, &may_get),
                 None => self.membership.begin_anew(device),
@@ -48,17 +48,17 @@ impl Devices {
     /// Begins the images of a root; `tells` states whether they list the missing chunks of joining
     /// devices.
     pub(crate) fn list_joining(&mut self, tells: bool) {
-        self.newcomers.list(tells);
+        self.joining.list(tells);
     }
 
     /// Returns the joining devices that the root in progress marks as present.
     pub(crate) fn listed(&self) -> DeviceSet {
-        self.newcomers.listed()
+        self.joining.listed()
     }
 
     /// Returns whether another root is needed before all joining devices are members.
     pub(crate) fn need_another_root(&self) -> bool {
-        self.newcomers.is_unlisted()
+        self.joining.is_unlisted()
     }
 
     /// Replaces a lost device by another. It receives roots from now on, and its missing chunks are
@@ -96,11 +96,11 @@ impl Devices {
     fn come(&mut self, device: u8, state: MemberState, has: u64) {
         self.members.plan(device, false);
         self.members.change(device, state);
-        self.newcomers.come(device, has);
+        self.joining.come(device, has);
     }
 
     fn may_come(&self, device: u8) -> bool {
-        self.is_inactive(device) && self.is_told() && self.membership.is_complete()
+        self.is_inactive(device) && self.is_committed() && self.membership.is_complete()
     }
 
     /// Marks a joining device that failed again as lost.
@@ -108,7 +108,7 @@ impl Devices {
         let came = self.untrusted() & DeviceSet::single(device);
         if !came.is_empty() {
             self.members.change(device, MemberState::Lost);
-            self.newcomers.end(came);
+            self.joining.end(came);
             self.note_rebuilt();
         }
         self.enter(came);
@@ -116,7 +116,7 @@ impl Devices {
 
     /// Makes these devices members if they were not.
     pub(super) fn enter(&mut self, devices: DeviceSet) {
-        let new = self.newcomers.enter(devices);
+        let new = self.joining.enter(devices);
         self.belong(new - self.spare());
     }
 
@@ -133,7 +133,7 @@ impl Devices {
         let all = self.membership.all();
         let planned = self.members.set(|member| member.planned);
         let lost = (self.inactive() & all) - (self.leaving() | self.untrusted() | planned);
-        let ready = self.spare() - (self.inactive() | self.newcomers.entering());
+        let ready = self.spare() - (self.inactive() | self.joining.entering());
         let (lengths, parity) = (&self.layout.lengths, self.layout.parity);
         let pairs = lost.iter().flat_map(|old| ready.iter().map(move |new| (old, new)));
         let fits = |(old, new): &(u8, u8)| lengths.covers(*new, *old, all, parity);
@@ -154,7 +154,7 @@ impl Devices {
     }
 
     /// Returns the removed devices: they hold no data and are not used any more.
-    pub(crate) fn gone(&self) -> DeviceSet {
+    pub(crate) fn removed(&self) -> DeviceSet {
         self.members.removed()
     }
 
@@ -187,8 +187,8 @@ mod tests {
     use hostftl_format::log::{Begin, Root};
 
     use super::*;
+    use crate::log::chunk_placement::set;
     use crate::log::layout::Layout;
-    use crate::log::stripe::set;
 
     fn four(fresh: DeviceSet, leaving: DeviceSet) -> Devices {
         let layout = Layout { parity: 1, ..Layout::example(4) };
@@ -211,15 +211,15 @@ mod tests {
         assert!(!it.choose(|_| true) && it.membership().current().members() == set(0b0111));
         assert!(it.is_entering() && it.is_widening(), "its room is on its way");
         it.list_joining(true);
-        it.told(&root(0, 0b1000, 0b0111), set(0));
+        it.commit_root(&root(0, 0b1000, 0b0111), set(0));
         assert_eq!(
             (it.membership().all(), it.known(), it.inactive()),
             (set(0b1111), set(0b1111), set(0))
         );
         assert!(!it.choose(|_| true), "a root says still that nothing lies there");
         assert!(!it.is_entering() && it.is_widening());
-        let out = it.begin_to_tell(&root(0, 0, 0));
-        it.told(&root(0, out.to_bits(), 0b1111), set(0));
+        let out = it.begin_root(&root(0, 0, 0));
+        it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
         assert!(it.choose(|_| true) && it.membership().current().width() == 3 && it.is_as_made());
         assert!(!it.is_widening(), "segments are opened there");
     }
@@ -234,7 +234,7 @@ mod tests {
         it.found_all();
         it.take_spare();
         assert!(
-            it.is_out_told() && it.spare() == set(0b1000) && it.may_lose() == 1,
+            it.is_out_committed() && it.spare() == set(0b1000) && it.may_lose() == 1,
             "none is lost"
         );
         it.lose(set(0b0001));
@@ -246,18 +246,18 @@ mod tests {
         it.lose(set(0b0001));
         it.take_spare();
         assert_eq!(it.leaving(), set(0b0001));
-        it.told(&root(0b0001, 0b1000, 0b1111), set(0));
+        it.commit_root(&root(0b0001, 0b1000, 0b1111), set(0));
         assert!(!it.choose(|_| true), "a root says still that nothing lies on the spare");
-        let out = it.begin_to_tell(&root(0, 0, 0));
+        let out = it.begin_root(&root(0, 0, 0));
         assert_eq!(out, set(0b0001));
-        it.told(&root(0b0001, 0, 0b1111), set(0));
+        it.commit_root(&root(0b0001, 0, 0b1111), set(0));
         assert!(it.choose(|_| true) && it.membership().current().members() == set(0b1110));
-        it.told(&root(0b0001, 0b0001, 0b1111), set(0));
-        assert_eq!((it.gone(), it.may_lose()), (set(0b0001), 1));
+        it.commit_root(&root(0b0001, 0b0001, 0b1111), set(0));
+        assert_eq!((it.removed(), it.may_lose()), (set(0b0001), 1));
     }
 
     #[test]
-    fn rows_lie_on_lost_devices_that_have_something_and_on_no_others() {
+    fn stripes_lie_on_lost_devices_that_have_something_and_on_no_others() {
         let layout = Layout { parity: 2, ..Layout::example(4) };
         let members = crate::Members { missing: set(0b0111), ..crate::Members::default() };
         let mut it = Devices::new(layout, members.states(set(0)), 2, &[]);
@@ -266,9 +266,9 @@ mod tests {
         it.found_all();
         for _ in 0..3 {
             it.choose(|_| true);
-            let out = it.begin_to_tell(&root(0, 0, 0));
+            let out = it.begin_root(&root(0, 0, 0));
             assert_eq!((it.membership().current().members(), out), (set(0b1110), set(0b0001)));
-            it.told(&root(0b0111, out.to_bits(), 0b1111), set(0));
+            it.commit_root(&root(0b0111, out.to_bits(), 0b1111), set(0));
         }
         assert_eq!(it.may_lose(), 0, "two are lost");
     }
@@ -280,17 +280,17 @@ mod tests {
         it.membership_mut().claim(3, set(0b1111), set(0));
         it.found_all();
         it.lose(set(0b0100));
-        it.told(&root(0b0100, 0, 0b1111), set(0));
+        it.commit_root(&root(0b0100, 0, 0b1111), set(0));
         it.replaced(2, true);
         assert_eq!(
             (it.untrusted(), it.joining(), it.inactive()),
             (set(0b0100), set(0b0100), set(0b0100))
         );
         assert!(it.takes_roots(2) && it.is_missing_on(3, 2) && it.may_lose() == 0);
-        it.told(&root(0b0100, 0, 0b1111), set(0));
+        it.commit_root(&root(0b0100, 0, 0b1111), set(0));
         assert_eq!(it.inactive(), set(0b0100), "that root was begun before");
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), set(0));
+        it.commit_root(&root(0, 0, 0b1111), set(0));
         assert_eq!((it.untrusted(), it.inactive(), it.exposed()), (set(0), set(0), 1));
         assert!(it.is_missing_on(3, 2), "it is made anew yet");
     }
@@ -303,7 +303,7 @@ mod tests {
             assert!(it.membership_mut().claim(segment, set(members), set(0b0100)));
         }
         it.found_all();
-        it.membership_mut().has_row(5, 9);
+        it.membership_mut().note_stripe(5, 9);
         assert!(it.is_to_fill(3) && it.next_to_fill(|_, newest| newest > 0) == Some((5, 2)));
         assert_eq!(it.next_exposed(|_| true, |_| true), None, "all are to be filled");
         assert_eq!(it.next_exposed(|_| true, |segment| segment != 4), Some(4), "it can't be now");
@@ -320,17 +320,20 @@ mod tests {
         it.found(&root(0, 0, 0b1111));
         it.found_all();
         it.lose(set(0b0100));
-        it.told(&root(0b0100, 0, 0b1111), set(0));
+        it.commit_root(&root(0b0100, 0, 0b1111), set(0));
         it.replaced(2, true);
         it.list_joining(true);
         // The device fails again while the root that admits it is written, and another replaces it.
         it.stop_joining(2);
         it.replaced(2, true);
         assert!(it.listed().is_empty());
-        it.told(&root(0, 0, 0b1111), set(0));
-        assert_eq!((it.inactive(), it.joining(), it.is_told()), (set(0b0100), set(0b0100), false));
+        it.commit_root(&root(0, 0, 0b1111), set(0));
+        assert_eq!(
+            (it.inactive(), it.joining(), it.is_committed()),
+            (set(0b0100), set(0b0100), false)
+        );
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), set(0));
+        it.commit_root(&root(0, 0, 0b1111), set(0));
         assert_eq!((it.inactive(), it.joining()), (set(0), set(0)));
     }
 
@@ -340,14 +343,14 @@ mod tests {
         it.found(&root(0, 0, 0b1111));
         for (segment, seq) in [(3, 10), (4, 20), (5, 10)] {
             it.membership_mut().claim(segment, set(0b1111), set(0));
-            it.membership_mut().has_row(segment, seq);
+            it.membership_mut().note_stripe(segment, seq);
         }
         it.found_all();
         it.lose(set(0b0100));
-        it.told(&root(0b0100, 0, 0b1111), set(0));
+        it.commit_root(&root(0b0100, 0, 0b1111), set(0));
         it.returned(2, 15, |segment| segment == 5);
         it.list_joining(true);
-        it.told(&root(0, 0, 0b1111), set(0));
+        it.commit_root(&root(0, 0, 0b1111), set(0));
         let lacks = [3, 4, 5].map(|segment| it.is_missing_on(segment, 2));
         assert_eq!((it.inactive(), lacks), (set(0), [false, true, true]));
     }
@@ -367,10 +370,10 @@ mod tests {
         it.found(&root(0, 0, 0b1111));
         it.found_all();
         assert!(it.choose(|_| true));
-        let out = it.begin_to_tell(&root(0, 0, 0));
+        let out = it.begin_root(&root(0, 0, 0));
         assert!(out == set(0b0010) && !it.choose(|set| set.len() == 4), "it is told already");
-        it.told(&root(0, out.to_bits(), 0b1111), set(0));
-        assert_eq!((it.gone(), it.begin_to_tell(&root(0b0010, 0, 0))), (set(0b0010), set(0b0010)));
+        it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
+        assert_eq!((it.removed(), it.begin_root(&root(0b0010, 0, 0))), (set(0b0010), set(0b0010)));
     }
 
     #[test]
@@ -382,27 +385,27 @@ mod tests {
         assert!(!it.choose(|_| false), "there is no room");
         assert!(it.choose(|_| true) && it.membership().current().members() == set(0b1101));
         assert_eq!((it.next_exposed(|_| true, |_| false), it.to_move()), (Some(3), 1));
-        let out = it.begin_to_tell(&root(0, 0, 0));
-        it.told(&root(0, out.to_bits(), 0b1111), set(0));
-        assert_eq!((it.gone(), it.is_out_told()), (set(0), true));
+        let out = it.begin_root(&root(0, 0, 0));
+        it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
+        assert_eq!((it.removed(), it.is_out_committed()), (set(0), true));
         it.membership_mut().release(3);
-        assert!(!it.is_out_told());
+        assert!(!it.is_out_committed());
         let begin = Begin { segment: 3, slot: 0, sector: 0, members: 0b0010, ahead: None };
         let mut replays = root(0, 0, 0b1111);
         replays.streams[0] = Some(begin);
-        assert_eq!(it.begin_to_tell(&replays), set(0), "replay would look there");
-        it.told(&replays, set(0));
-        assert!(it.is_out_told() && it.is_replay_outdated());
-        it.told(&root(0, 0, 0b1111), set(0));
-        let out = it.begin_to_tell(&root(0, 0, 0));
+        assert_eq!(it.begin_root(&replays), set(0), "replay would look there");
+        it.commit_root(&replays, set(0));
+        assert!(it.is_out_committed() && it.is_replay_outdated());
+        it.commit_root(&root(0, 0, 0b1111), set(0));
+        let out = it.begin_root(&root(0, 0, 0));
         assert_eq!(out, set(0b0010));
-        it.told(&root(0, out.to_bits(), 0b1111), set(0));
+        it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
         assert_eq!(
-            (it.gone(), it.inactive(), it.membership().all()),
+            (it.removed(), it.inactive(), it.membership().all()),
             (set(0b0010), set(0b0010), set(0b1101))
         );
-        assert!(!it.is_told(), "a root has to say that it is lost");
-        it.told(&root(0b0010, out.to_bits(), 0b1111), set(0));
-        assert!(it.is_told() && it.is_as_made() && it.may_lose() == 1);
+        assert!(!it.is_committed(), "a root has to say that it is lost");
+        it.commit_root(&root(0b0010, out.to_bits(), 0b1111), set(0));
+        assert!(it.is_committed() && it.is_as_made() && it.may_lose() == 1);
     }
 }

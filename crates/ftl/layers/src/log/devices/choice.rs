@@ -28,10 +28,10 @@ impl Devices {
             DeviceSet::EMPTY => good,
             lost => self.with_lost(good, lost, may),
         };
-        let told =
-            !self.wanted.overlaps(self.told.out | self.told.telling) || planted(Bug::OpenedUntold);
-        self.widens &= !told;
-        told && self.membership.choose(self.wanted)
+        let is_committed = !self.wanted.overlaps(self.committed.out | self.committed.pending)
+            || planted(Bug::OpenedUntold);
+        self.widens &= !is_committed;
+        is_committed && self.membership.choose(self.wanted)
     }
 
     /// Returns the devices that are good and not leaving.
@@ -67,7 +67,7 @@ impl Devices {
 
     /// Returns whether a joining device is not yet known to a durable root.
     pub(crate) fn is_entering(&self) -> bool {
-        !(self.newcomers.entering() & self.joining()).is_within(self.spare())
+        !(self.joining.entering() & self.joining()).is_within(self.spare())
     }
 
     /// Returns the devices to be avoided: those lost or leaving.
@@ -86,7 +86,7 @@ impl Devices {
     /// or it is on a leaving device.
     pub(crate) fn is_exposed(&self, segment: u32) -> bool {
         let current = self.membership.current().members();
-        let (members, lacking) = self.membership.told(segment);
+        let (members, lacking) = self.membership.recorded(segment);
         let misses = members & self.inactive() | lacking;
         !misses.is_empty() && !current.overlaps(self.inactive())
             || members.overlaps(self.leaving()) && !current.overlaps(self.unwelcome())
@@ -101,7 +101,7 @@ impl Devices {
     /// Returns whether all devices of a segment are present and stay, and some miss their chunks of
     /// it.
     pub(crate) fn is_to_fill(&self, segment: u32) -> bool {
-        self.can_fill() && is_filled(self.membership.told(segment), self.unwelcome())
+        self.can_fill() && is_filled(self.membership.recorded(segment), self.unwelcome())
     }
 
     /// Returns the next segment to be resilvered that `fits` (given the segment and the number of
@@ -112,9 +112,9 @@ impl Devices {
         }
         let unwelcome = self.unwelcome();
         let segment = self.membership.next_lacking(|it, segment| {
-            is_filled(it.told(segment), unwelcome) && fits(segment, it.newest(segment))
+            is_filled(it.recorded(segment), unwelcome) && fits(segment, it.newest(segment))
         })?;
-        Some((segment, self.membership.told(segment).1.first()?))
+        Some((segment, self.membership.recorded(segment).1.first()?))
     }
 
     /// Returns the next exposed segment that `fits`. Segments that can be resilvered in place, and
@@ -132,7 +132,7 @@ impl Devices {
         let (unwelcome, can_fill) = (self.unwelcome(), self.can_fill());
         let may_be = |segment| can_fill && can_be(segment);
         let missing = self.membership.next_missing(lost, |it, segment| {
-            fits(segment) && !(is_filled(it.told(segment), unwelcome) && may_be(segment))
+            fits(segment) && !(is_filled(it.recorded(segment), unwelcome) && may_be(segment))
         });
         if current.overlaps(leaving) {
             missing

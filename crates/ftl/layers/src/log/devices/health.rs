@@ -231,7 +231,7 @@ impl Devices {
         }
         let place = lba / u64::from(self.layout.chunk);
         self.health.note(device, place, cx.now());
-        cx.disturb();
+        cx.invalidate_fast_path();
         cx.wake();
     }
 
@@ -253,13 +253,13 @@ impl Devices {
     /// can be rebuilt without it. Returns whether some repairs still need a root.
     pub(crate) fn observe_health(&mut self, segments: &mut Segments, cx: &mut Cx) -> bool {
         let waits = self.health.observe(segments);
-        if cx.room() < ROOM {
+        if cx.outputs_left() < ROOM {
             cx.wake();
             return waits;
         }
         for device in self.health.failing - self.health.reported {
             let faults = self.health.faults[usize::from(device)].count;
-            cx.tell(Event::Failing { device, faults, is_lost: false });
+            cx.report(Event::Failing { device, faults, is_lost: false });
         }
         self.health.reported = self.health.failing;
         let due = (self.health.due & self.membership.all()) - self.inactive();
@@ -272,8 +272,8 @@ impl Devices {
         {
             let faults = self.health.faults[usize::from(device)].count;
             self.lose(DeviceSet::single(device));
-            cx.tell(Event::Failing { device, faults, is_lost: true });
-            cx.disturb();
+            cx.report(Event::Failing { device, faults, is_lost: true });
+            cx.invalidate_fast_path();
             cx.wake();
         }
         waits

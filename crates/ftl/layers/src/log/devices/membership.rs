@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 use hostftl_core::DeviceSet;
 use hostftl_format::log::SETS;
 
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::Layout;
 use crate::log::layout::lengths::Lengths;
-use crate::log::stripe::Stripe;
 
 /// The members of all segments.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Membership {
         self.all |= devices;
     }
 
-    /// Removes members from the volume: they are not present yet, or are gone.
+    /// Removes members from the volume: they are not present yet, or were removed.
     pub(crate) fn leave(&mut self, devices: DeviceSet) {
         self.all -= devices;
         assert!(self.all.len() > u32::from(self.parity), "some members remain");
@@ -106,8 +106,8 @@ impl Membership {
     }
 
     /// Returns the placement of new segments that fit on all chosen devices.
-    pub(crate) fn current(&self) -> Stripe {
-        Stripe::new(self.sets[0], self.parity)
+    pub(crate) fn current(&self) -> ChunkPlacement {
+        ChunkPlacement::new(self.sets[0], self.parity)
     }
 
     /// Opens new segments on this set from now on. Returns whether it changed.
@@ -136,36 +136,36 @@ impl Membership {
 
     /// Returns the placement of a segment or, if it is unknown, guess number `guess`. Returns
     /// `None` if there are no more guesses.
-    pub(crate) fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
+    pub(crate) fn guess(&self, segment: u32, guess: usize) -> Option<ChunkPlacement> {
         let known = self.members[segment as usize];
         let has_data = |set: &DeviceSet| set.len() > u32::from(self.parity);
         match (known, guess) {
             (DeviceSet::EMPTY, guess) => {
                 let sets = self.sets.iter().map(|set| self.lengths.on(*set, segment));
                 let set = sets.filter(has_data).nth(guess)?;
-                Some(Stripe::new(set, self.parity))
+                Some(ChunkPlacement::new(set, self.parity))
             }
-            (known, 0) => Some(Stripe::new(known, self.parity)),
+            (known, 0) => Some(ChunkPlacement::new(known, self.parity)),
             _ => None,
         }
     }
 
     /// Returns the placement of a segment.
     #[inline]
-    pub(crate) fn of(&self, segment: u32) -> Stripe {
+    pub(crate) fn placement(&self, segment: u32) -> ChunkPlacement {
         match self.members[segment as usize] {
-            DeviceSet::EMPTY => Stripe::new(self.new_members(segment), self.parity),
-            members => Stripe::new(members, self.parity),
+            DeviceSet::EMPTY => ChunkPlacement::new(self.new_members(segment), self.parity),
+            members => ChunkPlacement::new(members, self.parity),
         }
     }
 
     /// Assigns members to a segment that is opened, and returns its placement. The chunks on
     /// devices in `lost` are missing, even after a replacement.
-    pub(crate) fn assign(&mut self, segment: u32, lost: DeviceSet) -> Stripe {
+    pub(crate) fn assign(&mut self, segment: u32, lost: DeviceSet) -> ChunkPlacement {
         assert!(self.members[segment as usize].is_empty(), "an opened segment was free");
         let members = self.new_members(segment);
         self.set(segment, members, members & lost);
-        Stripe::new(members, self.parity)
+        ChunkPlacement::new(members, self.parity)
     }
 
     /// Returns the members of a segment if it is opened now. If it cannot be, the result is the
@@ -190,7 +190,7 @@ impl Membership {
 
     /// Records the members of a segment whose stripes recovery found. Missing chunks stay as known
     /// if the members are the same. Returns false if the members are impossible.
-    pub(crate) fn claim_rows(&mut self, segment: u32, members: DeviceSet) -> bool {
+    pub(crate) fn claim_stripes(&mut self, segment: u32, members: DeviceSet) -> bool {
         let known = self.members[segment as usize] == members;
         let lacking = if known { self.lacking[segment as usize] } else { DeviceSet::EMPTY };
         self.claim(segment, members, lacking)
@@ -198,7 +198,7 @@ impl Membership {
 
     /// Adds members that miss their chunks, according to a stripe of the segment.
     pub(crate) fn claim_lack(&mut self, segment: u32, lacking: DeviceSet) {
-        let (members, known) = self.told(segment);
+        let (members, known) = self.recorded(segment);
         assert!(lacking.is_within(members), "only members miss chunks");
         self.set(segment, members, known | lacking);
     }
@@ -250,13 +250,13 @@ impl Membership {
 
     /// Records that a device has received its chunks of a segment.
     pub(crate) fn filled(&mut self, segment: u32, device: u8) {
-        let (members, lacking) = self.told(segment);
+        let (members, lacking) = self.recorded(segment);
         assert!(lacking.contains(device), "the device is being resilvered");
         self.set(segment, members, lacking.without(device));
     }
 
     /// Records the number of a stripe in a segment.
-    pub(crate) fn has_row(&mut self, segment: u32, seq: u64) {
+    pub(crate) fn note_stripe(&mut self, segment: u32, seq: u64) {
         let newest = &mut self.newest[segment as usize];
         *newest = seq.max(*newest);
     }
@@ -267,7 +267,7 @@ impl Membership {
     }
 
     /// Returns the members of a segment, and those that miss their chunks.
-    pub(crate) fn told(&self, segment: u32) -> (DeviceSet, DeviceSet) {
+    pub(crate) fn recorded(&self, segment: u32) -> (DeviceSet, DeviceSet) {
         (self.members[segment as usize], self.lacking[segment as usize])
     }
 
@@ -383,7 +383,7 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::stripe::set;
+    use crate::log::chunk_placement::set;
 
     #[test]
     fn a_device_is_out_when_no_segment_names_it() {
@@ -428,12 +428,12 @@ mod tests {
         assert_eq!(it.missing(4, set(0)), set(0b0010), "it was not written while it was open");
         it.release(4);
         assert!(
-            it.claim_rows(2, set(0b1111)) && it.missing(2, set(0)) == set(0b0010),
+            it.claim_stripes(2, set(0b1111)) && it.missing(2, set(0)) == set(0b0010),
             "it is the same segment"
         );
-        assert!(it.claim_rows(2, set(0b1101)) && it.is_whole(set(0)), "it was opened again");
+        assert!(it.claim_stripes(2, set(0b1101)) && it.is_whole(set(0)), "it was opened again");
         it.claim_lack(2, set(0b0100));
-        assert_eq!(it.missing(2, set(0)), set(0b0100), "its rows say so");
+        assert_eq!(it.missing(2, set(0)), set(0b0100), "its stripes say so");
         assert!(
             !it.claim(3, set(0b1_0000), set(0))
                 && !it.claim(3, set(0b0001), set(0))
@@ -446,8 +446,8 @@ mod tests {
         let mut it = Membership::new(&Layout::example(4));
         for (segment, seq) in [(2, 10), (3, 20), (4, 15)] {
             it.assign(segment, set(0));
-            it.has_row(segment, seq);
-            it.has_row(segment, seq - 5);
+            it.note_stripe(segment, seq);
+            it.note_stripe(segment, seq - 5);
         }
         it.begin_again(1, 15, |segment| segment == 4);
         let missing = |segment| it.missing(segment, set(0));
@@ -473,7 +473,7 @@ mod tests {
         let mut it = Membership::new(&Layout::example(4));
         it.choose(set(0b1110));
         let guesses = |it: &Membership, segment| {
-            (0..).map_while(|at| it.guess(segment, at)).map(Stripe::members).collect::<Vec<_>>()
+            (0..).map_while(|at| it.guess(segment, at)).map(|it| it.members()).collect::<Vec<_>>()
         };
         assert_eq!(guesses(&it, 5), [set(0b1110), set(0b1111)]);
         it.assign(5, set(0));

@@ -11,8 +11,8 @@
 mod changes;
 mod choice;
 pub(in crate::log) mod health;
+mod joining;
 pub(in crate::log) mod membership;
-mod newcomers;
 mod reclaim;
 mod roots;
 
@@ -25,25 +25,25 @@ use hostftl_core::{
 use hostftl_format::log::Root;
 
 use crate::kit::Life;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OPS, Op, fail};
 use crate::log::segments::Segments;
-use crate::log::stripe::Stripe;
 use crate::log::zoned::write_pointers::Pointers;
 use crate::planted::{Bug, planted};
 use health::Health;
+use joining::JoiningDevices;
 use membership::Membership;
-use newcomers::Newcomers;
 use reclaim::Reclaim;
 
 /// Contents of the durable root about devices.
 #[derive(Debug, Default)]
-struct Told {
+struct CommittedRoot {
     /// Devices that no segment uses, so the loss of one costs no redundancy. All devices, until
     /// recovery has found the root.
     out: DeviceSet,
     /// The same, for the root in progress.
-    telling: DeviceSet,
+    pending: DeviceSet,
     /// Devices that miss chunks according to the images of the root.
     lacking: DeviceSet,
     /// Devices that may hold stripes to be replayed.
@@ -69,11 +69,11 @@ pub(super) struct Devices {
     /// State and role of each device.
     members: Members,
     /// Contents of the durable root.
-    told: Told,
+    committed: CommittedRoot,
     /// Devices on which segments are to be opened.
     wanted: DeviceSet,
     /// Progress of joining devices.
-    newcomers: Newcomers,
+    joining: JoiningDevices,
     /// Whether devices became members since the last choice of where segments are opened.
     widens: bool,
     /// Number of devices that may be lost.
@@ -99,9 +99,9 @@ impl Devices {
             membership,
             zones,
             members,
-            told: Told { out, ..Told::default() },
+            committed: CommittedRoot { out, ..CommittedRoot::default() },
             wanted: DeviceSet::EMPTY,
-            newcomers: Newcomers::default(),
+            joining: JoiningDevices::default(),
             widens: false,
             most,
             commands: Commands { unsent, read_at_start: 0 },
@@ -129,16 +129,16 @@ impl Devices {
 
     /// Returns the placement of a segment's chunks.
     #[inline]
-    pub(super) fn stripe(&self, segment: u32) -> Stripe {
-        self.membership.of(segment)
+    pub(super) fn placement(&self, segment: u32) -> ChunkPlacement {
+        self.membership.placement(segment)
     }
 
     /// Takes a free segment for a stream.
     pub(super) fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
         let segment = segments.open(stream);
         let members = self.membership.assign(segment, self.inactive()).members();
-        let told = !members.overlaps(self.told.out);
-        assert!(told || planted(Bug::ProtectedEarly), "a root records the device as empty");
+        let is_closed = !members.overlaps(self.committed.out);
+        assert!(is_closed || planted(Bug::ProtectedEarly), "a root records the device as empty");
         segment
     }
 
@@ -185,14 +185,14 @@ impl Devices {
     /// Returns whether all of `set` may be lost.
     pub(super) fn can_do_without(&self, set: DeviceSet) -> bool {
         let away = self.inactive() | set;
-        let needed = (away - self.told.out) | self.membership.lacking();
+        let needed = (away - self.committed.out) | self.membership.lacking();
         needed.len() <= self.most && away.len() < self.layout.devices.into()
     }
 
     /// Returns whether parity makes up for the failed zones of a segment in addition to its missing
     /// chunks. Until recovery has found these, the segment is assumed to miss every chunk that any
     /// device lacks.
-    pub(super) fn can_go_on_in(&self, segment: u32) -> bool {
+    pub(super) fn can_write_to(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
         if self.membership.is_complete() {
             (failed | self.missing_of(segment)).len() <= self.most
@@ -207,20 +207,20 @@ impl Devices {
         for device in set {
             match self.members.get(device).state {
                 MemberState::Active => self.members.change(device, MemberState::Lost),
-                state if state.is_coming() && self.newcomers.gets_roots(device) => {
+                state if state.is_coming() && self.joining.gets_roots(device) => {
                     self.members.change(device, MemberState::Lost);
                 }
                 _ => {}
             }
         }
-        self.newcomers.end(set);
+        self.joining.end(set);
         self.health.lose(set);
         self.note_rebuilt();
     }
 
     /// Returns the devices that receive roots although they still count as lost.
     pub(super) fn joining(&self) -> DeviceSet {
-        self.newcomers.joining()
+        self.joining.joining()
     }
 
     /// Returns the devices that replace lost ones or returned, until a root records their missing
@@ -236,18 +236,18 @@ impl Devices {
     }
 
     /// Returns whether a durable root records the lost devices.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_committed(&self) -> bool {
         self.members.are_recorded()
     }
 
     /// Records the devices that miss chunks according to the images of the durable root.
-    pub(super) fn told_lacking(&mut self, lacking: DeviceSet) {
-        self.told.lacking = lacking;
+    pub(super) fn commit_lacking(&mut self, lacking: DeviceSet) {
+        self.committed.lacking = lacking;
     }
 
     /// Returns whether these images list a device that has all its chunks by now.
     pub(super) fn is_lack_outdated(&self) -> bool {
-        !self.told.lacking.is_within(self.membership.lacking())
+        !self.committed.lacking.is_within(self.membership.lacking())
     }
 
     /// Returns whether the volume is fully redundant: no device is lost or leaving, no chunk is
@@ -258,7 +258,7 @@ impl Devices {
         let is_changing = self.inactive().overlaps(all)
             || !self.members.leaving().is_empty()
             || !self.untrusted().is_empty();
-        !is_changing && on_all && self.exposed() == 0 && self.told.lacking.is_empty()
+        !is_changing && on_all && self.exposed() == 0 && self.committed.lacking.is_empty()
     }
 
     /// Returns whether a segment's chunks on a device are missing.
@@ -288,7 +288,7 @@ impl Devices {
             return 0;
         }
         // An unused device holds no data, unless segments are to be opened on it.
-        let out = self.told.out - self.wanted;
+        let out = self.committed.out - self.wanted;
         let is_forgotten = planted(Bug::ExposedForgotten);
         let lacking = if is_forgotten { DeviceSet::EMPTY } else { self.lacking() };
         let (damaged, more) = self.damaged();
@@ -310,7 +310,7 @@ impl Devices {
     /// Returns the devices that miss chunks because they joined later, according to the current
     /// state or the durable images.
     pub(super) fn lacking(&self) -> DeviceSet {
-        self.membership.lacking() | self.told.lacking
+        self.membership.lacking() | self.committed.lacking
     }
 
     /// Returns the number of missing chunks, summed over segments.
@@ -373,7 +373,7 @@ impl Devices {
     /// Lets a command fail in a later round without being sent.
     fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
         self.commands.unsent.push_back(unsent);
-        cx.disturb();
+        cx.invalidate_fast_path();
         cx.wake();
     }
 
@@ -388,7 +388,7 @@ impl Devices {
     ///
     /// # Panics
     /// If the device is not joining.
-    pub(super) fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
+    pub(super) fn submit_to_joining(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
         assert!(self.untrusted().contains(device), "a member or an absent device");
         cx.submit(op, command);
     }
@@ -434,10 +434,10 @@ impl Devices {
     }
 
     /// Marks a device as lost after a failure; fails the volume if it is needed.
-    pub(super) fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
+    pub(super) fn mark_lost(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
         if self.can_do_without(DeviceSet::single(device)) {
             self.lose(DeviceSet::single(device));
-            cx.tell(Event::DeviceFailed { device, error, abandoned: false });
+            cx.report(Event::DeviceFailed { device, error, abandoned: false });
         } else {
             fail(device, error, cx);
         }
@@ -452,7 +452,7 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::stripe::set;
+    use crate::log::chunk_placement::set;
 
     #[test]
     fn no_more_are_lost_than_parity_makes_up_for() {
@@ -466,9 +466,9 @@ mod tests {
                 && !devices.is_inactive(0)
                 && !devices.can_do_without(set(0b001))
         );
-        assert!(!devices.is_told(), "no root says so");
-        devices.told(&Root { lost: 0b100, ..Root::default() }, set(0));
-        assert!(devices.is_told());
+        assert!(!devices.is_committed(), "no root says so");
+        devices.commit_root(&Root { lost: 0b100, ..Root::default() }, set(0));
+        assert!(devices.is_committed());
     }
 
     #[test]

@@ -13,11 +13,11 @@
 //! - A waiting lane holds at most one map page and no space in a stripe. It releases the page when
 //!   the lane that moves records cannot continue, so lanes cannot deadlock.
 
-mod effort;
 mod fill;
 pub(in crate::log) mod lane;
-mod passes;
 pub(in crate::log) mod protect;
+mod refill_progress;
+mod stall_detector;
 mod throttle;
 mod victim;
 
@@ -27,11 +27,11 @@ use hostftl_format::log::{self, Head};
 use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::devices::Devices;
-use crate::log::gc::effort::Effort;
 use crate::log::gc::lane::Lane;
 use crate::log::gc::lane::lanes::{Lanes, Set};
-use crate::log::gc::passes::Passes;
 use crate::log::gc::protect::Protection;
+use crate::log::gc::refill_progress::RefillProgress;
+use crate::log::gc::stall_detector::StallDetector;
 use crate::log::gc::throttle::Pace;
 use crate::log::gc::victim::Victim;
 use crate::log::layout::{At, Layout};
@@ -48,15 +48,15 @@ pub(super) struct Collection {
     victim: Option<Victim>,
     lanes: Lanes,
     pace: Pace,
-    effort: Effort,
-    passes: Passes,
+    stall_detector: StallDetector,
+    refill_progress: RefillProgress,
     /// Whether the victim was chosen although no free space is needed.
     paced: bool,
     /// Whether the segments reserved for an interrupted checkpoint are lent to the victim.
     lent: bool,
     protection: Protection,
     /// Progress of the repair of segments that a scrub marked as flawed.
-    mending: Protection,
+    flawed_repair: Protection,
 }
 
 impl Collection {
@@ -68,12 +68,12 @@ impl Collection {
             victim: None,
             lanes: Lanes::new(layout),
             pace: Pace::new(layout),
-            effort: Effort::default(),
-            passes: Passes::default(),
+            stall_detector: StallDetector::default(),
+            refill_progress: RefillProgress::default(),
             paced: false,
             lent: false,
             protection: Protection::default(),
-            mending: Protection::default(),
+            flawed_repair: Protection::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Collection {
         let victim = self.victim.as_ref().expect("a head belongs to a victim");
         let at = self.at(lane);
         let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
-        let sane = self.layout.admits_head(&head, at, devices.stripe(at.segment));
+        let sane = self.layout.admits_head(&head, at, devices.placement(at.segment));
         (sane && victim.may_follow(head.seq)).then_some(head)
     }
 
@@ -140,11 +140,11 @@ impl Collection {
             self.leave_victim(media, mapping, cx);
             return true;
         }
-        self.next_row(media, mapping, cx)
+        self.next_stripe(media, mapping, cx)
             || self.read_head(media, cx)
             || self.sift(media, mapping, cx)
             || self.end_filled(media, mapping, cx)
-            || self.go_on_filling(media, output, cx)
+            || self.begin_next_fill(media, output, cx)
             || self.lanes.pump(media, mapping, cx)
     }
 
@@ -165,7 +165,7 @@ impl Collection {
             self.measure_protection(media);
         }
         let victim = match self.wants_collection(&media.segments) {
-            true if self.gave_up(&media.segments) => None,
+            true if self.is_stalled(&media.segments) => None,
             // The emptiest victim is finished first, before free segments run out.
             true if self.is_short(&media.segments) => media.segments.pick_emptiest(),
             true => media.segments.pick(),
@@ -178,12 +178,12 @@ impl Collection {
         }
         // Gaining space has priority over restoring redundancy.
         let victim = victim.or_else(|| self.protect(media, output, mapping, cx));
-        let victim = victim.or_else(|| self.mend_flawed(media, output, mapping, cx));
+        let victim = victim.or_else(|| self.repair_flawed(media, output, mapping, cx));
         let Some(victim) = victim else { return false };
         assert!(self.lanes.are_idle(), "no other victim is in progress");
         self.pace_victim(victim, &media.segments);
         cx.counters().gc_runs += 1;
-        cx.tell(Event::GcStarted);
+        cx.report(Event::GcStarted);
         self.victim = Some(Victim::new(victim, self.layout.slots));
         true
     }
@@ -191,7 +191,7 @@ impl Collection {
     /// Picks as victim a segment with a failed zone and with data to be moved, if there is one.
     fn hurt_victim(&mut self, media: &mut Media) -> Option<u32> {
         let segments = &mut media.segments;
-        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_retired(it));
         hurt.find(|it| segments.pick_this(*it))
     }
 
@@ -200,14 +200,14 @@ impl Collection {
         let victim = self.victim.as_ref().expect("a stripe belongs to a victim");
         let Some((lane, more)) = self.lanes.idle() else { return false };
         let Some(at) = victim.to_ask(more) else { return false };
-        if cx.command_room() == 0 || self.waits_for_host(media, cx) {
+        if cx.commands_left() == 0 || self.waits_for_host(media, cx) {
             return false;
         }
         self.victim.as_mut().expect("a stripe belongs to a victim").ask(at, lane);
-        self.row_begun(media, cx);
+        self.stripe_begun(media, cx);
         // A resilvered stripe starts with the rebuild of its chunk, which usually yields the head
         // too.
-        let ahead = self.passes.now().map(|(target, _)| target.place().1);
+        let ahead = self.refill_progress.now().map(|(target, _)| target.place().1);
         if ahead.is_some_and(|device| self.lanes.begin_ahead(lane, at, device, media)) {
             return true;
         }
@@ -221,7 +221,7 @@ impl Collection {
 
     /// Returns the place of a stripe's head: the device, the first sector and the number of pages.
     fn head_place(&self, at: At, devices: &Devices) -> (u8, u64, u32) {
-        let device = devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        let device = devices.placement(at.segment).device(at.segment, at.slot, 0);
         (device, self.layout.lba(at), self.layout.head_pages(at.sector == 0))
     }
 
@@ -251,7 +251,7 @@ impl Collection {
         };
         let victim = self.victim.as_ref().expect("a head belongs to a victim");
         if victim.is_asked(lane) && lacks && self.layout.parity > 0 {
-            return media.salvage.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
+            return media.metadata_repair.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
         }
         self.head_came(lane, buf, result.is_ok(), cx);
     }
@@ -267,38 +267,38 @@ impl Collection {
     /// are none until the last stripe of a victim has been found.
     fn drop_heads(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head belongs to a victim");
-        if !victim.is_read() && self.passes.ending().is_none() {
+        if !victim.is_read() && self.refill_progress.ending().is_none() {
             return;
         }
         let stale = self.lanes.heads().filter(|lane| !victim.is_asked(*lane));
         let stale = stale.fold(Set::default(), Set::with);
         for lane in stale {
-            self.row_over(lane, media, mapping, cx);
+            self.stripe_over(lane, media, mapping, cx);
         }
     }
 
     /// Starts to process the next stripe when its head has been read, or ends the victim when there
     /// is none. An invalid head, or one of an earlier use of the segment, is first rebuilt from the
     /// other chunks.
-    fn next_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+    fn next_stripe(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let victim = self.victim.as_mut().expect("a stripe belongs to a victim");
         let Some(lane) = victim.next_lane() else { return false };
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
         let head = self.head_of(lane, buf, &media.devices).filter(|_| well);
-        if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_salvaged() {
-            let buf = self.lane(lane).salvage_head();
+        if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_head_rebuilt() {
+            let buf = self.lane(lane).take_head();
             let place = self.head_place(at, &media.devices);
-            media.salvage.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
+            media.metadata_repair.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
             return true;
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
         let victim = self.victim.as_mut().expect("a stripe belongs to a victim");
         victim.found(head.map(|head| head.seq), next);
         match head {
-            Some(head) if self.fill_row(lane, &head, media) => {}
-            Some(head) => self.lanes.sift_from(lane, &head, media.devices.stripe(at.segment)),
-            None => self.row_over(lane, media, mapping, cx),
+            Some(head) if self.fill_stripe(lane, &head, media) => {}
+            Some(head) => self.lanes.sift_from(lane, &head, media.devices.placement(at.segment)),
+            None => self.stripe_over(lane, media, mapping, cx),
         }
         true
     }
@@ -309,14 +309,14 @@ impl Collection {
         let Some(lane) = self.lanes.sifting() else { return false };
         let moved = self.lanes.sift(lane, media, mapping, cx);
         if self.lane(lane).has_nothing() {
-            self.row_over(lane, media, mapping, cx);
+            self.stripe_over(lane, media, mapping, cx);
         }
         moved
     }
 
     /// Ends a stripe that has no more records to move. Returns false if one of its chunks must be
     /// rebuilt first.
-    pub(super) fn end_row(
+    pub(super) fn end_stripe(
         &mut self,
         lane: u8,
         media: &mut Media,
@@ -325,14 +325,14 @@ impl Collection {
     ) -> bool {
         let it = self.lane(lane);
         let over = !it.has_bad_chunk();
-        if over && !it.tell_row(media, mapping, cx) {
-            self.row_over(lane, media, mapping, cx);
+        if over && !it.report_fault(media, mapping, cx) {
+            self.stripe_over(lane, media, mapping, cx);
         }
         over
     }
 
     /// Frees a lane and accounts for the bytes that it moved.
-    fn row_over(&mut self, lane: u8, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
+    fn stripe_over(&mut self, lane: u8, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
         let moved = self.lanes.end(lane, mapping);
         self.pace_on(moved, media, cx);
     }
@@ -354,11 +354,11 @@ impl Collection {
     pub(super) fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let mut waits = false;
         for lane in self.lanes.moving() {
-            self.row_over(lane, media, mapping, cx);
+            self.stripe_over(lane, media, mapping, cx);
             waits = true;
         }
         if let Some(victim) = self.victim.as_mut().filter(|_| waits) {
-            victim.give_up();
+            victim.end_search();
             self.drop_heads(media, mapping, cx);
         }
         waits

@@ -26,18 +26,18 @@ const TRIES: u32 = 4;
 const ROOM: usize = 16;
 
 /// Returns the number of valid bytes in segments that miss a chunk.
-pub(crate) fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
+pub(crate) fn exposed_bytes(segments: &Segments, devices: &Devices) -> u64 {
     match devices.exposed() {
         0 => 0,
-        _ => segments.live_in(|segment| devices.is_missing_a_chunk(segment)),
+        _ => segments.valid_bytes_in(|segment| devices.is_missing_a_chunk(segment)),
     }
 }
 
 /// Returns the number of valid bytes in segments on devices that are being removed.
-fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
+fn leaving_bytes(segments: &Segments, devices: &Devices) -> u64 {
     let leaving = devices.leaving();
-    let is_on = |segment| devices.membership().told(segment).0.overlaps(leaving);
-    if leaving.is_empty() { 0 } else { segments.live_in(is_on) }
+    let is_on = |segment| devices.membership().recorded(segment).0.overlaps(leaving);
+    if leaving.is_empty() { 0 } else { segments.valid_bytes_in(is_on) }
 }
 
 /// Returns whether the rebuild is stuck: too few devices remain, or too little space on them, so
@@ -45,7 +45,7 @@ fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
 /// devices.
 fn is_stuck(devices: &Devices) -> bool {
     let lies = devices.membership().current().members();
-    devices.is_told() && devices.untrusted().is_empty() && lies.overlaps(devices.inactive())
+    devices.is_committed() && devices.untrusted().is_empty() && lies.overlaps(devices.inactive())
 }
 
 /// Returns the number of valid bytes that exceed the capacity of the remaining devices if the
@@ -74,7 +74,7 @@ fn fits_on(
 ) -> bool {
     stay && layout.blocks_on(set, 0) >= layout.blocks_on(layout.members, 0)
         || layout.usable(set) > 0
-            && segments.can_go_on(set, layout, already)
+            && segments.can_continue(set, layout, already)
             && layout.image_segments(layout.narrowest(set)) <= segments.reserves().images()
             && segments.fits(set, layout, already)
 }
@@ -99,7 +99,7 @@ impl Protection {
     }
 
     /// Returns whether further attempts are futile, with `left` segments left.
-    fn gave_up(&self, left: u32) -> bool {
+    fn is_futile(&self, left: u32) -> bool {
         left == self.left && self.tries > TRIES
     }
 
@@ -130,7 +130,7 @@ impl Collection {
             let set = media.devices.membership().current().members();
             media.segments.set_widths(|segment| layout.width_on(set, segment));
             // Other members change the space that garbage collection can gain.
-            self.effort.begin_again();
+            self.stall_detector.reset();
             cx.wake();
         }
     }
@@ -154,11 +154,11 @@ impl Collection {
         let all = &mut self.protection.all;
         *all = match (media.devices.to_move(), *all) {
             (0, _) => 0,
-            (_, 0) => live_exposed(&media.segments, &media.devices),
+            (_, 0) => exposed_bytes(&media.segments, &media.devices),
             (_, all) => all,
         };
         if self.protection.leaving == 0 {
-            self.protection.leaving = live_leaving(&media.segments, &media.devices);
+            self.protection.leaving = leaving_bytes(&media.segments, &media.devices);
         }
     }
 
@@ -188,7 +188,7 @@ impl Collection {
         if is_due && mapping.checkpoint.hurry() {
             cx.wake();
         }
-        if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
+        if left == 0 || self.protection.is_futile(left) || cx.outputs_left() < ROOM {
             return None;
         }
         if !media.devices.untrusted().is_empty() && mapping.checkpoint.is_due() {
@@ -201,7 +201,7 @@ impl Collection {
             return Some(victim);
         }
         // Open segments cannot move, so the streams leave them first.
-        if output.rows.leave_exposed(media, &mut output.durability, cx) {
+        if output.stripes.leave_exposed(media, &mut output.durability, cx) {
             cx.wake();
         } else if media.devices.next_exposed(|_| true, |_| false).is_some()
             && mapping.checkpoint.is_idle()
@@ -219,12 +219,12 @@ impl Collection {
     /// Returns whether the rebuild can make progress.
     pub(crate) fn protects(&self, devices: &Devices) -> bool {
         let left = devices.to_move();
-        left > 0 && !self.protection.gave_up(left) && !is_stuck(devices)
+        left > 0 && !self.protection.is_futile(left) && !is_stuck(devices)
     }
 
     /// Returns the progress of the removal of devices; `None` when none is being removed.
     pub(crate) fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
-        let left = live_leaving(segments, devices);
+        let left = leaving_bytes(segments, devices);
         let done = self.protection.leaving.saturating_sub(left);
         let (kind, leaving) = (TaskKind::Evacuate, devices.leaving());
         let lacks_room = devices.wanted().overlaps(leaving);
@@ -244,20 +244,20 @@ impl Collection {
     /// an earlier power cut would restore the old state.
     pub(crate) fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
-        let goes_on = self.protects(devices) || is_stuck(devices) && fills();
+        let is_active = self.protects(devices) || is_stuck(devices) && fills();
         let comes = !devices.untrusted().is_empty();
         let is_open = match devices.exposed() {
             // No chunk is missing, but the durable root does not record that yet.
             0 => {
                 devices.is_lack_outdated()
-                    || !devices.inactive().is_empty() && !devices.is_out_told()
+                    || !devices.inactive().is_empty() && !devices.is_out_committed()
             }
-            _ => goes_on,
+            _ => is_active,
         };
         if !comes && !is_open {
             return None;
         }
-        let left = live_exposed(segments, devices);
+        let left = exposed_bytes(segments, devices);
         let done = self.protection.all.saturating_sub(left);
         let joins = devices.membership().any_lacking() || devices.is_lack_outdated();
         let kind = if comes || joins { TaskKind::Resilver } else { TaskKind::Rebuild };
@@ -265,7 +265,7 @@ impl Collection {
     }
 
     /// Chooses the next segment that a scrub marked as flawed and that must move.
-    pub(crate) fn mend_flawed(
+    pub(crate) fn repair_flawed(
         &mut self,
         media: &mut Media,
         output: &mut Output,
@@ -273,17 +273,17 @@ impl Collection {
         cx: &mut Cx,
     ) -> Option<u32> {
         let left = media.segments.flawed();
-        if left == 0 || cx.room() < ROOM || self.is_short(&media.segments) {
+        if left == 0 || cx.outputs_left() < ROOM || self.is_short(&media.segments) {
             return None;
         }
         if let Some(victim) = media.segments.pick_flawed() {
             return Some(victim);
         }
-        if output.rows.leave_flawed(media, &mut output.durability, cx) {
+        if output.stripes.leave_flawed(media, &mut output.durability, cx) {
             cx.wake();
         } else if mapping.checkpoint.is_idle() {
             // Without a limit, data that cannot be moved would be tried without end.
-            if self.mending.tries_again(left) {
+            if self.flawed_repair.tries_again(left) {
                 mapping.checkpoint.hurry();
             } else {
                 media.segments.forget_flaws();
@@ -297,8 +297,8 @@ impl Collection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::chunk_placement::set;
     use crate::log::params::Params;
-    use crate::log::stripe::set;
 
     #[test]
     fn a_device_that_stays_after_all_is_needed_where_the_others_are_too_small() {
@@ -318,6 +318,6 @@ mod tests {
         assert!(it.tries_again(2), "one came on");
         assert!((1..TRIES).all(|_| it.tries_again(2)) && !it.tries_again(2));
         it.rest();
-        assert!(!it.gave_up(2) && it.tries_again(2), "these are others");
+        assert!(!it.is_futile(2) && it.tries_again(2), "these are others");
     }
 }

@@ -18,7 +18,7 @@ use crate::log::ops::Cx;
 use crate::log::segments::Segments;
 
 /// Upper limit of the host's credit, in stripes; it allows short bursts.
-const MOST_ROWS: u64 = 2;
+const MOST_STRIPES: u64 = 2;
 
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -33,7 +33,7 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(layout: &Layout) -> Self {
-        let most = (MOST_ROWS * layout.row_blocks() * 4096) as i64;
+        let most = (MOST_STRIPES * layout.stripe_blocks() * 4096) as i64;
         Pace { room: most, most, gain: 0, paid: 0 }
     }
 
@@ -104,9 +104,9 @@ impl Collection {
     /// Accounts for a processed stripe of the victim, of which `moved` bytes were moved.
     pub(super) fn pace_on(&mut self, moved: u64, media: &mut Media, cx: &Cx) {
         if self.paced {
-            media.share.over(cx.now(), moved)
+            media.background_rate.over(cx.now(), moved)
         } else {
-            self.effort.copied(moved)
+            self.stall_detector.copied(moved)
         }
         let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
         // The share is 512/256 with the complete lead and 0 with none left.
@@ -124,7 +124,7 @@ impl Collection {
     /// victims that are not needed for space.
     pub(super) fn waits_for_host(&self, media: &mut Media, cx: &mut Cx) -> bool {
         let is_paced = self.paced && !self.wants_collection(&media.segments) && cx.is_running();
-        match is_paced.then(|| media.share.waits(cx.now())).flatten() {
+        match is_paced.then(|| media.background_rate.waits(cx.now())).flatten() {
             Some(at) => {
                 cx.wake_at(at);
                 true
@@ -134,9 +134,9 @@ impl Collection {
     }
 
     /// Records that background work begins a stripe.
-    pub(super) fn row_begun(&self, media: &mut Media, cx: &Cx) {
+    pub(super) fn stripe_begun(&self, media: &mut Media, cx: &Cx) {
         if self.paced {
-            media.share.begin(cx.now());
+            media.background_rate.begin(cx.now());
         }
     }
 
@@ -148,7 +148,7 @@ impl Collection {
 
     /// Charges the host for `bytes` bytes of space.
     pub(crate) fn pace_taken(&mut self, bytes: u32, segments: &Segments) {
-        self.effort.taken(bytes.into());
+        self.stall_detector.taken(bytes.into());
         if self.wants_collection(segments) && !self.is_idle() {
             self.pace.room -= i64::from(bytes);
         }
@@ -156,14 +156,14 @@ impl Collection {
 
     /// Evaluates the gain after a victim.
     pub(super) fn judge(&mut self, segments: &Segments) {
-        let (live, segment) = sizes(segments);
+        let (valid, segment) = sizes(segments);
         let free = u64::from(self.lead_left(segments)) * segment;
-        self.effort.judge((free, live), segment, || segments.any_shunned());
+        self.stall_detector.judge((free, valid), segment, || segments.any_shunned());
     }
 
     /// Returns whether garbage collection has given up until data becomes invalid.
-    pub(crate) fn gave_up(&mut self, segments: &Segments) -> bool {
-        let (live, segment) = sizes(segments);
-        self.effort.gave_up(live, segment)
+    pub(crate) fn is_stalled(&mut self, segments: &Segments) -> bool {
+        let (valid, segment) = sizes(segments);
+        self.stall_detector.is_stalled(valid, segment)
     }
 }

@@ -134,7 +134,7 @@ impl Victim {
     }
 
     /// Stops the search for further stripes.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn end_search(&mut self) {
         (self.next, self.count) = (None, 0);
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_behind_a_short_one_counts_before_what_was_read_ahead() {
+    fn a_stripe_behind_a_short_one_counts_before_what_was_read_ahead() {
         let mut it = asked(&[0, 1, 2]);
         it.found(Some(7), Some(at(0, 16)));
         assert_eq!((it.next_lane(), it.to_ask(false)), (None, Some(at(0, 16))));
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_last_row_nothing_counts() {
+    fn behind_the_last_stripe_nothing_counts() {
         let mut it = asked(&[0, 1, 2]);
         it.found(Some(7), Some(at(1, 0)));
         it.found(None, Some(at(2, 0)));
         assert!(it.is_read() && !it.is_asked(2) && it.to_ask(true).is_none());
         let mut it = asked(&[0, 1]);
-        it.give_up();
+        it.end_search();
         assert!(it.is_read() && !it.is_asked(0) && it.found_slots().is_none());
     }
 
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "ascend")]
-    fn a_row_of_an_earlier_use_is_none_of_the_victim() {
+    fn a_stripe_of_an_earlier_use_is_none_of_the_victim() {
         let mut it = asked(&[0, 1]);
         it.found(Some(7), Some(at(1, 0)));
         it.found(Some(6), None);

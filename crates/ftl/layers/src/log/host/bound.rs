@@ -14,9 +14,9 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Returns [`Layout::most_live`], from the cache if nothing changed.
+    /// Returns [`Layout::valid_limit`], from the cache if nothing changed.
     #[inline]
-    pub(super) fn most_live(
+    pub(super) fn valid_limit(
         &mut self,
         layout: &Layout,
         members: DeviceSet,
@@ -24,7 +24,7 @@ impl Bound {
     ) -> Option<u64> {
         let of = (members, reserves.bounds(), layout.blocks);
         if self.of != of {
-            *self = Bound { of, most: layout.most_live(members, reserves) };
+            *self = Bound { of, most: layout.valid_limit(members, reserves) };
         }
         self.most
     }
@@ -39,10 +39,10 @@ mod tests {
         let layout = Layout::example(4);
         let (all, mut it) = (layout.members, Bound::default());
         for members in [all, all.without(0), all.without(0), all] {
-            let known = it.most_live(&layout, members, &layout.reserves);
-            assert_eq!(known, layout.most_live(members, &layout.reserves));
+            let known = it.valid_limit(&layout, members, &layout.reserves);
+            assert_eq!(known, layout.valid_limit(members, &layout.reserves));
         }
-        let most = |members| layout.most_live(members, &layout.reserves);
+        let most = |members| layout.valid_limit(members, &layout.reserves);
         assert_ne!(most(all.without(0)), most(all), "what may be live depends on the devices");
     }
 }

@@ -9,8 +9,8 @@
 //!   compressed block.
 
 mod bound;
+mod repair;
 mod requests;
-mod rescue;
 mod room;
 mod steps;
 #[cfg(test)]
@@ -45,7 +45,7 @@ const NOBODY: u16 = u16::MAX;
 
 /// Progress of a rebuild of a record; the rebuild's next chunk is read or added to the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rescue {
+enum Repair {
     /// The next chunk is being read.
     Reading(Rebuild),
     /// The next chunk is being folded into the sum.
@@ -66,8 +66,8 @@ enum Step {
     /// The record is being decompressed into the scratch buffer, or that is being filled with
     /// zeros.
     Plain,
-    /// The record is being rebuilt from other chunks, see [`rescue`].
-    Rescuing(Rescue),
+    /// The record is being rebuilt from other chunks, see [`repair`].
+    Repairing(Repair),
     /// Part of the plain block, or zeros, is being copied to the host.
     Giving,
     /// The host's part is being copied into the plain block.
@@ -78,8 +78,8 @@ enum Step {
     Waiting { len: u32, crc: u32 },
     /// The block is all zeros and waits to be listed as a trim.
     Unmapping,
-    /// The record is being copied to stripe `row` as item `item`.
-    Placing { row: u8, item: u32 },
+    /// The record is being copied to stripe `stripe` as item `item`.
+    Placing { stripe: u8, item: u32 },
 }
 
 /// Source of a record.
@@ -95,7 +95,7 @@ enum Origin {
 
 impl Origin {
     /// Returns the original place of a record that was rebuilt from other chunks.
-    fn rescued(self) -> Option<Place> {
+    fn rebuilt_from(self) -> Option<Place> {
         match self {
             Origin::Others { from, .. } => Some(from),
             Origin::Device | Origin::Again => None,
@@ -122,7 +122,7 @@ struct BlockOp {
     place: Place,
     crc: u32,
     /// Stripe in memory from which it reads.
-    row: Option<u8>,
+    stripe: Option<u8>,
     /// Whether the segment of `place` is pinned. If the data turns out to be wrong, the other
     /// chunks of the stripe are read.
     holds: bool,
@@ -226,14 +226,14 @@ impl Blocks {
         array: &mut Array,
         cx: &mut Cx,
     ) -> bool {
-        if !self.may_begin_block(array) || cx.command_room() <= OWN_OPS {
+        if !self.may_begin_block(array) || cx.commands_left() <= OWN_OPS {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
         let page = array.mapping.pages.map().page_of(block);
         array.mapping.pages.map_mut().try_again(page);
         let index = self.begin(req, block, (from, sectors), (false, true), array, cx);
-        self.look_up(index, array, cx);
+        self.find_record(index, array, cx);
         true
     }
 
@@ -250,7 +250,7 @@ impl Blocks {
         let block = from / u64::from(SECTORS_PER_BLOCK);
         // Writes to the same block must not overtake each other.
         if !self.may_begin_block(array)
-            || cx.command_room() <= OWN_OPS
+            || cx.commands_left() <= OWN_OPS
             || self.any_write_in(block, block + 1)
         {
             return false;
@@ -263,12 +263,12 @@ impl Blocks {
         }
         let index = self.begin(req, block, (from, sectors), (true, data), array, cx);
         self.writing.push(block);
-        self.look_up(index, array, cx);
+        self.find_record(index, array, cx);
         true
     }
 
     /// Continues a block operation once the place of its record is known.
-    fn go_on(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    fn advance(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = self.op(index);
         if it.writes && it.is_whole() {
             self.pack(index, array, cx);
@@ -305,7 +305,7 @@ impl Blocks {
             generation,
             place: Place::NOWHERE,
             crc: 0,
-            row: None,
+            stripe: None,
             holds: false,
             origin: Origin::Device,
             flawed: false,
@@ -317,7 +317,7 @@ impl Blocks {
 
     /// Looks up the record of an operation, or queues the operation until its map page is in
     /// memory.
-    fn look_up(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    fn find_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces
@@ -331,7 +331,7 @@ impl Blocks {
         if let Some((place, crc)) = array.mapping.pages.pair(block) {
             let it = self.op(index);
             (it.place, it.crc) = (place, crc);
-            return self.go_on(index, array, cx);
+            return self.advance(index, array, cx);
         }
         let page = array.mapping.pages.map().page_of(block);
         let state = array.mapping.fetch(page, &mut array.media, cx);
@@ -359,13 +359,13 @@ impl Blocks {
             let index = self.page_waiters.waiting.pop_front().expect("the operation was counted");
             let block = self.op(index).block;
             let page = array.mapping.pages.map().page_of(block);
-            if cx.room() <= 12 {
+            if cx.outputs_left() <= 12 {
                 self.page_waiters.refused = true;
                 self.page_waiters.waiting.push_back(index);
             } else if array.mapping.pages.map().state(page) == Where::Bad {
                 self.end_block(index, Some(HostError::Io), array, cx);
             } else {
-                self.look_up(index, array, cx);
+                self.find_record(index, array, cx);
             }
         }
         self.page_waiters.waiting.len() < count
@@ -398,7 +398,7 @@ impl Blocks {
         self.waiting.push_back(index);
     }
 
-    fn wait_for_row(&mut self, index: u8, step: Step) {
+    fn wait_for_stripe(&mut self, index: u8, step: Step) {
         self.op(index).step = step;
         self.waiting.push_back(index);
     }
@@ -417,12 +417,12 @@ impl Blocks {
     /// Moves an operation whose device timed out to another scratch buffer. Returns false if none
     /// is free.
     pub(super) fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
-        let reused = planted(Bug::HungScratchReused).then_some(index);
+        let reused = planted(Bug::TimedOutScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
         let it = self.list[index as usize].take().expect("an operation in progress");
         self.put(to, it);
-        if !self.goes_on_otherwise(to, array, cx) {
-            self.give_up_record(to, array, cx);
+        if !self.repair_or_retry(to, array, cx) {
+            self.lose_record(to, array, cx);
         }
         true
     }
@@ -434,7 +434,7 @@ impl Blocks {
     }
 
     /// Returns whether an operation waits for space in a stripe.
-    pub(super) fn any_waits_for_row(&self) -> bool {
+    pub(super) fn any_waits_for_stripe(&self) -> bool {
         !self.waiting.is_empty()
     }
 

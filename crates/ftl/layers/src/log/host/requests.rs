@@ -35,7 +35,7 @@ impl Blocks {
     pub(crate) fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
         // Prefetches the first block; the pairs of the others follow in memory.
-        array.mapping.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
+        array.mapping.pages.map().prefetch(request.lba / u64::from(SECTORS_PER_BLOCK));
         let pending = !array.output.durability.has_host(array.output.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if is_flush {
@@ -50,9 +50,9 @@ impl Blocks {
         let (moment, logged) = (array.output.journal.moment(), array.output.journal.has_all());
         // A lost device must be recorded in a durable root first: it could otherwise be trusted
         // when it returns.
-        let is_durable = (flushed || logged) && array.media.devices.is_told();
+        let is_durable = (flushed || logged) && array.media.devices.is_committed();
         if cx.end_request(req, (mark, moment), is_durable) {
-            cx.disturb();
+            cx.invalidate_fast_path();
             if !array.output.journal.ask() {
                 array.output.durability.want_host(mark);
             }
@@ -76,7 +76,7 @@ impl Blocks {
 
     fn pump_read(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
-        let failed = cx.health() == Health::Dead;
+        let failed = cx.health() == Health::Failed;
         let active = cx.requests().at(req);
         if !active.is_begun() && !failed {
             let (from, sectors) = part(active);

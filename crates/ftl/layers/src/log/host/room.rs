@@ -36,15 +36,15 @@ impl Blocks {
     #[inline]
     pub(super) fn room_for_block(&mut self, array: &Array) -> Room {
         let (members, reserves) = (array.data_members(), array.media.segments.reserves());
-        let most = self.bound.most_live(array.layout(), members, reserves);
+        let most = self.bound.valid_limit(array.layout(), members, reserves);
         let Some(most) = most else { return Room::Some };
         room(most, array.media.segments.total(), self.writing.len() as u64)
     }
 }
 
-/// Returns the same for `live` valid grains and `writing` blocks in progress.
-fn room(most: u64, live: u64, writing: u64) -> Room {
-    let left = most.saturating_sub(live);
+/// Returns the same for `valid` valid grains and `writing` blocks in progress.
+fn room(most: u64, valid: u64, writing: u64) -> Room {
+    let left = most.saturating_sub(valid);
     if left < (writing + 1) * BLOCK_GRAINS {
         return if writing == 0 { Room::None } else { Room::Later };
     }

@@ -38,11 +38,11 @@ impl Blocks {
         }
         let segment = array.layout().segment_of(it.place.byte());
         // The record may still be in the buffers of a stripe.
-        if let Some((row, chunk, byte)) =
-            array.output.rows.holding(it.place, segment, &array.media.segments)
+        if let Some((stripe, chunk, byte)) =
+            array.output.stripes.holding(it.place, segment, &array.media.segments)
         {
-            self.op(index).row = Some(row);
-            let buffer = Buffer::row(row, chunk.into());
+            self.op(index).stripe = Some(stripe);
+            let buffer = Buffer::stripe(stripe, chunk.into());
             let from = array.media.buffers.at(buffer).view(byte, it.place.len());
             return self.expand(index, from, array, cx);
         }
@@ -152,7 +152,7 @@ impl Blocks {
     ) {
         self.repay(index, command, array, cx);
         match ended {
-            Ok(verdict) => self.block_goes_on(index, verdict, array, cx),
+            Ok(verdict) => self.continue_block(index, verdict, array, cx),
             Err(error) => self.block_failed(index, error, array, cx),
         }
     }
@@ -169,7 +169,7 @@ impl Blocks {
     ) {
         self.repay_plain(index, from, array, cx);
         array.media.buffers.scratch(index).0.repay_mut(into);
-        self.block_goes_on(index, verdict, array, cx);
+        self.continue_block(index, verdict, array, cx);
     }
 
     /// Handles the completion of a copy.
@@ -182,18 +182,18 @@ impl Blocks {
         cx: &mut Cx,
     ) {
         self.repay_place(index, Piece::Data(from), into, array, cx);
-        self.block_goes_on(index, Verdict::default(), array, cx);
+        self.continue_block(index, Verdict::default(), array, cx);
     }
 
     /// Returns the error that stops an operation, if the layer has failed.
     #[inline]
     pub(crate) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
         let health = cx.health();
-        health.error().filter(|_| writes || health == Health::Dead)
+        health.error().filter(|_| writes || health == Health::Failed)
     }
 
     /// Continues an operation after a successful command.
-    fn block_goes_on(&mut self, index: u8, verdict: Verdict, array: &mut Array, cx: &mut Cx) {
+    fn continue_block(&mut self, index: u8, verdict: Verdict, array: &mut Array, cx: &mut Cx) {
         let writes = self.op(index).writes;
         if let Some(error) = self.stopped(writes, cx) {
             return self.end_block(index, Some(error), array, cx);
@@ -203,7 +203,7 @@ impl Blocks {
                 let from = self.record_view(index, array);
                 self.expand(index, from, array, cx);
             }
-            Step::Rescuing(step) => self.rescue_goes_on(index, (step, verdict), array, cx),
+            Step::Repairing(step) => self.continue_repair(index, (step, verdict), array, cx),
             Step::Expanding => {
                 self.let_go(index, array);
                 self.end_block(index, None, array, cx);
@@ -215,8 +215,8 @@ impl Blocks {
             }
             Step::Merging => self.pack(index, array, cx),
             Step::Packing => self.packed(index, verdict, array),
-            Step::Placing { row, item } => {
-                self.placed(index, row, item, array, cx);
+            Step::Placing { stripe, item } => {
+                self.placed(index, stripe, item, array, cx);
                 self.end_block(index, None, array, cx);
             }
             Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
@@ -243,10 +243,10 @@ impl Blocks {
                 array.media.buffers.scratch(index).0.repay_mut(view);
             }
             Command::Unpack { from, into, .. } => {
-                match it.row {
-                    Some(row) => {
-                        cx.disturb(); // The stripe's buffers may be idle.
-                        array.media.buffers.repay_row(row, from);
+                match it.stripe {
+                    Some(stripe) => {
+                        cx.invalidate_fast_path(); // The stripe's buffers may be idle.
+                        array.media.buffers.repay_stripe(stripe, from);
                     }
                     None => array.media.buffers.scratch(index).0.repay(from),
                 }
@@ -281,9 +281,9 @@ impl Blocks {
         let it = *self.op(index);
         match it.step {
             Step::Giving => cx.requests().data(it.req).repay_mut(into),
-            Step::Placing { row, item } => {
-                let chunk = array.output.rows[row].items[item as usize].chunk;
-                let buffer = Buffer::row(row, chunk.into());
+            Step::Placing { stripe, item } => {
+                let chunk = array.output.stripes[stripe].items[item as usize].chunk;
+                let buffer = Buffer::stripe(stripe, chunk.into());
                 array.media.buffers.at(buffer).repay_mut(into);
             }
             _ => array.media.buffers.scratch(index).0.repay_mut(into),
@@ -325,12 +325,12 @@ impl Blocks {
     fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict, array: &mut Array) {
         if bytes == ALL_ZEROS {
             array.media.gauges.zeros += 1;
-            return self.wait_for_row(index, Step::Unmapping);
+            return self.wait_for_stripe(index, Step::Unmapping);
         }
         // An incompressible block is stored uncompressed.
         let len = if bytes == 0 { BLOCK as u32 } else { bytes };
         array.count_packed(len);
-        self.wait_for_row(index, Step::Waiting { len, crc });
+        self.wait_for_stripe(index, Step::Waiting { len, crc });
     }
 
     pub(crate) fn end_block(
@@ -342,9 +342,9 @@ impl Blocks {
     ) {
         let it = self.list[index as usize].take().expect("an operation in progress");
         if error.is_some()
-            && let Step::Placing { row, .. } = it.step
+            && let Step::Placing { stripe, .. } = it.step
         {
-            array.output.rows.placed(row, 1, cx);
+            array.output.stripes.placed(stripe, 1, cx);
         }
         if it.holds {
             array.media.segments.unpin(array.layout().segment_of(it.place.byte()));
@@ -360,7 +360,7 @@ impl Blocks {
             return self.free.push(index);
         }
         // The operation continues as a repair that moves the rebuilt record to another stripe.
-        if error.is_none() && it.origin.rescued().is_some() && !it.writes {
+        if error.is_none() && it.origin.rebuilt_from().is_some() && !it.writes {
             self.begin_repair(index, it, array, cx)
         } else {
             self.free.push(index)
@@ -416,16 +416,16 @@ impl Blocks {
                 self.waiting.pop_front();
                 let record = (it.block, len, it.place.generation());
                 match array.append(array.to_repair(it.block, it.place), record, crc, cx) {
-                    Some((row, item)) => self.put_in(index, (row, item, len), array, cx),
+                    Some((stripe, item)) => self.put_in(index, (stripe, item, len), array, cx),
                     None => self.end_block(index, None, array, cx),
                 }
             }
             Step::Waiting { len, crc } => {
                 let record = (it.block, len, it.generation);
                 let to = array.to_write(it.block);
-                let Some((row, item)) = array.append(to, record, crc, cx) else { return false };
+                let Some((stripe, item)) = array.append(to, record, crc, cx) else { return false };
                 self.waiting.pop_front();
-                self.put_in(index, (row, item, len), array, cx);
+                self.put_in(index, (stripe, item, len), array, cx);
             }
             other => unreachable!("an operation does not wait in {other:?}"),
         }
@@ -435,7 +435,7 @@ impl Blocks {
     fn put_in(
         &mut self,
         index: u8,
-        (row, item, len): (u8, u32, u32),
+        (stripe, item, len): (u8, u32, u32),
         array: &mut Array,
         cx: &mut Cx,
     ) {
@@ -447,24 +447,31 @@ impl Blocks {
             let (scratch, at) = array.media.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
-        let noted = array.output.rows[row].items[item as usize];
+        let noted = array.output.stripes[stripe].items[item as usize];
         self.op(index).place = noted.place;
-        let buffer = Buffer::row(row, noted.chunk.into());
+        let buffer = Buffer::stripe(stripe, noted.chunk.into());
         let into = array.media.buffers.at(buffer).view_mut(noted.byte, len);
-        self.op(index).step = Step::Placing { row, item };
+        self.op(index).step = Step::Placing { stripe, item };
         let command = || Command::Place { from: Piece::Data(from), into };
         cx.compute(Op::Block { index }, command);
     }
 
     /// Publishes a record that was copied to its stripe.
-    pub(crate) fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn placed(
+        &mut self,
+        index: u8,
+        stripe: u8,
+        item: u32,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) {
         let BlockOp { req, origin, .. } = *self.op(index);
-        match origin.rescued().filter(|_| req == NOBODY) {
-            Some(from) => array.publish_copy(row, item, from, cx),
-            None => array.publish(row, item, None, cx),
+        match origin.rebuilt_from().filter(|_| req == NOBODY) {
+            Some(from) => array.publish_copy(stripe, item, from, cx),
+            None => array.publish(stripe, item, None, cx),
         }
-        array.output.rows.placed(row, 1, cx);
-        let it = &array.output.rows[row];
+        array.output.stripes.placed(stripe, 1, cx);
+        let it = &array.output.stripes[stripe];
         if it.is_of_host() {
             array.output.durability.host_published(it.stamp);
         }

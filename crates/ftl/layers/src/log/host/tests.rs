@@ -18,7 +18,7 @@ fn write(block: u64) -> BlockOp {
         generation: 0,
         place: Place::NOWHERE,
         crc: 0,
-        row: None,
+        stripe: None,
         holds: false,
         origin: Origin::Device,
         flawed: false,
@@ -34,8 +34,8 @@ fn a_block_is_written_by_one_operation() {
     blocks.put(index, write(5));
     blocks.writing.push(5);
     assert!(blocks.any_write_in(5, 6) && !blocks.any_write_in(6, 9) && !blocks.is_idle());
-    blocks.wait_for_row(index, Step::Waiting { len: 4096, crc: 0 });
-    assert!(blocks.any_waits_for_row() && blocks.any_waits());
+    blocks.wait_for_stripe(index, Step::Waiting { len: 4096, crc: 0 });
+    assert!(blocks.any_waits_for_stripe() && blocks.any_waits());
     blocks.written(5);
     assert!(!blocks.any_write_in(0, 9));
 }

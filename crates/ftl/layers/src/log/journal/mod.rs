@@ -39,8 +39,8 @@ use hostftl_format::log::journal::MOST_PAGES;
 use crate::log::durability::Durability;
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
-use crate::log::row::rows::Rows;
-use crate::log::row::{Item, NO_HEIR, Phase, Row};
+use crate::log::stripe::stripes::Stripes;
+use crate::log::stripe::{Item, NO_HEIR, Phase, Stripe};
 use crate::planted::{Bug, planted};
 use notes::{Note, Notes};
 use record::Making;
@@ -58,7 +58,7 @@ enum State {
     /// Flushes go to the journal.
     Ready,
     /// Its device is missing or failed.
-    Dead,
+    Lost,
     /// The layer stops: all data is in stripes.
     Closed,
 }
@@ -76,7 +76,7 @@ pub(super) struct Journal {
     state: State,
     /// Set of the journal device if the durable root marks it as not needed (in `Root::lost`), else
     /// empty.
-    told: DeviceSet,
+    committed: DeviceSet,
     /// Order of the last host publication.
     clock: u64,
     /// All publications up to this order are durable.
@@ -107,7 +107,7 @@ impl Journal {
         let device = layout.journal.map_or(0, |ring| ring.device());
         let state = match layout.journal {
             None => State::None,
-            Some(_) if missing.contains(device) => State::Dead,
+            Some(_) if missing.contains(device) => State::Lost,
             Some(_) => State::Starting,
         };
         let ring = layout.journal.unwrap_or_default();
@@ -115,7 +115,7 @@ impl Journal {
         Journal {
             ring,
             state,
-            told: DeviceSet::EMPTY,
+            committed: DeviceSet::EMPTY,
             clock: 0,
             logged: 0,
             recorded: 0,
@@ -140,7 +140,7 @@ impl Journal {
         let fits = match (self.state, next) {
             (State::Starting, State::Ready) => self.begun,
             (State::Ready, State::Closed) => self.making.is_none(),
-            (State::Starting | State::Ready, State::Dead) => true,
+            (State::Starting | State::Ready, State::Lost) => true,
             _ => false,
         };
         assert!(fits, "a journal can't go from {:?} to {next:?}", self.state);
@@ -169,17 +169,17 @@ impl Journal {
 
     /// Returns the set of the journal device if it is lost, else the empty set.
     pub(super) fn lost(&self) -> DeviceSet {
-        if self.state == State::Dead { self.device_set() } else { DeviceSet::EMPTY }
+        if self.state == State::Lost { self.device_set() } else { DeviceSet::EMPTY }
     }
 
     /// Returns the journal device as a member of the volume, if there is one.
     pub(super) fn member(&self) -> Option<(u8, Member)> {
         let state = match self.state {
             State::None => return None,
-            State::Dead => MemberState::Lost,
+            State::Lost => MemberState::Lost,
             _ => MemberState::Active,
         };
-        let (role, recorded) = (MemberRole::Journal, self.told == self.lost());
+        let (role, recorded) = (MemberRole::Journal, self.committed == self.lost());
         Some((self.ring.device(), Member { state, role, recorded, planned: false }))
     }
 
@@ -193,13 +193,13 @@ impl Journal {
     }
 
     /// Notes that a durable root records these `lost` devices.
-    pub(super) fn told(&mut self, lost: DeviceSet) {
-        self.told = lost & self.device_set();
+    pub(super) fn commit_root(&mut self, lost: DeviceSet) {
+        self.committed = lost & self.device_set();
     }
 
     /// Returns whether the durable root records whether the journal is needed.
-    pub(super) fn is_told(&self) -> bool {
-        self.told == self.unneeded()
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed == self.unneeded()
     }
 
     /// Returns the number of the newest durable record.
@@ -255,14 +255,14 @@ impl Journal {
     }
 
     /// Returns whether the buffers of a written stripe are still needed.
-    pub(super) fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
-        let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
-        copied || self.is_ready() && row.is_of_host() && row.seq > durable
+    pub(super) fn holds(&self, index: u8, stripe: &Stripe, durable: u64) -> bool {
+        let copied = self.making.is_some_and(|making| making.stripes >> index & 1 == 1);
+        copied || self.is_ready() && stripe.is_of_host() && stripe.seq > durable
     }
 
     /// Reports the number of kept records, and of flushes that sealed stripes although there is a
     /// journal.
-    pub(super) fn tell(&self, facts: &mut ArrayVec<(&'static str, u64), 8>) {
+    pub(super) fn add_facts(&self, facts: &mut ArrayVec<(&'static str, u64), 8>) {
         if self.state != State::None {
             facts.push(("journal_records", self.kept.len() as u64));
             facts.push(("journal_passed_by", self.passed_by));
@@ -274,45 +274,45 @@ impl Journal {
     /// Notes that the host published item `item` of a stripe.
     pub(super) fn note(
         &mut self,
-        row: u8,
+        stripe: u8,
         item: u32,
-        rows: &mut Rows,
+        stripes: &mut Stripes,
         durability: &Durability,
         cx: &mut Cx,
     ) {
         assert!(self.is_ready(), "flushes go to the journal");
         if self.notes.is_full() {
-            self.forget_some(rows, durability, cx);
+            self.forget_some(stripes, durability, cx);
         }
         self.clock += 1;
-        let it = &mut rows[row];
+        let it = &mut stripes[stripe];
         if it.first_order == 0 {
             it.first_order = self.clock;
         }
-        self.notes.push(Note { row, item, stamp: it.stamp });
+        self.notes.push(Note { stripe, item, stamp: it.stamp });
     }
 
     /// Returns whether the contents of a stripe could still be lost.
-    fn is_at_risk(row: &Row, durability: &Durability) -> bool {
-        let sealed = !matches!(row.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
-        row.phase() != Phase::Idle && !(sealed && row.seq <= durability.durable())
+    fn is_at_risk(stripe: &Stripe, durability: &Durability) -> bool {
+        let sealed = !matches!(stripe.phase(), Phase::Idle | Phase::Filling | Phase::Closed);
+        stripe.phase() != Phase::Idle && !(sealed && stripe.seq <= durability.durable())
     }
 
     /// Frees notes. If few can be freed, the rest is too much for a record and is dropped.
-    fn forget_some(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
-        self.forget_durable(rows, durability, cx);
-        self.notes.give_up(self.in_record(), self.clock);
+    fn forget_some(&mut self, stripes: &Stripes, durability: &Durability, cx: &mut Cx) {
+        self.forget_durable(stripes, durability, cx);
+        self.notes.drop_excess(self.in_record(), self.clock);
     }
 
     /// Drops notes of data that is durable in stripes, and of replaced data, whose heir is durable
     /// or noted as well. Notes of the record in progress are kept.
-    fn forget_durable(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
+    fn forget_durable(&mut self, stripes: &Stripes, durability: &Durability, cx: &mut Cx) {
         cx.touch(self.notes.len());
         // The record in progress refers to its notes by index, so these must stay.
         self.notes.forget(self.in_record(), |note| {
-            let row = &rows[note.row];
-            let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
-            row.stamp == note.stamp && Self::is_at_risk(row, durability) && is_wanted()
+            let stripe = &stripes[note.stripe];
+            let is_wanted = || stripe.items[note.item as usize].heir == NO_HEIR;
+            stripe.stamp == note.stamp && Self::is_at_risk(stripe, durability) && is_wanted()
         });
     }
 
@@ -322,15 +322,16 @@ impl Journal {
     }
 
     /// Returns the order of the first publication that could be lost with its stripe.
-    fn first_at_risk(rows: &Rows, durability: &Durability) -> u64 {
-        let at_risk =
-            rows.iter().filter(|row| row.first_order > 0 && Self::is_at_risk(row, durability));
-        at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
+    fn first_at_risk(stripes: &Stripes, durability: &Durability) -> u64 {
+        let at_risk = stripes
+            .iter()
+            .filter(|stripe| stripe.first_order > 0 && Self::is_at_risk(stripe, durability));
+        at_risk.map(|stripe| stripe.first_order).min().unwrap_or(u64::MAX)
     }
 
     /// Drops records of which all stripes are durable. Returns the number of the oldest one left.
-    fn oldest_record(&mut self, rows: &Rows, durability: &Durability) -> u64 {
-        let first = Self::first_at_risk(rows, durability);
+    fn oldest_record(&mut self, stripes: &Stripes, durability: &Durability) -> u64 {
+        let first = Self::first_at_risk(stripes, durability);
         let early = planted(Bug::JournalFreedEarly);
         let kept = &mut self.kept;
         while kept.front().is_some_and(|it| it.upto < first || early) {
@@ -343,10 +344,10 @@ impl Journal {
     /// stripes.
     pub(super) fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
         let journal = &mut *self;
-        if matches!(journal.state, State::Dead | State::Closed) {
+        if matches!(journal.state, State::Lost | State::Closed) {
             return;
         }
-        journal.go(State::Dead);
+        journal.go(State::Lost);
         journal.ended = durability.opened();
         // Earlier records no longer count as durable: their data must be written in stripes.
         (journal.recorded, journal.logged, journal.asked) = (journal.logged, 0, 0);
@@ -354,7 +355,7 @@ impl Journal {
         durability.want_host(durability.host());
         durability.want_all(durability.opened());
         let device = journal.ring.device();
-        cx.tell(Event::DeviceFailed { device, error, abandoned: false });
+        cx.report(Event::DeviceFailed { device, error, abandoned: false });
     }
 
     /// Closes the journal when all data is durable in stripes. Returns false if it was not in use,
@@ -370,7 +371,7 @@ impl Journal {
     }
 
     /// Returns whether a root can and must be written that marks the journal as not needed.
-    pub(super) fn has_to_tell(&self, durability: &Durability, rows: &Rows) -> bool {
-        !self.is_told() && durability.has_all(self.ended, rows.unsealed())
+    pub(super) fn needs_root(&self, durability: &Durability, stripes: &Stripes) -> bool {
+        !self.is_committed() && durability.has_all(self.ended, stripes.unsealed())
     }
 }

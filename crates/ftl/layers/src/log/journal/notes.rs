@@ -13,7 +13,7 @@ const MOST: usize = 4096;
 /// Publication of the host that no record has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
-    pub row: u8,
+    pub stripe: u8,
     pub item: u32,
     pub stamp: u64,
 }
@@ -69,7 +69,7 @@ impl Notes {
 
     /// Drops all notes except the first `from` if more than half of the list is in use. These are
     /// publications up to `clock`, and too many for a record.
-    pub(super) fn give_up(&mut self, from: usize, clock: u64) {
+    pub(super) fn drop_excess(&mut self, from: usize, clock: u64) {
         if self.list.len() > MOST / 2 {
             self.list.truncate(from);
             self.unlisted = clock;

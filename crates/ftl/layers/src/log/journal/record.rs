@@ -9,7 +9,7 @@ use crate::log::buffers::Buffer;
 use crate::log::durability::Durability;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op, Part, count_sent, works};
-use crate::log::row::rows::Rows;
+use crate::log::stripe::stripes::Stripes;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
@@ -21,7 +21,7 @@ pub(super) struct Making {
     /// Number of notes in it, from the first.
     pub count: u32,
     /// Stripes whose buffers must be kept while they are copied.
-    pub rows: u32,
+    pub stripes: u32,
     /// First note that is not copied yet, and the offset of its copy.
     next: u32,
     bytes: u32,
@@ -38,7 +38,7 @@ impl Journal {
     pub(crate) fn pump(
         &mut self,
         media: &mut Media,
-        rows: &Rows,
+        stripes: &Stripes,
         durability: &mut Durability,
         volume: Volume,
         cx: &mut Cx,
@@ -46,9 +46,11 @@ impl Journal {
         let asked = self.is_ready() && self.asked > self.logged;
         match self.making {
             Some(making) if making.is_sent => false,
-            Some(making) if making.next < making.count => self.copy_some(making, media, rows, cx),
+            Some(making) if making.next < making.count => {
+                self.copy_some(making, media, stripes, cx)
+            }
             Some(making) => making.copies == 0 && self.write_record(making, media, volume, cx),
-            None => asked && works(cx) && self.begin_record(rows, durability, cx),
+            None => asked && works(cx) && self.begin_record(stripes, durability, cx),
         }
     }
 
@@ -64,7 +66,7 @@ impl Journal {
         }
         let waits = self.making.is_some();
         if !waits {
-            self.go_on();
+            self.continue_numbering();
             let oldest = self.next;
             let making = Making { oldest, ..Making::default() };
             self.write_record(making, media, volume, cx);
@@ -72,33 +74,38 @@ impl Journal {
         Some(!waits)
     }
 
-    fn noted(&self, index: u32, rows: &Rows) -> Entry {
+    fn noted(&self, index: u32, stripes: &Stripes) -> Entry {
         let note = self.notes.at(index);
-        let item = rows[note.row].items[note.item as usize];
+        let item = stripes[note.stripe].items[note.item as usize];
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
     /// Starts a record of all publications. Seals stripes instead if they are too many or the ring
     /// is full.
-    fn begin_record(&mut self, rows: &Rows, durability: &mut Durability, cx: &mut Cx) -> bool {
-        self.forget_durable(rows, durability, cx);
+    fn begin_record(
+        &mut self,
+        stripes: &Stripes,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> bool {
+        self.forget_durable(stripes, durability, cx);
         let count = self.notes.len();
-        let all_noted = self.notes.has_all_from(Self::first_at_risk(rows, durability));
+        let all_noted = self.notes.has_all_from(Self::first_at_risk(stripes, durability));
         if count == 0 && all_noted {
             self.logged = self.clock;
             return true;
         }
-        let oldest = self.oldest_record(rows, durability);
+        let oldest = self.oldest_record(stripes, durability);
         let next = self.next;
         // The slot after this record must be free too.
         let has_room = next + 1 < oldest + u64::from(self.ring.slots);
         let fits = count <= most_entries() as usize && {
             let bytes =
-                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, rows))));
+                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, stripes))));
             bytes.sum::<u64>() <= self.ring.bytes().into()
         };
         // A stripe with a trim must be replayed before later writes, so before the record.
-        let has_trims = rows.iter().any(|row| row.is_unsealed() && row.has_trims);
+        let has_trims = stripes.iter().any(|stripe| stripe.is_unsealed() && stripe.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
             self.asked = self.logged;
             self.passed_by += 1;
@@ -108,8 +115,8 @@ impl Journal {
         let mut head = self.head.take().expect("one record at a time");
         let mut held = 0;
         for index in 0..count as u32 {
-            put_entry(&mut head, index, &self.noted(index, rows));
-            held |= 1 << self.notes.at(index).row;
+            put_entry(&mut head, index, &self.noted(index, stripes));
+            held |= 1 << self.notes.at(index).stripe;
         }
         self.head = Some(head);
         cx.touch(count);
@@ -117,7 +124,7 @@ impl Journal {
         self.making = Some(Making {
             upto: self.clock,
             count: count as u32,
-            rows: held,
+            stripes: held,
             next: 0,
             bytes: 0,
             copies: 0,
@@ -133,27 +140,30 @@ impl Journal {
         &mut self,
         mut making: Making,
         media: &mut Media,
-        rows: &Rows,
+        stripes: &Stripes,
         cx: &mut Cx,
     ) -> bool {
         let begun = making.next;
-        while making.next < making.count && cx.room() > 8 && cx.command_room() > OWN_OPS / 2 {
-            let entry = self.noted(making.next, rows);
+        while making.next < making.count
+            && cx.outputs_left() > 8
+            && cx.commands_left() > OWN_OPS / 2
+        {
+            let entry = self.noted(making.next, stripes);
             let note = self.notes.at(making.next);
             making.next += 1;
             // A trim has no data to copy.
             if entry.kind != Kind::Data {
                 continue;
             }
-            let item = rows[note.row].items[note.item as usize];
+            let item = stripes[note.stripe].items[note.item as usize];
             let len = entry.place.len();
-            let (row, into) = (Buffer::row(note.row, item.chunk.into()), Buffer::Journal);
-            let from = Piece::Data(media.buffers.at(row).view(item.byte, len));
+            let (stripe, into) = (Buffer::stripe(note.stripe, item.chunk.into()), Buffer::Journal);
+            let from = Piece::Data(media.buffers.at(stripe).view(item.byte, len));
             let into = media.buffers.at(into).view_mut(making.bytes, len);
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
-            media.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
+            media.devices.submit(Op::Journal(Part::Copy(note.stripe)), command, cx);
         }
         self.making = Some(making);
         making.next > begun
@@ -187,7 +197,7 @@ impl Journal {
         let tally = Tally::single(Cause::Journal, sectors);
         count_sent(&tally, cx);
         // All copies are complete, so this record no longer needs the buffers of stripes.
-        self.making = Some(Making { is_sent: true, rows: 0, ..making });
+        self.making = Some(Making { is_sent: true, stripes: 0, ..making });
         let device = self.ring.device();
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         media.devices.submit(Op::Journal(Part::Write), command, cx);
@@ -206,8 +216,8 @@ impl Journal {
     ) -> bool {
         let buffer = Buffer::Journal;
         match (part, command) {
-            (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
-                media.buffers.repay_row(row, from);
+            (Part::Copy(stripe), Command::Place { from: Piece::Data(from), into }) => {
+                media.buffers.repay_stripe(stripe, from);
                 media.buffers.at(buffer).repay_mut(into);
                 self.making.as_mut().expect("a record is in progress").copies -= 1;
             }

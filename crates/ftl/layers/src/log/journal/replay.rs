@@ -18,8 +18,8 @@ use super::{Journal, State};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::media::Media;
-use crate::log::ops::{Cx, Op, Part, give_up};
-use crate::log::row::rows::Rows;
+use crate::log::ops::{Cx, Op, Part, fail_volume};
+use crate::log::stripe::stripes::Stripes;
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
@@ -81,7 +81,7 @@ pub(super) struct Played {
     from: u64,
     /// Newest complete record, and newest one that the root or a stripe knows to be durable.
     newest: u64,
-    told: u64,
+    limit: u64,
     /// Valid records found in the ring; after the scan the needed ones, in ascending order.
     records: Vec<Record>,
     /// Index of the next record to replay.
@@ -100,7 +100,7 @@ pub(super) struct Played {
 
 impl Journal {
     /// Continues numbering after the newest record that was replayed.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_numbering(&mut self) {
         if self.played.step != Step::Unneeded {
             self.next = self.played.newest + 1;
         }
@@ -116,12 +116,12 @@ impl Journal {
         if !is_needed {
             return Ok(());
         }
-        if self.state == State::Dead {
+        if self.state == State::Lost {
             return Err(ABSENT);
         }
         let played = &mut self.played;
         (played.epoch, played.from) = (root.epoch, root.replay_from);
-        played.told = root.journal;
+        played.limit = root.journal;
         (played.step, played.head) = (Step::Scan(0), Some(MetaBuf::new(MOST_PAGES as usize)));
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Journal {
         }
         self.played.step = Step::Begin;
         if let Err(why) = self.choose_records() {
-            give_up(why, cx);
+            fail_volume(why, cx);
         }
         Some(true)
     }
@@ -211,26 +211,26 @@ impl Journal {
     }
 
     /// Notes that record `number` was durable according to a stripe of this life.
-    pub(crate) fn row_knows(&mut self, number: u64) {
+    pub(crate) fn stripe_knows(&mut self, number: u64) {
         let played = &mut self.played;
-        played.told = played.told.max(number);
+        played.limit = played.limit.max(number);
     }
 
     /// Returns the reason if a durable record is missing.
     pub(crate) fn lacks_records(&self) -> Option<&'static str> {
         let played = &self.played;
-        let lacks = played.step != Step::Unneeded && played.newest < played.told;
+        let lacks = played.step != Step::Unneeded && played.newest < played.limit;
         (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
-    /// Replays the next record if it is due before stripe `row`.
-    pub(crate) fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
+    /// Replays the next record if it is due before stripe `stripe`.
+    pub(crate) fn play(&mut self, stripe: u64, media: &mut Media, cx: &mut Cx) -> Turn {
         if self.played.step == Step::Unneeded {
             return Turn::None;
         }
-        let late = planted(Bug::JournalLast) && row < u64::MAX;
+        let late = planted(Bug::JournalLast) && stripe < u64::MAX;
         let record = self.played.records.get(self.played.next).copied();
-        let Some(record) = record.filter(|record| record.before <= row && !late) else {
+        let Some(record) = record.filter(|record| record.before <= stripe && !late) else {
             return Turn::None;
         };
         if self.played.pending > 0 {
@@ -288,7 +288,7 @@ impl Journal {
                 self.read_record(record, media, cx);
                 self.played.step = Step::Reading;
             }
-            Step::Reading if self.played.bad => give_up(DAMAGED, cx),
+            Step::Reading if self.played.bad => fail_volume(DAMAGED, cx),
             Step::Reading => self.played.step = Step::Apply(0, 0),
             Step::Apply(..) => return self.next_entry(record),
             other => unreachable!("{other:?} restores no entry"),
@@ -300,20 +300,20 @@ impl Journal {
     pub(crate) fn copy_out(
         &mut self,
         len: u32,
-        (row, item): (u8, u32),
+        (stripe, item): (u8, u32),
         media: &mut Media,
-        rows: &Rows,
+        stripes: &Stripes,
         cx: &mut Cx,
     ) {
         let Step::Apply(_, at) = self.played.step else { unreachable!("an entry to restore") };
-        let noted = rows[row].items[item as usize];
+        let noted = stripes[stripe].items[item as usize];
         let from = Piece::Data(media.buffers.at(Buffer::Journal).view(at, len));
-        let into = Buffer::row(row, noted.chunk.into());
+        let into = Buffer::stripe(stripe, noted.chunk.into());
         let into = media.buffers.at(into).view_mut(noted.byte, len);
         self.played.pending += 1;
         let command = Command::Place { from, into };
         let item = u16::try_from(item).expect("the head has no further entry");
-        media.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
+        media.devices.submit(Op::Journal(Part::Restore(stripe, item)), command, cx);
     }
 
     /// Reads the head and the blocks of a record.
@@ -379,7 +379,7 @@ impl Journal {
     fn judge_record(&mut self, cx: &mut Cx) {
         let played = &mut self.played;
         if played.next + 1 < played.records.len() || played.unread {
-            return give_up(DAMAGED, cx);
+            return fail_volume(DAMAGED, cx);
         }
         played.records.pop();
         played.newest -= 1;
@@ -420,10 +420,10 @@ impl Journal {
                 let found = ended.expect("a checksum in memory succeeds").crc;
                 self.played.bad |= found != listed;
             }
-            (Part::Restore(row, item), Command::Place { from: Piece::Data(view), into }) => {
+            (Part::Restore(stripe, item), Command::Place { from: Piece::Data(view), into }) => {
                 media.buffers.at(buffer).repay(view);
-                media.buffers.repay_row_mut(row, into);
-                return Done::Restored(row, item.into());
+                media.buffers.repay_stripe_mut(stripe, into);
+                return Done::Restored(stripe, item.into());
             }
             (part, command) => unreachable!("{command:?} is not a {part:?}"),
         }

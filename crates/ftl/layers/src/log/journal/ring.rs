@@ -74,10 +74,10 @@ impl Ring {
     }
 }
 
-/// Returns the number of segments of `slots` slots that are reserved for the contents of `rows`
+/// Returns the number of segments of `slots` slots that are reserved for the contents of `stripes`
 /// open host stripes, including the next segments of their stream.
-pub(crate) fn segments_for(rows: u32, slots: u32) -> u32 {
-    rows.div_ceil(slots) + 2
+pub(crate) fn segments_for(stripes: u32, slots: u32) -> u32 {
+    stripes.div_ceil(slots) + 2
 }
 
 /// Splits the devices into those of the stripes and the ring of the journal. The journal device is
@@ -99,14 +99,14 @@ pub(crate) fn split<'a>(
     }
     let number = made - 1;
     let ring = Ring::new(number, &devices[number], config.superpage)?;
-    let rows = if made == devices.len() {
+    let stripes = if made == devices.len() {
         devices[..number].into()
     } else {
-        let mut rows = devices.to_vec();
-        rows[number] = devices[0].clone();
-        rows.into()
+        let mut stripes = devices.to_vec();
+        stripes[number] = devices[0].clone();
+        stripes.into()
     };
-    Ok((rows, Some(ring)))
+    Ok((stripes, Some(ring)))
 }
 
 #[cfg(test)]
@@ -121,9 +121,9 @@ mod tests {
         for (unit, chunk) in [(1, 128), (8, 32), (32, 128), (128, 128), (24, 2048)] {
             config.superpage = chunk;
             let devices = [DeviceInfo::block(1 << 20, 8), DeviceInfo::block(20_000, unit)];
-            let (rows, ring) = split(&config, &devices).unwrap();
+            let (stripes, ring) = split(&config, &devices).unwrap();
             let ring = ring.unwrap();
-            assert_eq!(rows.len(), 1);
+            assert_eq!(stripes.len(), 1);
             assert!(ring.slot.is_multiple_of(ring.align) && ring.slots >= 4);
             assert!(ring.slot >= ring.data + MOST_PAGES * SECTORS_PER_BLOCK);
             assert!(ring.at(ring.slot_of(u64::from(ring.slots) * 7 - 1) + 1) <= 20_000);
@@ -141,9 +141,9 @@ mod tests {
         let [one, journal] = [1 << 20, 20_000].map(|sectors| DeviceInfo::block(sectors, 8));
         let devices = [one.clone(), journal.clone(), one.clone(), one.clone()];
         config.members.born = 2;
-        let (rows, ring) = split(&config, &devices).unwrap();
-        assert_eq!((rows.len(), ring.unwrap().device()), (4, 1));
-        assert!(rows.iter().all(|it| *it == one));
+        let (stripes, ring) = split(&config, &devices).unwrap();
+        assert_eq!((stripes.len(), ring.unwrap().device()), (4, 1));
+        assert!(stripes.iter().all(|it| *it == one));
         config.members.born = 0;
         assert_eq!(split(&config, &devices[..2]).unwrap().1.unwrap(), ring.unwrap());
     }

@@ -12,16 +12,16 @@ impl Layout {
     /// without any remaining space has no bound: no device can be removed from such a volume now,
     /// and one changed by an earlier version refuses writes only when garbage collection finds no
     /// space.
-    pub fn most_live(&self, members: DeviceSet, reserves: &Reserves) -> Option<u64> {
+    pub fn valid_limit(&self, members: DeviceSet, reserves: &Reserves) -> Option<u64> {
         let held = if members == self.members { reserves.held } else { reserves.kept() };
-        let most = self.most_live_on(members, held);
+        let most = self.valid_limit_on(members, held);
         (0 < most && most < u64::MAX).then_some(most)
     }
 
     /// Returns the maximum valid grains in stripes on these devices while `kept` segments stay
     /// free. Compressed records waste less than a block of each chunk. Returns `u64::MAX` if all
     /// blocks fit uncompressed.
-    pub fn most_live_on(&self, members: DeviceSet, kept: u32) -> u64 {
+    pub fn valid_limit_on(&self, members: DeviceSet, kept: u32) -> u64 {
         let fits = self.blocks_on(members, kept);
         if fits == 0 {
             return 0;
@@ -41,17 +41,17 @@ mod tests {
     use super::*;
     use crate::config::LayerConfig;
     use crate::kind::LayerKind;
-    use crate::log::stripe::set;
+    use crate::log::chunk_placement::set;
 
     #[test]
     fn fewer_devices_hold_less_and_thin_volumes_hold_what_a_plain_one_exports() {
         let devices = alloc::vec![DeviceInfo::block(32 << 11, 8); 4];
         let mut config = LayerConfig::new(LayerKind::Log);
         let plain = Layout::new(&config, &devices).unwrap();
-        let most_live = |it: &Layout, members| it.most_live(members, &it.reserves);
+        let most_live = |it: &Layout, members| it.valid_limit(members, &it.reserves);
         assert_eq!(most_live(&plain, set(0b1111)), None);
         let three = most_live(&plain, set(0b1011)).expect("a quarter is gone");
-        assert!(three < plain.most_live_on(set(0b1011), 0).min(plain.blocks * 256));
+        assert!(three < plain.valid_limit_on(set(0b1011), 0).min(plain.blocks * 256));
         assert!(most_live(&plain, set(0b0011)).expect("half is gone") < three);
         config.log.logical_size = Some(1 << 30);
         let thin = Layout::new(&config, &devices).unwrap();

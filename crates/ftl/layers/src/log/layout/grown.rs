@@ -18,7 +18,7 @@ const MOST_PAGES: u64 = 1 << 31;
 impl Layout {
     /// Returns the layout of a volume with only the first `born` of these devices, or all if that
     /// is 0.
-    pub(super) fn of_first(&self, born: u8) -> Self {
+    pub(super) fn with_first(&self, born: u8) -> Self {
         let devices = if born == 0 { self.devices } else { born.min(self.devices) };
         let all = DeviceSet::first_n(devices.into());
         Layout { devices, members: all, stay: all, ..*self }

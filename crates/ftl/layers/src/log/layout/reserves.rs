@@ -2,7 +2,7 @@
 
 use hostftl_core::DeviceSet;
 
-use super::{Layout, OPEN_BESIDE, ROWS};
+use super::{Layout, OPEN_BESIDE, STRIPES};
 use crate::log::journal::ring::segments_for;
 use crate::policy::CLASSES;
 
@@ -113,7 +113,7 @@ impl Layout {
     fn reserves_of(&self, images: u32, classes: u8, spare: u32) -> Reserves {
         let lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
         let to_restore =
-            if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 };
+            if self.journal.is_some() { segments_for(STRIPES as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);
         let host = RESERVE + self.uneven() + 3 * images + more_classes + to_restore;
         // Stripes that a checkpoint seals early must waste less than garbage collection frees, and
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(opened.reserves_on(opened.members), Some(made.reserves), "it stays");
             assert!(
                 parity > 0 || opened.reserves.images > made.reserves.images,
-                "rows are narrower"
+                "stripes are narrower"
             );
         }
     }

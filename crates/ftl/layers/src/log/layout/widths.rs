@@ -87,7 +87,7 @@ impl Layout {
     fn blocks_in(&self, segments: u32, width: u32) -> u64 {
         match width {
             0 => 0,
-            _ => u64::from(segments) * self.row_blocks_of(width) * u64::from(self.slots),
+            _ => u64::from(segments) * self.stripe_blocks_of(width) * u64::from(self.slots),
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::config::LayerConfig;
     use crate::kind::LayerKind;
-    use crate::log::stripe::set;
+    use crate::log::chunk_placement::set;
 
     /// Returns a volume on devices of the given MiB.
     fn volume(mib: &[u64], parity: u8) -> Layout {

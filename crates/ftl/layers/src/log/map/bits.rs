@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Words that are examined in one step; a large volume has many times more.
-const LOOK: usize = 4096;
+const SCAN_WORDS: usize = 4096;
 
 /// Result of a search from a number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +59,16 @@ impl Bits {
             return (Next::Over, 0);
         }
         let first = at as usize / 64;
-        for (looked, word) in self.words.iter().enumerate().skip(first).take(LOOK) {
+        for (looked, word) in self.words.iter().enumerate().skip(first).take(SCAN_WORDS) {
             let bits = if looked == first { word & !0 << (at % 64) } else { *word };
             if bits != 0 {
                 let found = looked as u32 * 64 + bits.trailing_zeros();
                 return (Next::At(found), looked - first + 1);
             }
         }
-        let end = first + LOOK;
+        let end = first + SCAN_WORDS;
         let next = if end < self.words.len() { Next::Later(end as u32 * 64) } else { Next::Over };
-        (next, LOOK)
+        (next, SCAN_WORDS)
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
         bits.set(far);
         let (mut from, mut goes) = (0, 0);
         while let (Next::Later(later), looked) = bits.next(from) {
-            assert!(looked <= LOOK && later > from);
+            assert!(looked <= SCAN_WORDS && later > from);
             (from, goes) = (later, goes + 1);
         }
-        assert_eq!((bits.next(from).0, goes), (Next::At(far), (1 << 24) / 64 / LOOK - 1));
+        assert_eq!((bits.next(from).0, goes), (Next::At(far), (1 << 24) / 64 / SCAN_WORDS - 1));
         bits.clear(far);
         assert_eq!(bits.next(0).0, Next::Over);
     }

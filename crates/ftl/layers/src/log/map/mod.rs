@@ -120,7 +120,7 @@ impl Map {
         let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
         let limit = if is_whole { u32::MAX } else { frames / 2 };
-        let row = layout.row_blocks_of(layout.width()) as u32;
+        let stripe = layout.stripe_blocks_of(layout.width()) as u32;
         let empty = Frame { page: 0, old: NONE, pins: 0, state: State::Free, used: false };
         Map {
             blocks: layout.blocks,
@@ -132,7 +132,7 @@ impl Map {
             hand: 0,
             is_whole,
             limit,
-            for_collection: for_collection(row).min(limit / 2),
+            for_collection: for_collection(stripe).min(limit / 2),
             dirty: Bits::new(pages),
             due: Bits::new(pages),
             snapshot: 0,
@@ -230,13 +230,13 @@ impl Map {
 
     /// Returns the place of a block, if its page is in memory.
     #[inline]
-    pub(super) fn look(&self, block: u64) -> Option<Place> {
+    pub(super) fn find_place(&self, block: u64) -> Option<Place> {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
 
     /// Prefetches the pair of a block into the processor's cache, without waiting for it.
     #[inline]
-    pub(super) fn look_ahead(&self, block: u64) {
+    pub(super) fn prefetch(&self, block: u64) {
         if block < self.blocks {
             let (page, index) = self.split(block);
             // A page without a frame has no pair; fetching another one instead does no harm.
@@ -248,7 +248,7 @@ impl Map {
     /// Returns the place of a block whose page is in memory.
     #[inline]
     pub(super) fn place(&self, block: u64) -> Place {
-        self.look(block).expect("the page is resident")
+        self.find_place(block).expect("the page is resident")
     }
 
     /// Sets the pair of a block; returns the old place. The page must be pinned, unless no

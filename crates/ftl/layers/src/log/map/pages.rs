@@ -119,7 +119,7 @@ pub(crate) enum Image {
     /// The image was applied.
     Here,
     /// A map page is unrecoverable; its image was on this device.
-    Gone(u32, u8),
+    Lost(u32, u8),
     /// A map page is to be written elsewhere unchanged; [`Loads::image`] has it.
     Carry(u32),
     /// A map page that was to be written elsewhere is unrecoverable; its image was on this device.
@@ -180,7 +180,7 @@ impl Pages {
 
     /// Returns whether a load can be started now.
     pub(crate) fn may_load(&self, cx: &Cx) -> bool {
-        !self.loads.free.is_empty() && cx.command_room() > 0 && cx.room() > 8
+        !self.loads.free.is_empty() && cx.commands_left() > 0 && cx.outputs_left() > 8
     }
 
     /// Starts a load of the image at `place` with this CRC. [`Pages::may_load`] must hold.
@@ -229,7 +229,7 @@ impl Pages {
             }
             (Kind::Map, Purpose::Use) => {
                 self.map.failed(page);
-                Image::Gone(page, place.device())
+                Image::Lost(page, place.device())
             }
             _ if !well => Image::Damaged("an image that the root points at can't be read"),
             (Kind::Counts, _) => self.counts_read(page, image, segments, devices),
@@ -273,9 +273,9 @@ impl Pages {
     ) -> Image {
         let first = number * COUNTS as u32;
         for segment in first..(first + COUNTS as u32).min(self.layout.segments) {
-            let told = log::count(image, (segment - first) as usize);
-            let Counted { grains, members, lacking, newest } = told;
-            devices.membership_mut().has_row(segment, newest);
+            let counted = log::count(image, (segment - first) as usize);
+            let Counted { grains, members, lacking, newest } = counted;
+            devices.membership_mut().note_stripe(segment, newest);
             let (members, lacking) = (DeviceSet::from_bits(members), DeviceSet::from_bits(lacking));
             if !members.is_empty() && !devices.membership_mut().claim(segment, members, lacking) {
                 return Image::Damaged("a segment uses devices that do not exist");

@@ -15,13 +15,13 @@ const SHARE: u64 = 4096;
 /// frames triggers, with each record in a page of its own. Such checkpoints seal stripes early, but
 /// with this many frames collection still frees space. They are reserved while few segments are
 /// free, see [`for_collection`].
-const LEAST_ROWS: u32 = 16;
+const LEAST_STRIPES: u32 = 16;
 /// Pairs in use per page when a test needs many pages of a small volume.
 pub(crate) const FEW_PAIRS: usize = 16;
 
 /// Returns the number of frames for a map of `pages` pages if `memory` bytes may be used. A stripe
-/// has up to `row` incompressible blocks.
-pub(crate) fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
+/// has up to `stripe` incompressible blocks.
+pub(crate) fn frames(pages: u32, blocks: u64, stripe: u32, memory: Option<u64>) -> u32 {
     let all = pages + spare(pages);
     let default = || {
         if u64::from(all) * FRAME_BYTES <= SMALL {
@@ -31,14 +31,14 @@ pub(crate) fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> 
         }
     };
     let some = memory.unwrap_or_else(default) / FRAME_BYTES;
-    let least = (LEAST_ROWS * row).min(all);
+    let least = (LEAST_STRIPES * stripe).min(all);
     some.clamp(least.into(), all.into()) as u32
 }
 
 /// Returns the number of pages that garbage collection can change between two checkpoints, when
 /// lack of frames triggers these, so that it still frees space.
-pub(crate) fn for_collection(row: u32) -> u32 {
-    LEAST_ROWS * row / 4
+pub(crate) fn for_collection(stripe: u32) -> u32 {
+    LEAST_STRIPES * stripe / 4
 }
 
 /// Returns the number of frames for copies if every page has a frame.

@@ -66,7 +66,7 @@ fn an_image_shows_a_page_as_it_was_at_the_snapshot() {
 fn a_page_that_can_not_be_read_is_tried_again_unless_it_is_kept() {
     let (_, mut map) = small();
     assert!(map.invite(5));
-    assert_eq!((map.state(5), map.look(map.end_of(4))), (Where::Coming, None));
+    assert_eq!((map.state(5), map.find_place(map.end_of(4))), (Where::Coming, None));
     map.failed(5);
     assert!(map.pin(5, 0));
     map.try_again(5);

@@ -6,7 +6,7 @@ use hostftl_format::log::{self, Entry, Kind, Place};
 use crate::log::array::Array;
 use crate::log::journal::Turn;
 use crate::log::map::Where;
-use crate::log::ops::{Cx, give_up};
+use crate::log::ops::{Cx, fail_volume};
 use crate::log::recovery::found::Found;
 
 /// Entries of a stripe whose map pages are read ahead.
@@ -93,9 +93,9 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     }
 }
 
-/// Plays the next journal record if it is due before stripe `row`; `None` if it is not.
-pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
-    match array.output.journal.play(row, &mut array.media, cx) {
+/// Plays the next journal record if it is due before stripe `stripe`; `None` if it is not.
+pub(super) fn play_journal(stripe: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
+    match array.output.journal.play(stripe, &mut array.media, cx) {
         Turn::None => None,
         Turn::Waits => Some(false),
         Turn::Moved => Some(true),
@@ -114,7 +114,7 @@ fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> b
     match applied {
         Applied::Yes => array.output.journal.applied(&entry),
         Applied::Later => return false,
-        Applied::Never(why) => give_up(why, cx),
+        Applied::Never(why) => fail_volume(why, cx),
     }
     matches!(applied, Applied::Yes)
 }

@@ -14,7 +14,7 @@ const MOST: u32 = 8;
 impl Recovery {
     /// Erases the zones of a joining device from zone `from` on, then those of the next joining
     /// device.
-    pub(super) fn erase_newcomer(
+    pub(super) fn erase_joining(
         &mut self,
         device: u8,
         from: u32,
@@ -31,7 +31,7 @@ impl Recovery {
             if !self.sent.is_empty() {
                 return false;
             }
-            self.sent.send_to_newcomer(
+            self.sent.send_to_joining(
                 device,
                 Command::Flush { device },
                 &mut array.media.devices,
@@ -39,7 +39,7 @@ impl Recovery {
             );
             return self.go(Step::Erased(device));
         };
-        if self.sent.count() == MOST || cx.room() < MOST as usize {
+        if self.sent.count() == MOST || cx.outputs_left() < MOST as usize {
             return false;
         }
         let lba = match zone.checked_sub(ROOT_ZONES) {
@@ -47,7 +47,7 @@ impl Recovery {
             None => array.mapping.checkpoint.roots().copy_at(zone, 0),
         };
         let command = Command::Reset { device, lba, sectors: array.layout().column.into() };
-        self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx);
+        self.sent.send_to_joining(device, command, &mut array.media.devices, cx);
         self.go(Step::Erase(device, zone + 1))
     }
 

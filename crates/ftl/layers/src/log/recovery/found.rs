@@ -25,15 +25,15 @@ impl Found {
     /// Returns the device of a chunk.
     pub(super) fn device_of(&self, number: u32, media: &Media) -> u8 {
         let At { segment, slot, .. } = self.at;
-        let stripe = media.devices.stripe(segment);
-        media.layout().chunk_of(number).device(stripe, (segment, slot))
+        let placement = media.devices.placement(segment);
+        media.layout().chunk_of(number).device(placement, (segment, slot))
     }
 
     /// Returns how a chunk is made from the others; `None` when it cannot be.
     pub(super) fn rebuild(&self, wanted: Chunk, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, .. } = self.at;
-        let (stripe, chunks) = (media.devices.stripe(segment), self.head.chunks);
-        Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), DeviceSet::EMPTY)
+        let (placement, chunks) = (media.devices.placement(segment), self.head.chunks);
+        Rebuild::new(placement, (segment, slot), wanted, chunks.into(), DeviceSet::EMPTY)
     }
 
     /// Returns the sectors of a chunk.

@@ -19,8 +19,8 @@ mod records;
 pub(in crate::log) mod replay;
 mod report;
 mod root_zones;
-pub(in crate::log) mod sane;
 mod under_way;
+pub(in crate::log) mod validate;
 mod verify;
 
 use hostftl_core::{Cause, Command, DeviceError, DeviceSet, Event, MetaBuf, Target, Verdict};
@@ -32,12 +32,12 @@ use crate::planted::{Bug, planted};
 use crate::log::array::Array;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
-use crate::log::ops::{Cx, fail, give_up};
+use crate::log::ops::{Cx, fail, fail_volume};
 use crate::log::recovery::last_on::has_up_to;
 use crate::log::recovery::replay::{Progress, Replay};
 use crate::log::recovery::root_zones::{Search, is_blank};
 use crate::log::recovery::under_way::UnderWay;
-use crate::log::row::Phase;
+use crate::log::stripe::Phase;
 
 /// Pages of a zone report.
 const REPORT_PAGES: usize = 16;
@@ -109,7 +109,7 @@ impl Recovery {
 
 impl Recovery {
     pub(super) fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        if array.pump_salvage(Some(&mut self.replay), cx) {
+        if array.pump_metadata_repair(Some(&mut self.replay), cx) {
             return true;
         }
         let step = self.step;
@@ -118,7 +118,7 @@ impl Recovery {
             Step::Flush if array.layout().zoned => self.end_of_step(Step::Report(0, 0)),
             Step::Flush => self.end_of_step(Step::Roots(0)),
             Step::Report(device, from) => self.ask_report(device, from, array, cx),
-            Step::Erase(device, from) => self.erase_newcomer(device, from, array, cx),
+            Step::Erase(device, from) => self.erase_joining(device, from, array, cx),
             Step::Erased(device) => self.end_of_step(Step::Erase(device + 1, 0)),
             Step::Roots(index) if array.layout().zoned => self.read_root_back(index, array, cx),
             Step::Roots(index) => self.read_root(index, array, cx),
@@ -135,7 +135,7 @@ impl Recovery {
             Step::Restore => self.restore_all(array, cx),
             Step::Journal => self.begin_records(array, cx),
             Step::Checkpoint => {
-                let ready = self.serve_when_durable(array, cx) || array.pump_told(cx);
+                let ready = self.serve_when_durable(array, cx) || array.pump_committed(cx);
                 ready || array.output.pump(&mut array.media, cx) | array.pump_checkpoint(cx)
             }
         }
@@ -248,7 +248,7 @@ impl Recovery {
             (false, _) => self.slots == [true; 2],
         };
         let Some((root, buf)) = best.filter(|_| whole) else {
-            give_up("both copies of a root are damaged on every device", cx);
+            fail_volume("both copies of a root are damaged on every device", cx);
             return false;
         };
         let lost = DeviceSet::from_bits(root.lost);
@@ -262,7 +262,7 @@ impl Recovery {
         }
         array.media.devices.lose(stale);
         if let Err(why) = array.output.journal.begin_replay(&root) {
-            give_up(why, cx);
+            fail_volume(why, cx);
             return false;
         }
         for at in 0..array.layout().tree.tops() {
@@ -288,13 +288,13 @@ impl Recovery {
         array.mapping.pages.map_mut().set_mapped(root.mapped);
         array.output.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         array.mapping.checkpoint.is_everywhere(root.everywhere);
-        array.mapping.pages.generation_mut().go_on_behind(root.generation);
+        array.mapping.pages.generation_mut().continue_after(root.generation);
         self.replay.begin(&root);
         // The claim makes the life number durable before any stripe of this life is written, so no
         // later life reuses the number.
         let claim = Root { number: root.number + 1, life: array.output.volume.life, ..root };
         let Array { media, output, mapping, .. } = array;
-        mapping.checkpoint.tell(claim, media, output, cx);
+        mapping.checkpoint.commit_members(claim, media, output, cx);
         self.go(Step::Claim)
     }
 
@@ -303,8 +303,8 @@ impl Recovery {
     fn refuse_stale(&mut self, stale: DeviceSet, known: DeviceSet, array: &mut Array, cx: &mut Cx) {
         for device in stale - (array.media.devices.inactive() | known) {
             let has_root = self.newest[usize::from(device)] > 0;
-            if has_root && cx.room() > 4 {
-                cx.tell(Event::Older { device });
+            if has_root && cx.outputs_left() > 4 {
+                cx.report(Event::Older { device });
             }
         }
         let why = if array.layout().parity > 0 {
@@ -312,7 +312,7 @@ impl Recovery {
         } else {
             "a device lacks a root that was on all devices, and all are needed"
         };
-        give_up(why, cx);
+        fail_volume(why, cx);
     }
 
     /// Returns the devices without root `number`, which was written to all devices. Each life
@@ -345,7 +345,7 @@ impl Recovery {
             return false;
         }
         if !array.mapping.pages.claim_image(place, &mut array.media.segments) {
-            give_up("the root refers to an address beyond the devices", cx);
+            fail_volume("the root refers to an address beyond the devices", cx);
             return false;
         }
         let page = match at.checked_sub(array.layout().tree.directories) {
@@ -402,8 +402,8 @@ impl Recovery {
 
     /// Begins the new life after all stripes are replayed. It starts with a checkpoint.
     pub(super) fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
-        array.output.durability.go_on_behind(last);
-        assert!(array.output.rows.iter().all(|row| row.phase() == Phase::Idle));
+        array.output.durability.continue_after(last);
+        assert!(array.output.stripes.iter().all(|stripe| stripe.phase() == Phase::Idle));
         self.clean(array)
     }
 
@@ -415,13 +415,13 @@ impl Recovery {
         let lacking = membership.lacking();
         let (layout, set) = (array.media.devices.layout(), membership.current().members());
         array.media.segments.set_widths(|segment| layout.width_on(set, segment));
-        array.media.segments.rebuild(dirty, |at| membership.of(at).width());
+        array.media.segments.rebuild(dirty, |at| membership.placement(at).width());
         for segment in 0..array.layout().segments {
             if array.media.segments.is_unused(segment) {
                 array.media.devices.membership_mut().release(segment);
             }
         }
-        array.media.devices.told_lacking(lacking);
+        array.media.devices.commit_lacking(lacking);
         array.media.devices.found_all();
         self.go(Step::Clean)
     }
@@ -432,7 +432,7 @@ impl Recovery {
         }
         let new = self.mode == Mode::Format;
         if new && array.media.devices.zones().spoiled() > array.layout().spoiled() {
-            give_up("too many zones are offline or shorter than reported", cx);
+            fail_volume("too many zones are offline or shorter than reported", cx);
             return false;
         }
         if !array.layout().lengths.are_equal() {
@@ -469,7 +469,7 @@ impl Recovery {
         {
             return false;
         }
-        if !array.media.devices.is_told() {
+        if !array.media.devices.is_committed() {
             return false;
         }
         if array.mapping.checkpoint.root().number == 1 {

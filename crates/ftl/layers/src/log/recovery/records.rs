@@ -31,19 +31,19 @@ impl Recovery {
         array: &mut Array,
         cx: &mut Cx,
     ) -> bool {
-        if cx.room() < 8 {
+        if cx.outputs_left() < 8 {
             return false;
         }
-        let newest =
-            entry.kind == Kind::Data && array.mapping.pages.map().look(entry.block) == Some(place);
+        let newest = entry.kind == Kind::Data
+            && array.mapping.pages.map().find_place(entry.block) == Some(place);
         if newest {
             let (len, generation) = (entry.place.len(), entry.place.generation());
             let record = (entry.block, len, generation);
             let Some(item) = array.append(array.to_restore(), record, entry.crc, cx) else {
                 return false;
             };
-            let Output { journal, rows, .. } = &mut array.output;
-            journal.copy_out(len, item, &mut array.media, rows, cx);
+            let Output { journal, stripes, .. } = &mut array.output;
+            journal.copy_out(len, item, &mut array.media, stripes, cx);
         }
         array.output.journal.applied(&entry);
         true

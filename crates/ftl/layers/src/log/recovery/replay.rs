@@ -15,16 +15,16 @@ use crate::planted::{Bug, planted};
 
 use crate::kit::shell::Ended;
 use crate::log::array::Array;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::durability::WINDOW;
 use crate::log::layout::{At, Layout};
-use crate::log::ops::{Cx, fail, give_up, works};
+use crate::log::ops::{Cx, fail, fail_volume, works};
 use crate::log::recovery::apply::{Applied, apply, ask_for_pages, play_journal};
 use crate::log::recovery::found::Found;
 use crate::log::recovery::under_way::UnderWay;
 use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
-use crate::log::row::streams::MAP;
-use crate::log::stripe::Stripe;
+use crate::log::stripe::streams::MAP;
 
 /// Result of a replay step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ impl Progress {
 #[derive(Debug, Default)]
 struct Chain {
     /// Position of the next stripe, and the devices of its segment; `None` at the end.
-    at: Option<(At, Stripe)>,
+    at: Option<(At, ChunkPlacement)>,
     /// Next segment of the stream, if it left the current one before its end.
-    ahead: Option<(u32, Stripe)>,
+    ahead: Option<(u32, ChunkPlacement)>,
     next: Option<Found>,
 }
 
@@ -58,7 +58,7 @@ impl Chain {
     /// position.
     fn end(&mut self) {
         let ahead = self.ahead.take();
-        self.at = ahead.map(|(segment, stripe)| (At { segment, slot: 0, sector: 0 }, stripe));
+        self.at = ahead.map(|(segment, placement)| (At { segment, slot: 0, sector: 0 }, placement));
     }
 }
 
@@ -116,7 +116,8 @@ impl Replay {
         self.expected = root.replay_from;
         self.durable = root.durable;
         for (chain, begin) in self.chains.iter_mut().zip(root.streams) {
-            let on = |members| Stripe::new(DeviceSet::from_bits(members), self.layout.parity);
+            let on =
+                |members| ChunkPlacement::new(DeviceSet::from_bits(members), self.layout.parity);
             chain.at = begin.map(|Begin { segment, slot, sector, members, .. }| {
                 (At { segment, slot, sector }, on(members))
             });
@@ -128,8 +129,8 @@ impl Replay {
     /// Returns the head of the next stripe of a stream, if `buf`, read at `lba`, contains it.
     pub(crate) fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
-        let (at, stripe) = self.chains[usize::from(stream)].at?;
-        let sane = self.layout.admits_head(&head, at, stripe);
+        let (at, placement) = self.chains[usize::from(stream)].at?;
+        let sane = self.layout.admits_head(&head, at, placement);
         let next = sane && head.epoch == self.epoch && head.seq >= self.expected;
         (next && u16::from(head.stream) == stream).then_some(head)
     }
@@ -144,7 +145,7 @@ impl Replay {
 impl Replay {
     /// Performs the next step.
     pub(crate) fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
-        if !self.sent.is_empty() || !array.media.salvage.is_idle() {
+        if !self.sent.is_empty() || !array.media.metadata_repair.is_idle() {
             return Progress::Waits;
         }
         if let Some(moved) = array.output.journal.scan(&mut array.media, cx) {
@@ -169,7 +170,7 @@ impl Replay {
         }
         match array.output.journal.lacks_records() {
             Some(why) => {
-                give_up(why, cx);
+                fail_volume(why, cx);
                 Progress::Waits
             }
             None => Progress::Over(self.expected - 1),
@@ -181,7 +182,7 @@ impl Replay {
         let first = self.queue.front().expect("a stripe to apply");
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
         // Entries of map stripes are not applied, so these stripes need no verification.
-        let trusted = of_map || seq <= self.durable || planted(Bug::RowsUnverified);
+        let trusted = of_map || seq <= self.durable || planted(Bug::StripesUnverified);
         if trusted || self.verify.is_over() {
             self.apply_first(array, cx)
         } else {
@@ -220,16 +221,16 @@ impl Replay {
         let mut moved = false;
         for stream in 0..STREAMS {
             let chain = &self.chains[stream];
-            let Some((at, stripe)) = chain.at.filter(|_| chain.next.is_none()) else { continue };
+            let Some((at, placement)) = chain.at.filter(|_| chain.next.is_none()) else { continue };
             if at.segment >= array.layout().segments || at.slot >= array.layout().slots {
                 self.chains[stream].at = None;
                 continue;
             }
             // Unreadable heads of this segment are rebuilt from its other members.
-            array.media.devices.membership_mut().claim_rows(at.segment, stripe.members());
+            array.media.devices.membership_mut().claim_stripes(at.segment, placement.members());
             let buf = self.bufs.pop().expect("a buffer for each chain");
             let pages = array.layout().head_pages(at.sector == 0);
-            let device = stripe.device(at.segment, at.slot, 0);
+            let device = placement.device(at.segment, at.slot, 0);
             let lba = array.layout().lba(at);
             let into = Target::Meta { buf, pages };
             let command = Command::Read { device, lba, into, cause: Cause::Map };
@@ -249,7 +250,7 @@ impl Replay {
         let (at, _) = self.chains[stream as usize].at.expect("the chain continues");
         let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
-        array.output.journal.row_knows(head.map_or(0, |head| head.journal));
+        array.output.journal.stripe_knows(head.map_or(0, |head| head.journal));
         array
             .media
             .devices
@@ -281,7 +282,7 @@ impl Replay {
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && array.layout().parity > 0 {
             let place = (device, lba, pages);
-            return array.media.salvage.ask(
+            return array.media.metadata_repair.ask(
                 Wanted::Chain(stream),
                 place,
                 buf,
@@ -325,17 +326,17 @@ impl Replay {
         let (after, ahead) =
             (array.layout().after(found.at, found.head.first_sectors), found.head.next);
         let next = DeviceSet::from_bits(found.head.next_members);
-        let on = Stripe::new(next, array.layout().parity);
-        let stripe = array.media.devices.stripe(found.at.segment);
+        let on = ChunkPlacement::new(next, array.layout().parity);
+        let placement = array.media.devices.placement(found.at.segment);
         let chain = &mut self.chains[stream];
-        chain.at = after.map(|at| (at, stripe));
+        chain.at = after.map(|at| (at, placement));
         chain.ahead = Some((ahead, on));
         if chain.at.is_none() {
             chain.end();
         }
         let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
-        array.media.segments.claim_row(segment, of_map, found.head.seq);
-        array.media.devices.membership_mut().has_row(segment, found.head.seq);
+        array.media.segments.claim_stripe(segment, of_map, found.head.seq);
+        array.media.devices.membership_mut().note_stripe(segment, found.head.seq);
         self.queue.push_back(found);
         true
     }
@@ -364,7 +365,7 @@ impl Replay {
             match entry.map_or(Applied::Yes, |entry| apply(entry, array, cx)) {
                 Applied::Yes => next += 1,
                 Applied::Later => break,
-                Applied::Never(why) => give_up(why, cx),
+                Applied::Never(why) => fail_volume(why, cx),
             }
         }
         if next < found.head.entries {
@@ -397,12 +398,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_goes_on_where_its_last_row_says() {
-        let stripe = Stripe::new(DeviceSet::first_n(2), 0);
+    fn a_chain_goes_on_where_its_last_stripe_says() {
+        let placement = ChunkPlacement::new(DeviceSet::first_n(2), 0);
         let at = At { segment: 3, slot: 7, sector: 0 };
-        let mut chain = Chain { at: Some((at, stripe)), ahead: Some((5, stripe)), next: None };
+        let mut chain =
+            Chain { at: Some((at, placement)), ahead: Some((5, placement)), next: None };
         chain.end();
-        assert_eq!(chain.at, Some((At { segment: 5, slot: 0, sector: 0 }, stripe)));
+        assert_eq!(chain.at, Some((At { segment: 5, slot: 0, sector: 0 }, placement)));
         chain.end();
         assert_eq!(chain.at, None, "it had not gone on from there");
     }

@@ -7,7 +7,7 @@ use crate::config::Mode;
 
 use crate::log::array::Array;
 use crate::log::layout::ROOT_ZONES;
-use crate::log::ops::{Cx, give_up, works};
+use crate::log::ops::{Cx, fail_volume, works};
 use crate::log::recovery::{Recovery, Step};
 
 impl Recovery {
@@ -20,7 +20,7 @@ impl Recovery {
         cx: &mut Cx,
     ) -> bool {
         if device == array.layout().devices {
-            return self.all_told(array);
+            return self.all_reported(array);
         }
         let came = array.media.devices.untrusted().contains(device);
         let is_there = !array.media.devices.is_inactive(device) || came;
@@ -30,7 +30,7 @@ impl Recovery {
         let Some(into) = self.report.take() else { return false };
         let command = Command::Report { device, about: About::Segments(from), into };
         if came {
-            self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx)
+            self.sent.send_to_joining(device, command, &mut array.media.devices, cx)
         } else {
             self.sent.send(0, command, &mut array.media.devices, cx)
         }
@@ -50,12 +50,12 @@ impl Recovery {
             unreachable!("a report follows a request for zones")
         };
         let all = ROOT_ZONES + array.layout().segments;
-        let told = result.map_or(0, |verdict| verdict.bytes / SEGMENT_BYTES as u32);
-        let told = told.min(all - from);
+        let reported = result.map_or(0, |verdict| verdict.bytes / SEGMENT_BYTES as u32);
+        let reported = reported.min(all - from);
         let least = array.layout().slots * array.layout().chunk;
-        for index in 0..told {
+        for index in 0..reported {
             let Some(it) = report::segment(buf.pages(), index as usize) else {
-                return give_up("the zone report of a device is invalid", cx);
+                return fail_volume("the zone report of a device is invalid", cx);
             };
             match (from + index).checked_sub(ROOT_ZONES) {
                 Some(segment) => array.media.devices.zones_mut().found(segment, device, &it, least),
@@ -63,18 +63,18 @@ impl Recovery {
             }
         }
         self.report = Some(buf);
-        if told > 0 {
-            self.go(Step::Report(device, from + told));
+        if reported > 0 {
+            self.go(Step::Report(device, from + reported));
         } else if array.media.devices.is_inactive(device) {
             self.go(Step::Report(device + 1, 0));
         } else if works(cx) {
-            give_up("the zone report of a device is too short", cx);
+            fail_volume("the zone report of a device is too short", cx);
         }
         cx.wake();
     }
 
     /// Continues when all devices have reported: a new volume erases old contents.
-    fn all_told(&mut self, array: &mut Array) -> bool {
+    fn all_reported(&mut self, array: &mut Array) -> bool {
         let lost = array.media.devices.inactive();
         array.media.devices.zones_mut().find_open(lost);
         match self.mode() {

@@ -31,7 +31,7 @@ impl Recovery {
     /// Erases the root zones of the next device of a new volume. Returns false if there is none.
     pub(crate) fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (devices, sectors) = (array.layout().devices, u64::from(array.layout().column));
-        if self.mode() != Mode::Format || self.search.erased == devices || cx.room() < 8 {
+        if self.mode() != Mode::Format || self.search.erased == devices || cx.outputs_left() < 8 {
             return false;
         }
         let device = self.search.erased;
@@ -78,7 +78,7 @@ impl Recovery {
         self.search.next = Some(0);
         if newer {
             let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-            array.mapping.checkpoint.roots_mut().go_on_in(device, zone);
+            array.mapping.checkpoint.roots_mut().continue_in(device, zone);
         }
     }
 

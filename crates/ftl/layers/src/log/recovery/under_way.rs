@@ -32,7 +32,7 @@ impl UnderWay {
     }
 
     /// Sends a command to a joining device that is not a member yet.
-    pub(super) fn send_to_newcomer(
+    pub(super) fn send_to_joining(
         &mut self,
         device: u8,
         command: Command,
@@ -40,7 +40,7 @@ impl UnderWay {
         cx: &mut Cx,
     ) {
         self.0 += 1;
-        devices.submit_to_newcomer(device, Op::Recover { index: 0 }, command, cx);
+        devices.submit_to_joining(device, Op::Recover { index: 0 }, command, cx);
     }
 
     /// Sends a command to the journal device.

@@ -69,8 +69,8 @@ impl Verify {
         cx: &mut Cx,
     ) -> Option<bool> {
         match self.step {
-            Step::Begin => self.read_row(found, sent, media, cx)?,
-            Step::Reading => return self.row_came(found, media, cx),
+            Step::Begin => self.read_stripe(found, sent, media, cx)?,
+            Step::Reading => return self.stripe_came(found, media, cx),
             Step::Folding(rebuild) => self.fold_others(rebuild, found, sent, media, cx)?,
             Step::Entry(index) => self.check_entry(index, found, sent, media, cx)?,
             Step::Writing => self.write_next(found, sent, media, cx),
@@ -80,7 +80,7 @@ impl Verify {
     }
 
     /// Reads all chunks of the stripe, including parity.
-    fn read_row(
+    fn read_stripe(
         &mut self,
         found: &Found,
         sent: &mut UnderWay,
@@ -88,7 +88,7 @@ impl Verify {
         cx: &mut Cx,
     ) -> Option<()> {
         let (head, at) = (found.head, found.at);
-        let most = media.devices.stripe(at.segment).width();
+        let most = media.devices.placement(at.segment).width();
         let (chunks, full) = (head.chunks.into(), media.layout().chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
         let whole = chunks > 1 && media.layout().parity > 0;
@@ -103,7 +103,7 @@ impl Verify {
         self.step = Step::Reading;
         for number in numbers(found.chunks(media.layout())) {
             let sectors = found.sectors_of(number);
-            let buffer = Buffer::row(0, number);
+            let buffer = Buffer::stripe(0, number);
             let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(0, sectors));
             let (device, lba) = (found.device_of(number, media), media.layout().lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
@@ -119,7 +119,7 @@ impl Verify {
     }
 
     /// Continues when all readable chunks are in memory.
-    fn row_came(&mut self, found: &Found, media: &mut Media, cx: &mut Cx) -> Option<bool> {
+    fn stripe_came(&mut self, found: &Found, media: &mut Media, cx: &mut Cx) -> Option<bool> {
         let unread = self.bad_data(media.layout()).0;
         // The contents of that chunk on its device would be included in the new parity, which then
         // would not match the other chunks.
@@ -180,7 +180,7 @@ impl Verify {
         let mut factors = Factors::plain(!rebuild.is_begin());
         let mut sources = ArrayVec::<View, MAX_PIECES>::new();
         while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
-            let buffer = Buffer::row(0, media.layout().number_of(chunk));
+            let buffer = Buffer::stripe(0, media.layout().number_of(chunk));
             factors.new[sources.len()] = rebuild.factors().0;
             sources.push(media.buffers.at(buffer).view_sectors(0, sectors));
             rebuild = rebuild.fold();
@@ -195,7 +195,7 @@ impl Verify {
                 self.make_next(found, media)?;
             }
         }
-        let target = media.buffers.at(Buffer::row(0, into)).view_mut_sectors(0, sectors);
+        let target = media.buffers.at(Buffer::stripe(0, into)).view_mut_sectors(0, sectors);
         sent.send(
             into as u16,
             Command::Fold { from: sources, into: target, factors },
@@ -224,16 +224,16 @@ impl Verify {
             self.step = Step::Entry(index + 1);
             return Some(());
         }
-        let stripe = media.devices.stripe(at.segment);
+        let placement = media.devices.placement(at.segment);
         let chunk = (0..u32::from(head.chunks))
-            .find(|chunk| stripe.device(at.segment, at.slot, *chunk) == entry.place.device());
+            .find(|chunk| placement.device(at.segment, at.slot, *chunk) == entry.place.device());
         let first = media.layout().lba(at) * SECTOR as u64;
         let byte = entry.place.byte().checked_sub(first);
         let (Some(chunk), Some(byte)) = (chunk, byte) else { return None };
         if byte + u64::from(entry.place.len()) > u64::from(media.layout().chunk) * SECTOR as u64 {
             return None;
         }
-        let buffer = Buffer::row(0, chunk);
+        let buffer = Buffer::stripe(0, chunk);
         let from = media.buffers.at(buffer).view(byte as u32, entry.place.len());
         let seed = seed(entry.block, entry.place.generation());
         sent.send(chunk as u16, Command::Digest { from, seed }, &mut media.devices, cx);
@@ -291,7 +291,7 @@ impl Verify {
         let all = (first, first + u64::from(found.sectors_of(chunk)));
         let (lba, end) = found.lacking(chunk, media).unwrap_or(all);
         let sectors = (end - lba) as u32;
-        let buffer = Buffer::row(0, chunk);
+        let buffer = Buffer::stripe(0, chunk);
         let mut gather = Gather::new();
         let from = (lba - first) as u32;
         gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(from, sectors)));
@@ -312,14 +312,14 @@ impl Verify {
         media: &mut Media,
     ) -> bool {
         let chunk = u32::from(index);
-        let buffer = Buffer::row(0, chunk);
+        let buffer = Buffer::stripe(0, chunk);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
                 media.buffers.at(buffer).repay_mut(view);
                 self.bad |= u32::from(ended.is_err()) << chunk;
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view: View| media.buffers.repay_row(0, view));
+                from.into_iter().for_each(|view: View| media.buffers.repay_stripe(0, view));
                 media.buffers.at(buffer).repay_mut(into);
             }
             Command::Program { gather, .. } => {

@@ -47,7 +47,7 @@ impl Array {
         if self.media.devices.is_inactive(device) {
             return self.media.devices.stop_joining(device);
         }
-        self.media.devices.give_up(device, error, cx);
+        self.media.devices.mark_lost(device, error, cx);
     }
 
     /// Handles unreadable or wrong data at sector `lba` of a device. Marks its segment for repair,
@@ -71,20 +71,22 @@ impl Array {
     }
 
     /// Returns the valid bytes of damaged segments without a missing chunk.
-    pub(crate) fn live_damaged(&self) -> u64 {
-        self.media.segments.live_flawed(|segment| !self.media.devices.is_missing_a_chunk(segment))
+    pub(crate) fn damaged_bytes(&self) -> u64 {
+        self.media
+            .segments
+            .flawed_bytes_in(|segment| !self.media.devices.is_missing_a_chunk(segment))
     }
 
     /// Returns the repair of known damage as a task, unless a scrub covers it.
     pub(crate) fn repair_task(&self) -> Option<Task> {
-        let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
+        let is_active = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
         let is_scrubbed = self.background.scrub.task(&self.media.segments).is_some();
-        (goes_on && !is_scrubbed).then(|| Task {
+        (is_active && !is_scrubbed).then(|| Task {
             kind: TaskKind::Rebuild,
             is_paused: false,
             lacks_room: false,
             done: 0,
-            left: self.live_damaged(),
+            left: self.damaged_bytes(),
             place: 0,
         })
     }
@@ -114,7 +116,7 @@ impl Array {
             return true;
         };
         self.spoil(segment, *device);
-        if op.changes_media() && !self.media.devices.can_go_on_in(segment) {
+        if op.changes_media() && !self.media.devices.can_write_to(segment) {
             fail(*device, error, cx);
         } else {
             cx.counters().device_errors += 1;
@@ -125,22 +127,23 @@ impl Array {
     /// Fails a zone. The streams leave its segment, and its data is moved.
     fn spoil(&mut self, segment: u32, device: u8) {
         self.media.devices.zones_mut().fail(segment, device);
-        self.output.rows.leave(segment, &mut self.media.segments);
+        self.output.stripes.leave(segment, &mut self.media.segments);
     }
 
     /// Writes a root that records the lost devices, if the durable root does not.
-    pub(crate) fn pump_told(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_committed(&mut self, cx: &mut Cx) -> bool {
         let running = cx.life() != Life::Starting;
-        let tells =
-            running && self.output.journal.has_to_tell(&self.output.durability, &self.output.rows);
-        let knows = self.media.devices.is_told() && (!running || self.media.devices.is_out_told());
-        if knows && !tells || !self.mapping.checkpoint.is_idle() || cx.room() < 20 {
+        let closes = running
+            && self.output.journal.needs_root(&self.output.durability, &self.output.stripes);
+        let knows = self.media.devices.is_committed()
+            && (!running || self.media.devices.is_out_committed());
+        if knows && !closes || !self.mapping.checkpoint.is_idle() || cx.outputs_left() < 20 {
             return false;
         }
         let root = *self.mapping.checkpoint.root();
-        let lost = if tells { self.output.journal.unneeded().to_bits() } else { root.lost };
+        let lost = if closes { self.output.journal.unneeded().to_bits() } else { root.lost };
         let root = Root { number: root.number + 1, lost, ..root };
-        self.mapping.checkpoint.tell(root, &mut self.media, &mut self.output, cx);
+        self.mapping.checkpoint.commit_members(root, &mut self.media, &mut self.output, cx);
         true
     }
 }

@@ -88,7 +88,7 @@ enum Again {
 }
 
 #[derive(Debug)]
-pub(crate) struct Salvage {
+pub(crate) struct MetadataRepair {
     layout: Layout,
     jobs: VecDeque<Job>,
     /// Number of the guess of the segment's members, which may be unknown.
@@ -104,11 +104,11 @@ pub(crate) struct Salvage {
     bufs: Vec<MetaBuf>,
 }
 
-impl Salvage {
+impl MetadataRepair {
     /// Returns a queue without requests.
     pub(crate) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true) as usize;
-        Salvage {
+        MetadataRepair {
             layout: *layout,
             jobs: VecDeque::with_capacity(32),
             guess: 0,
@@ -146,19 +146,20 @@ impl Salvage {
         let Some(job) = self.jobs.front().filter(|_| self.outstanding == 0) else {
             return Step::None;
         };
-        if cx.room() < ROOM {
+        if cx.outputs_left() < ROOM {
             cx.wake();
             return Step::None;
         }
-        if cx.command_room() < self.bufs.len() {
+        if cx.commands_left() < self.bufs.len() {
             return Step::None;
         }
         let (segment, slot) = self.layout.slot_of(job.lba);
-        let Some(stripe) = devices.membership().guess(segment, self.guess) else {
+        let Some(placement) = devices.membership().guess(segment, self.guess) else {
             return self.read_again(devices, cx);
         };
         let missing = devices.missing_of(segment);
-        let Some(rebuild) = Rebuild::on_device(stripe, (segment, slot), job.device, missing) else {
+        let Some(rebuild) = Rebuild::on_device(placement, (segment, slot), job.device, missing)
+        else {
             self.guess_again();
             return Step::Moved;
         };
@@ -176,7 +177,7 @@ impl Salvage {
         let into = Target::Meta { buf, pages: job.pages };
         self.outstanding += 1;
         let command = Command::Read { device, lba: job.lba, into, cause: Cause::Map };
-        devices.submit(Op::Salvage { part }, command, cx);
+        devices.submit(Op::RepairMetadata { part }, command, cx);
     }
 
     /// Reads the chunk from its own device, if that has received it since the request; otherwise
@@ -310,14 +311,14 @@ mod tests {
 
     /// Returns a rebuild of one page of the second of three devices, whose chunks contain 1, 2 and
     /// their sum.
-    fn asked() -> Salvage {
-        let mut salvage = Salvage::new(&Layout::example(3));
-        let lba = salvage.layout.lba(crate::log::layout::At::default());
-        let stripe = devices().stripe(0);
-        let device = stripe.device(0, 0, 1);
-        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device, DeviceSet::EMPTY);
+    fn asked() -> MetadataRepair {
+        let mut repair = MetadataRepair::new(&Layout::example(3));
+        let lba = repair.layout.lba(crate::log::layout::At::default());
+        let placement = devices().placement(0);
+        let device = placement.device(0, 0, 1);
+        repair.rebuild = Rebuild::on_device(placement, (0, 0), device, DeviceSet::EMPTY);
         let buf = MetaBuf::new(1);
-        salvage.jobs.push_back(Job {
+        repair.jobs.push_back(Job {
             wanted: Wanted::Victim(0),
             device,
             lba,
@@ -325,18 +326,18 @@ mod tests {
             buf,
             lacked: false,
         });
-        salvage
+        repair
     }
 
     /// Completes the reads of both other chunks, the later one first.
-    fn read(salvage: &mut Salvage, bytes: [u8; 2], ended: Ended) -> Step {
-        let sources = salvage.rebuild.expect("the command was sent").sources();
+    fn read(repair: &mut MetadataRepair, bytes: [u8; 2], ended: Ended) -> Step {
+        let sources = repair.rebuild.expect("the command was sent").sources();
         let mut sources = sources.map(|(chunk, _)| chunk.place()).zip(bytes).collect::<Vec<_>>();
         sources.reverse();
-        salvage.outstanding = 2;
+        repair.outstanding = 2;
         let mut step = Step::None;
         for (part, bytes) in sources {
-            let mut buf = salvage.bufs.pop().expect("a buffer for each device");
+            let mut buf = repair.bufs.pop().expect("a buffer for each device");
             buf.pages_mut()[0].0.fill(bytes);
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
@@ -344,30 +345,30 @@ mod tests {
                 sum.pages()[0].0[7] == 2 && chunks.is_none_or(|chunks| chunks == 2)
             };
             assert!(matches!(step, Step::None), "nothing is known before all are here");
-            step = salvage.done(part, command, ended, is_wanted);
+            step = repair.done(part, command, ended, is_wanted);
         }
-        assert_eq!(salvage.bufs.len(), 3, "all buffers are back");
+        assert_eq!(repair.bufs.len(), 3, "all buffers are back");
         step
     }
 
     #[test]
     fn metadata_is_the_sum_of_the_others() {
-        let mut salvage = asked();
-        let Step::Over(job, true) = read(&mut salvage, [3, 1], Ok(Verdict::default())) else {
+        let mut repair = asked();
+        let Step::Over(job, true) = read(&mut repair, [3, 1], Ok(Verdict::default())) else {
             panic!("the sum is what was wanted")
         };
         assert_eq!(job.into_parts().1.pages()[0].0[4095], 2);
-        assert!(salvage.is_idle());
+        assert!(repair.is_idle());
     }
 
     #[test]
     fn what_can_not_be_read_or_is_wrong_ends_it() {
-        let mut salvage = asked();
+        let mut repair = asked();
         let gone = Err(DeviceError::Gone);
-        assert!(matches!(read(&mut salvage, [3, 1], gone), Step::Moved));
-        assert_eq!((salvage.guess, salvage.rebuild), (1, None), "its segment may lie elsewhere");
-        let mut salvage = asked();
-        assert!(matches!(read(&mut salvage, [7, 1], Ok(Verdict::default())), Step::Moved));
-        assert_eq!((salvage.guess, salvage.rebuild, salvage.is_idle()), (1, None, false));
+        assert!(matches!(read(&mut repair, [3, 1], gone), Step::Moved));
+        assert_eq!((repair.guess, repair.rebuild), (1, None), "its segment may lie elsewhere");
+        let mut repair = asked();
+        assert!(matches!(read(&mut repair, [7, 1], Ok(Verdict::default())), Step::Moved));
+        assert_eq!((repair.guess, repair.rebuild, repair.is_idle()), (1, None, false));
     }
 }

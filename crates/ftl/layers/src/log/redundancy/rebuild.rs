@@ -23,7 +23,7 @@ mod way;
 use hostftl_core::field::power;
 use hostftl_core::{DeviceSet, Factors};
 
-use crate::log::stripe::Stripe;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::planted::{Bug, planted};
 use way::{WAYS, Way};
 
@@ -60,19 +60,19 @@ impl Chunk {
 
     /// Returns the chunk that a device has of stripes in a slot of a segment; `None` if it is not a
     /// member.
-    pub fn on(device: u8, stripe: Stripe, (segment, slot): (u32, u32)) -> Option<Self> {
-        let is_there = |which: &u8| stripe.parity_device(segment, slot, *which) == device;
-        match stripe.chunk_on(segment, slot, device) {
+    pub fn on(device: u8, placement: ChunkPlacement, (segment, slot): (u32, u32)) -> Option<Self> {
+        let is_there = |which: &u8| placement.parity_device(segment, slot, *which) == device;
+        match placement.chunk_on(segment, slot, device) {
             Some(chunk) => Some(Chunk::Data(chunk)),
-            None => (0..stripe.parity()).find(is_there).map(Chunk::Parity),
+            None => (0..placement.parity()).find(is_there).map(Chunk::Parity),
         }
     }
 
     /// Returns the device of the chunk for stripes in a slot of a segment.
-    pub fn device(self, stripe: Stripe, (segment, slot): (u32, u32)) -> u8 {
+    pub fn device(self, placement: ChunkPlacement, (segment, slot): (u32, u32)) -> u8 {
         match self {
-            Chunk::Parity(which) => stripe.parity_device(segment, slot, which),
-            Chunk::Data(chunk) => stripe.device(segment, slot, chunk.into()),
+            Chunk::Parity(which) => placement.parity_device(segment, slot, which),
+            Chunk::Data(chunk) => placement.device(segment, slot, chunk.into()),
         }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rebuild {
-    stripe: Stripe,
+    placement: ChunkPlacement,
     turn: u8,
     wanted: Chunk,
     /// Minimum and maximum number of data chunks of the stripe.
@@ -114,13 +114,13 @@ impl Rebuild {
     /// devices of `missing` lack their chunks. Returns `None` if the device has no data of such
     /// stripes, or too many chunks are missing.
     pub(crate) fn on_device(
-        stripe: Stripe,
+        placement: ChunkPlacement,
         slot: (u32, u32),
         device: u8,
         missing: DeviceSet,
     ) -> Option<Self> {
-        let wanted = Chunk::Data(stripe.chunk_on(slot.0, slot.1, device)?);
-        Self::of(stripe, slot, wanted, (1, stripe.width()), missing)
+        let wanted = Chunk::Data(placement.chunk_on(slot.0, slot.1, device)?);
+        Self::with_lengths(placement, slot, wanted, (1, placement.width()), missing)
     }
 
     /// Returns a rebuild of one chunk of a stripe of `chunks` data chunks in a slot. Returns `None`
@@ -129,33 +129,33 @@ impl Rebuild {
     /// # Panics
     /// If the stripe has no such chunk.
     pub(crate) fn new(
-        stripe: Stripe,
+        placement: ChunkPlacement,
         slot: (u32, u32),
         wanted: Chunk,
         chunks: u32,
         missing: DeviceSet,
     ) -> Option<Self> {
-        assert!(chunks <= stripe.width(), "a stripe has at most one chunk per device");
+        assert!(chunks <= placement.width(), "a stripe has at most one chunk per device");
         let has = |chunk: u8| u32::from(chunk) < chunks;
         assert!(!matches!(wanted, Chunk::Data(it) if !has(it)), "the stripe has {wanted:?}");
         let chunks = if planted(Bug::RebuiltShort) { chunks - 1 } else { chunks };
-        Self::of(stripe, slot, wanted, (chunks, chunks), missing)
+        Self::with_lengths(placement, slot, wanted, (chunks, chunks), missing)
     }
 
-    fn of(
-        stripe: Stripe,
+    fn with_lengths(
+        placement: ChunkPlacement,
         (segment, slot): (u32, u32),
         wanted: Chunk,
         (least, most): (u32, u32),
         missing: DeviceSet,
     ) -> Option<Self> {
-        let parities = (0..stripe.parity()).map(Chunk::Parity);
+        let parities = (0..placement.parity()).map(Chunk::Parity);
         let all = parities.chain((0..most as u8).map(Chunk::Data));
-        let lacks = |it: &Chunk| missing.contains(it.device(stripe, (segment, slot)));
+        let lacks = |it: &Chunk| missing.contains(it.device(placement, (segment, slot)));
         let absent = all.filter(lacks).fold(0, |set, it| set | 1 << it.place());
-        let turn = stripe.turn(segment, slot);
+        let turn = placement.turn(segment, slot);
         let (least, most, way, place) = (least as u8, most as u8, 0, 0);
-        Rebuild { stripe, turn, wanted, least, most, absent, way, place, count: 0 }.begin()
+        Rebuild { placement, turn, wanted, least, most, absent, way, place, count: 0 }.begin()
     }
 
     /// Starts the first usable way from the current one on.
@@ -184,7 +184,7 @@ impl Rebuild {
 
     fn may_lead(&self) -> bool {
         let (way, least, most) = self.way();
-        let parity = (1_u32 << self.stripe.parity()) - 1;
+        let parity = (1_u32 << self.placement.parity()) - 1;
         let has = parity & !self.absent;
         let makes = match self.wanted {
             Chunk::Data(_) => way.without() != Some(self.wanted),
@@ -219,7 +219,7 @@ impl Rebuild {
             (Chunk::Data(_), 0) => Some(1),
             _ => None,
         };
-        other.filter(|_| alone && self.stripe.parity() == 2)
+        other.filter(|_| alone && self.placement.parity() == 2)
     }
 
     /// Returns the next chunk for the sum; `None` if it includes all chunks that the stripe may
@@ -231,18 +231,18 @@ impl Rebuild {
 
     /// Returns the device of the next chunk.
     pub(crate) fn next_device(&self) -> Option<u8> {
-        self.next().map(|chunk| chunk.device(self.stripe, (self.turn.into(), 0)))
+        self.next().map(|chunk| chunk.device(self.placement, (self.turn.into(), 0)))
     }
 
     /// Returns all chunks that a sum may include, with their devices. Chunks that are known to be
     /// missing are left out.
     pub(crate) fn sources(self) -> impl Iterator<Item = (Chunk, u8)> {
-        let all = (0..self.stripe.parity()).chain(FIRST_DATA..FIRST_DATA + self.most);
+        let all = (0..self.placement.parity()).chain(FIRST_DATA..FIRST_DATA + self.most);
         let here = move |place: &u8| (self.absent | self.wanted_bit()) >> place & 1 == 0;
         let turn = self.turn.into();
         all.filter(here).map(move |place| {
             let chunk = Chunk::at(place);
-            (chunk, chunk.device(self.stripe, (turn, 0)))
+            (chunk, chunk.device(self.placement, (turn, 0)))
         })
     }
 

@@ -22,18 +22,18 @@ use crate::kit::Life;
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::devices::Devices;
 use crate::log::journal::Journal;
-use crate::log::layout::{LANES, LOADS, Layout, ROWS};
+use crate::log::layout::{LANES, LOADS, Layout, STRIPES};
 use crate::log::ops::{Checking, Cx, OPS, Op, works};
-use crate::log::row::Phase;
-use crate::log::row::rows::Rows;
-use crate::log::row::streams::MAP;
+use crate::log::stripe::Phase;
+use crate::log::stripe::streams::MAP;
+use crate::log::stripe::stripes::Stripes;
 
 /// Stripe heads that one timed-out device may hold: one for each lane of garbage collection, one
 /// for a scrub, one for a metadata rebuild.
 const HELD_HEADS: usize = LANES + 2;
 
 #[derive(Debug)]
-pub(crate) struct Hung {
+pub(crate) struct TimedOut {
     layout: Layout,
     /// Abandoned commands whose operations have not continued yet, each with its operation and
     /// device.
@@ -47,10 +47,10 @@ pub(crate) struct Hung {
     heads: Vec<MetaBuf>,
     images: Vec<MetaBuf>,
     /// Stripe heads that came back late.
-    row_heads: Vec<MetaBuf>,
+    stripe_heads: Vec<MetaBuf>,
 }
 
-impl Hung {
+impl TimedOut {
     /// Returns the state without timed-out devices. Only volumes with parity have a reserve.
     pub(crate) fn new(layout: &Layout) -> Self {
         let redundant = layout.parity > 0 && !layout.zoned;
@@ -58,14 +58,14 @@ impl Hung {
         let some = |count: usize| if redundant { count } else { 0 };
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
-        Hung {
+        TimedOut {
             layout: *layout,
             waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
             pages: (0..devices * LOADS).map(|_| MetaBuf::new(1)).collect(),
             heads: (0..some((1 + devices) * HELD_HEADS)).map(|_| MetaBuf::new(head)).collect(),
             images: (0..devices).map(|_| MetaBuf::new(images)).collect(),
-            row_heads: Vec::with_capacity(some(ROWS)),
+            stripe_heads: Vec::with_capacity(some(STRIPES)),
         }
     }
 
@@ -85,8 +85,8 @@ impl Hung {
     }
 
     /// Puts a command back whose operation continues later.
-    pub(crate) fn push_back(&mut self, given_up: (Token, Op, u8)) {
-        self.waiting.push_back(given_up);
+    pub(crate) fn push_back(&mut self, abandoned: (Token, Op, u8)) {
+        self.waiting.push_back(abandoned);
     }
 
     /// Handles the return of an abandoned command. Returns whether its operation has not continued
@@ -97,7 +97,7 @@ impl Hung {
     }
 
     /// Fails the devices that are late, if parity makes up for them.
-    pub(crate) fn give_up_late(
+    pub(crate) fn abandon_late(
         &mut self,
         devices: &mut Devices,
         journal: &Journal,
@@ -112,10 +112,10 @@ impl Hung {
         cx.counters().device_errors += 1;
         for device in late {
             let error = DeviceError::Gone;
-            cx.tell(Event::DeviceFailed { device, error, abandoned: true });
+            cx.report(Event::DeviceFailed { device, error, abandoned: true });
         }
         let waiting = &mut self.waiting;
-        cx.give_up_commands(late, |token, op, device| waiting.push_back((token, op, device)));
+        cx.abandon_commands(late, |token, op, device| waiting.push_back((token, op, device)));
         cx.wake();
         true
     }
@@ -127,7 +127,7 @@ impl Hung {
         op: Op,
         device: u8,
         (lba, pages): (u64, u32),
-        rows: &mut Rows,
+        stripes: &mut Stripes,
         buffers: &mut Buffers,
     ) -> Option<Command> {
         Some(match op {
@@ -135,7 +135,7 @@ impl Hung {
                 let buf = self.pages.pop()?;
                 read(device, lba, Target::Meta { buf, pages })
             }
-            Op::GcHead { .. } | Op::Scrub(Checking::Head) | Op::Salvage { .. } => {
+            Op::GcHead { .. } | Op::Scrub(Checking::Head) | Op::RepairMetadata { .. } => {
                 let buf = self.heads.pop()?;
                 read(device, lba, Target::Meta { buf, pages })
             }
@@ -150,14 +150,14 @@ impl Hung {
                     Op::Scrub(Checking::Chunk(chunk)) => Buffer::Scrub(chunk),
                     other => unreachable!("{other:?} has no buffer"),
                 };
-                if !self.replace(buffer, rows, buffers) {
+                if !self.replace(buffer, stripes, buffers) {
                     return None;
                 }
                 let view = buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }
             Op::GcFill { lane } => {
-                if !self.replace(Buffer::GcSum(lane), rows, buffers) {
+                if !self.replace(Buffer::GcSum(lane), stripes, buffers) {
                     return None;
                 }
                 Command::Flush { device }
@@ -197,7 +197,7 @@ impl Hung {
                         (Piece::Data(view), _) => buffers.named(view.id()).repay(view),
                         (Piece::Meta { buf, .. }, Op::Root { .. }) => root = Some(buf),
                         (Piece::Meta { buf, .. }, Op::Images { .. }) => self.images.push(buf),
-                        (Piece::Meta { buf, .. }, _) => self.row_heads.push(buf),
+                        (Piece::Meta { buf, .. }, _) => self.stripe_heads.push(buf),
                         (Piece::Zeros(_), _) => {}
                     }
                 }
@@ -208,14 +208,14 @@ impl Hung {
     }
 
     /// Exchanges a held buffer for an idle one. Returns false if none is idle.
-    fn replace(&mut self, buffer: Buffer, rows: &mut Rows, buffers: &mut Buffers) -> bool {
-        let idle = rows.idle();
+    fn replace(&mut self, buffer: Buffer, stripes: &mut Stripes, buffers: &mut Buffers) -> bool {
+        let idle = stripes.idle();
         let Some(spare) = self.spare_buffers(0, buffers).next() else {
-            let Some(row) = idle else { return false };
+            let Some(stripe) = idle else { return false };
             // No spare buffer: an idle stripe is taken out of use as a donor.
-            rows.go(row, Phase::Draining);
-            self.break_row(row, rows);
-            return self.replace(buffer, rows, buffers);
+            stripes.go(stripe, Phase::Draining);
+            self.break_stripe(stripe, stripes);
+            return self.replace(buffer, stripes, buffers);
         };
         buffers.exchange(buffer, spare);
         true
@@ -225,53 +225,60 @@ impl Hung {
     /// `but`.
     fn spare_buffers(&self, but: u32, buffers: &Buffers) -> impl Iterator<Item = Buffer> {
         let broken = self.broken & !but;
-        let rows = (0..ROWS as u8).filter(move |row| broken >> row & 1 == 1);
-        let all = rows.flat_map(|row| buffers.of_row(row));
+        let stripes = (0..STRIPES as u8).filter(move |stripe| broken >> stripe & 1 == 1);
+        let all = stripes.flat_map(|stripe| buffers.stripe_buffers(stripe));
         all.filter(|buffer| buffers.is_idle(*buffer))
     }
 
     /// Takes a completed stripe out of use. It counts as a host stripe, of which there are many.
-    fn break_row(&mut self, row: u8, rows: &mut Rows) {
-        self.broken |= 1 << row;
-        rows[row].stream = 0;
+    fn break_stripe(&mut self, stripe: u8, stripes: &mut Stripes) {
+        self.broken |= 1 << stripe;
+        stripes[stripe].stream = 0;
     }
 
     /// Makes a completed stripe idle if it has all of its buffers.
     pub(crate) fn retire(
         &mut self,
-        row: u8,
-        rows: &mut Rows,
+        stripe: u8,
+        stripes: &mut Stripes,
         buffers: &mut Buffers,
         cx: &Cx,
     ) -> bool {
-        let idle = is_whole(row, rows, buffers) || self.make_whole(row, rows, buffers, cx);
+        let idle =
+            is_whole(stripe, stripes, buffers) || self.make_whole(stripe, stripes, buffers, cx);
         if idle {
-            rows.go(row, Phase::Idle);
-            self.broken &= !(1 << row);
+            stripes.go(stripe, Phase::Idle);
+            self.broken &= !(1 << stripe);
         }
         idle
     }
 
     /// Completes the buffers of a stripe from stripes that are out of use, or takes the stripe out
     /// of use.
-    fn make_whole(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
-        if !cx.has_given_up() && self.broken == 0 && self.row_heads.is_empty() {
+    fn make_whole(
+        &mut self,
+        stripe: u8,
+        stripes: &mut Stripes,
+        buffers: &mut Buffers,
+        cx: &Cx,
+    ) -> bool {
+        if !cx.has_abandoned() && self.broken == 0 && self.stripe_heads.is_empty() {
             return false;
         }
-        let own = 1 << row;
+        let own = 1 << stripe;
         let others = self.broken & !own;
-        let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
-        let heads = donors.map(|it| rows[it].heads.count()).sum::<usize>();
-        let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
-        let lacks_heads = rows[row].heads.lacks();
+        let donors = (0..STRIPES as u8).filter(|it| others >> it & 1 == 1);
+        let heads = donors.map(|it| stripes[it].heads.count()).sum::<usize>();
+        let lacks = buffers.stripe_buffers(stripe).filter(|it| !buffers.is_idle(*it)).count();
+        let lacks_heads = stripes[stripe].heads.lacks();
         if self.spare_buffers(own, buffers).count() < lacks
-            || heads + self.row_heads.len() < lacks_heads
+            || heads + self.stripe_heads.len() < lacks_heads
         {
             // Too few donors for all held buffers: this stripe becomes a donor itself.
-            self.break_row(row, rows);
+            self.break_stripe(stripe, stripes);
             return false;
         }
-        for buffer in buffers.of_row(row) {
+        for buffer in buffers.stripe_buffers(stripe) {
             if !buffers.is_idle(buffer) {
                 let spare =
                     self.spare_buffers(own, buffers).next().expect("the chunks were counted");
@@ -279,20 +286,20 @@ impl Hung {
             }
         }
         for _ in 0..lacks_heads {
-            let head = self.row_heads.pop().or_else(|| {
-                let donors = rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
+            let head = self.stripe_heads.pop().or_else(|| {
+                let donors = stripes.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
                 donors.into_iter().find_map(|(donor, _)| donor.heads.give())
             });
-            rows[row].heads.put(head.expect("the chunks were counted"));
+            stripes[stripe].heads.put(head.expect("the chunks were counted"));
         }
         true
     }
 }
 
 /// Returns whether a stripe has all of its buffers and heads.
-fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
-    let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
-    idle && rows[row].heads.lacks() == 0
+fn is_whole(stripe: u8, stripes: &Stripes, buffers: &Buffers) -> bool {
+    let idle = buffers.stripe_buffers(stripe).all(|buffer| buffers.is_idle(buffer));
+    idle && stripes[stripe].heads.lacks() == 0
 }
 
 fn read(device: u8, lba: u64, into: Target) -> Command {
@@ -308,34 +315,40 @@ mod tests {
     use crate::log::ops::Mark;
 
     #[test]
-    fn of_two_rows_that_lack_a_buffer_one_is_used_again() {
+    fn of_two_stripes_that_lack_a_buffer_one_is_used_again() {
         let layout = Layout::example(3);
         let (count, sectors) = Buffers::needed(&layout);
         let list = (0..count).map(|id| Payload::issue(id, sectors)).collect();
-        let (mut rows, mut buffers) = (Rows::new(&layout), Buffers::new(list, &layout));
-        let mut hung = Hung::new(&layout);
-        hung.row_heads.push(MetaBuf::new(1)); // Something came back late.
-        let views = [0, 1].map(|row| {
-            rows.go(row, Phase::Draining);
-            buffers.at(Buffer::Row(row, 0)).view_sectors(0, 8)
+        let (mut stripes, mut buffers) = (Stripes::new(&layout), Buffers::new(list, &layout));
+        let mut timed_out = TimedOut::new(&layout);
+        timed_out.stripe_heads.push(MetaBuf::new(1)); // Something came back late.
+        let views = [0, 1].map(|stripe| {
+            stripes.go(stripe, Phase::Draining);
+            buffers.at(Buffer::Stripe(stripe, 0)).view_sectors(0, 8)
         });
         trial(|cx: &mut kit::Cx<'_, Op, Mark>| {
-            assert!(!hung.retire(0, &mut rows, &mut buffers, cx), "nobody has one to spare");
-            assert!(hung.retire(1, &mut rows, &mut buffers, cx), "row 0 has two to spare");
-            assert!(!hung.retire(0, &mut rows, &mut buffers, cx), "now it lacks two");
+            assert!(
+                !timed_out.retire(0, &mut stripes, &mut buffers, cx),
+                "nobody has one to spare"
+            );
+            assert!(
+                timed_out.retire(1, &mut stripes, &mut buffers, cx),
+                "stripe 0 has two to spare"
+            );
+            assert!(!timed_out.retire(0, &mut stripes, &mut buffers, cx), "now it lacks two");
             views.into_iter().for_each(|view| buffers.named(view.id()).repay(view));
-            assert!(hung.retire(0, &mut rows, &mut buffers, cx));
+            assert!(timed_out.retire(0, &mut stripes, &mut buffers, cx));
         });
-        assert!([0, 1].iter().all(|row| rows[*row].phase() == Phase::Idle));
-        assert_eq!(hung.broken, 0);
+        assert!([0, 1].iter().all(|stripe| stripes[*stripe].phase() == Phase::Idle));
+        assert_eq!(timed_out.broken, 0);
         buffers.void();
     }
 
     #[test]
     fn a_command_that_is_back_before_anything_went_on_fails_now() {
-        let mut hung = Hung::new(&Layout::example(3));
-        hung.push_back((Token(7), Op::Flush, 1));
-        assert!(!hung.was_waiting(Token(8)) && !hung.is_quiet());
-        assert!(hung.was_waiting(Token(7)) && hung.is_quiet());
+        let mut timed_out = TimedOut::new(&Layout::example(3));
+        timed_out.push_back((Token(7), Op::Flush, 1));
+        assert!(!timed_out.was_waiting(Token(8)) && !timed_out.is_quiet());
+        assert!(timed_out.was_waiting(Token(7)) && timed_out.is_quiet());
     }
 }

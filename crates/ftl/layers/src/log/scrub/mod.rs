@@ -12,13 +12,13 @@
 //! - A scrub is complete only when no flawed segment is left that can be moved, and the repairs are
 //!   durable: see [`repairs`].
 
-mod doubt;
 mod repairs;
-mod row;
+mod stripe;
+mod validity;
 
 use hostftl_core::{
-    AdminOutcome, Cause, Command, DeviceError, Event, MetaBuf, Refusal, Scrub as Wish, Target,
-    Task, TaskEnd, TaskKind,
+    AdminOutcome, Cause, Command, DeviceError, Event, MetaBuf, Refusal, Scrub as ScrubCommand,
+    Target, Task, TaskEnd, TaskKind,
 };
 use hostftl_format::log::{self, Head};
 
@@ -34,7 +34,7 @@ use crate::log::output::Output;
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::segments::Segments;
 use repairs::Repairs;
-use row::{Check, Next};
+use stripe::{Check, Next};
 
 /// Outputs that must be left before a stripe is started.
 const ROOM: usize = 20;
@@ -58,7 +58,7 @@ enum Phase {
     /// Its records are verified, then its parity.
     Checking,
     /// It is wrong: its entries are checked for valid data, from this one on.
-    Doubting(u32),
+    Validating(u32),
     /// All stripes were read; flawed segments are being moved.
     Ending,
 }
@@ -112,16 +112,16 @@ impl Scrub {
 
     /// Starts, pauses, resumes or stops the scrub. `beyond` is the current number of unrecoverable
     /// blocks.
-    pub(super) fn wish(
+    pub(super) fn control(
         &mut self,
-        wish: Wish,
+        command: ScrubCommand,
         beyond: u64,
         segments: &Segments,
     ) -> Result<AdminOutcome, Refusal> {
         let (was_paused, is_off) = (self.is_paused, self.phase == Phase::Off);
         let new = |is: bool| if is { AdminOutcome::Started } else { AdminOutcome::NoChange };
-        match wish {
-            Wish::Start(place) if is_off => {
+        match command {
+            ScrubCommand::Start(place) if is_off => {
                 let segment = u32::try_from(place).unwrap_or(u32::MAX);
                 self.begin_segment(segment.min(self.layout.segments));
                 self.is_whole = segment == 0;
@@ -131,20 +131,22 @@ impl Scrub {
                 self.go(Phase::Next);
                 Ok(AdminOutcome::Started)
             }
-            Wish::Start(_) if self.is_stopped => {
+            ScrubCommand::Start(_) if self.is_stopped => {
                 Err(Refusal::Because("the previous scrub is ending; retry"))
             }
-            Wish::Stop if is_off => Ok(AdminOutcome::NoChange),
-            Wish::Pause | Wish::Resume if is_off => Err(Refusal::Because("no scrub is running")),
-            Wish::Start(_) | Wish::Resume => {
+            ScrubCommand::Stop if is_off => Ok(AdminOutcome::NoChange),
+            ScrubCommand::Pause | ScrubCommand::Resume if is_off => {
+                Err(Refusal::Because("no scrub is running"))
+            }
+            ScrubCommand::Start(_) | ScrubCommand::Resume => {
                 self.is_paused = false;
                 Ok(new(was_paused))
             }
-            Wish::Pause => {
+            ScrubCommand::Pause => {
                 self.is_paused = true;
                 Ok(new(!was_paused))
             }
-            Wish::Stop => {
+            ScrubCommand::Stop => {
                 // The stripe in progress is completed first.
                 let was_stopped = core::mem::replace(&mut self.is_stopped, true);
                 self.is_paused = false;
@@ -160,7 +162,8 @@ impl Scrub {
             return None;
         }
         let at = self.at.segment;
-        let (done, left) = (segments.live_in(|it| it < at), segments.live_in(|it| it >= at));
+        let (done, left) =
+            (segments.valid_bytes_in(|it| it < at), segments.valid_bytes_in(|it| it >= at));
         let (kind, is_paused) = (TaskKind::Scrub, self.is_paused);
         let place = self.repairs.first().map_or(at, |first| first.min(at)).into();
         Some(Task { kind, is_paused, lacks_room: false, done, left, place })
@@ -181,14 +184,14 @@ impl Scrub {
     /// # Panics
     /// If the phases do not follow each other.
     fn go(&mut self, next: Phase) {
-        use Phase::{Checking, Doubting, Ending, Head, Next, Off, Reading};
+        use Phase::{Checking, Ending, Head, Next, Off, Reading, Validating};
         let fits = match (self.phase, next) {
-            (Off | Head | Checking | Doubting(_), Next) => true,
-            (Next, Head | Ending) | (Ending, Off) | (Checking, Doubting(0)) => true,
+            (Off | Head | Checking | Validating(_), Next) => true,
+            (Next, Head | Ending) | (Ending, Off) | (Checking, Validating(0)) => true,
             (Head, Reading { asked: false }) => self.check.is_idle(),
             (Reading { asked }, Reading { asked: true }) => !asked,
             (Reading { asked: true }, Checking) => self.check.is_idle(),
-            (Doubting(from), Doubting(to)) => from <= to,
+            (Validating(from), Validating(to)) => from <= to,
             _ => false,
         };
         assert!(fits, "a scrub can't go from {:?} to {next:?}", self.phase);
@@ -218,15 +221,15 @@ impl Scrub {
         self.repairs.observe(&media.segments);
         match self.phase {
             Phase::Off | Phase::Head | Phase::Reading { asked: true } => false,
-            Phase::Next => self.next_row(may, media, output, mapping, cx),
+            Phase::Next => self.next_stripe(may, media, output, mapping, cx),
             Phase::Reading { asked: false } => self.read_chunks(media, cx),
             Phase::Checking => self.check_on(media, cx),
-            Phase::Doubting(from) => self.doubt(from, media, mapping, cx),
+            Phase::Validating(from) => self.check_validity(from, media, mapping, cx),
             Phase::Ending => self.end(media, mapping, cx),
         }
     }
 
-    fn next_row(
+    fn next_stripe(
         &mut self,
         may: bool,
         media: &mut Media,
@@ -234,7 +237,7 @@ impl Scrub {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
-        let crowded = cx.room() < ROOM || cx.command_room() <= OWN_OPS / 2;
+        let crowded = cx.outputs_left() < ROOM || cx.commands_left() <= OWN_OPS / 2;
         if self.is_paused || cx.life() != Life::Running || crowded || !may && !self.is_stopped {
             return false;
         }
@@ -255,7 +258,7 @@ impl Scrub {
             self.go(Phase::Ending);
             return true;
         }
-        if let Some(at) = media.share.waits(cx.now()) {
+        if let Some(at) = media.background_rate.waits(cx.now()) {
             cx.wake_at(at);
             return false;
         }
@@ -267,13 +270,13 @@ impl Scrub {
         let pages = self.layout.head_pages(at.sector == 0);
         let buf = self.head.take().expect("the buffer of the head is present");
         let command = Command::Read {
-            device: media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
+            device: media.devices.placement(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
         media.segments.pin(at.segment);
-        media.share.begin(cx.now());
+        media.background_rate.begin(cx.now());
         self.go(Phase::Head);
         media.devices.submit(Op::Scrub(Checking::Head), command, cx);
         true
@@ -283,13 +286,13 @@ impl Scrub {
     /// written, its position may contain a stripe of an earlier use of the segment, which a power
     /// loss may have torn.
     fn has_nothing(&self, media: &Media, output: &Output) -> bool {
-        media.segments.live(self.at.segment) == 0 || output.rows.is_unwritten(self.at)
+        media.segments.valid(self.at.segment) == 0 || output.stripes.is_unwritten(self.at)
     }
 
     /// Returns the head of the stripe at `lba`, if `buf` contains it.
     pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
-        let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
+        let sane = self.layout.admits_head(&head, self.at, devices.placement(self.at.segment));
         (sane && head.seq > self.seq).then_some(head)
     }
 
@@ -344,14 +347,14 @@ impl Scrub {
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
         if head.is_none() && self.layout.parity > 0 {
             let place = (device, lba, pages);
-            media.salvage.ask(Wanted::Scrub, place, buf, &media.devices, cx);
+            media.metadata_repair.ask(Wanted::Scrub, place, buf, &media.devices, cx);
         } else {
             self.head_read(buf, head, false, media, output, cx)
         }
     }
 
     /// Handles a head that was rebuilt from the other chunks, or could not be.
-    pub(super) fn head_salvaged(
+    pub(super) fn head_rebuilt(
         &mut self,
         buf: MetaBuf,
         well: bool,
@@ -361,7 +364,7 @@ impl Scrub {
     ) {
         let at = self.at;
         let head = self.head_of(&buf, self.layout.lba(at), &media.devices).filter(|_| well);
-        let device = media.devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        let device = media.devices.placement(at.segment).device(at.segment, at.slot, 0);
         let is_wrong = !media.devices.is_missing_on(at.segment, device);
         self.head_read(buf, head, is_wrong, media, output, cx);
     }
@@ -383,27 +386,27 @@ impl Scrub {
         let Some(head) = head.filter(|head| head.seq <= output.durability.durable()) else {
             self.head = Some(buf);
             media.segments.unpin(at.segment);
-            media.share.over(cx.now(), 0);
+            media.background_rate.over(cx.now(), 0);
             self.begin_segment(at.segment + 1);
             return self.go(Phase::Next);
         };
         (self.seq, self.sectors, self.entries) = (head.seq, head.first_sectors, head.entries);
-        let stripe = media.devices.stripe(at.segment);
-        self.check.begin((&head, &buf), (&self.layout, at, stripe), &self.uuid, is_wrong);
+        let placement = media.devices.placement(at.segment);
+        self.check.begin((&head, &buf), (&self.layout, at, placement), &self.uuid, is_wrong);
         cx.touch(head.entries as usize);
         self.head = Some(buf);
         self.go(Phase::Reading { asked: false });
     }
 
     fn read_chunks(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
-        if cx.room() < ROOM || cx.command_room() < 17 {
+        if cx.outputs_left() < ROOM || cx.commands_left() < 17 {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let (at, stripe) = (self.at, media.devices.stripe(self.at.segment));
+        let (at, placement) = (self.at, media.devices.placement(self.at.segment));
         for (chunk, sectors) in self.check.reads() {
             let which = self.layout.chunk_of(chunk.into());
-            let device = which.device(stripe, (at.segment, at.slot));
+            let device = which.device(placement, (at.segment, at.slot));
             let into = media.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
             let (lba, into) = (self.layout.lba(at), Target::Data(into));
             let command = Command::Read { device, lba, into, cause: Cause::Gc };
@@ -416,7 +419,7 @@ impl Scrub {
     /// Starts the next computations of the stripe.
     fn check_on(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
-        while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
+        while cx.outputs_left() >= ROOM && cx.commands_left() > OWN_OPS / 2 {
             let (what, command) = match self.check.next(&mut media.buffers) {
                 Next::Record(record, command) => (Checking::Record(record), command),
                 Next::Fold(command) => (Checking::Fold, command),
@@ -424,9 +427,9 @@ impl Scrub {
                 Next::Wait => return moved,
                 Next::Over => {
                     if self.check.is_wrong() {
-                        self.go(Phase::Doubting(0))
+                        self.go(Phase::Validating(0))
                     } else {
-                        self.end_row(media, cx)
+                        self.end_stripe(media, cx)
                     }
                     return true;
                 }
@@ -438,8 +441,8 @@ impl Scrub {
     }
 
     /// Ends the stripe and goes to the next stripe or segment.
-    fn end_row(&mut self, media: &mut Media, cx: &mut Cx) {
-        media.share.over(cx.now(), self.check.bytes());
+    fn end_stripe(&mut self, media: &mut Media, cx: &mut Cx) {
+        media.background_rate.over(cx.now(), self.check.bytes());
         media.segments.unpin(self.at.segment);
         match self.layout.after(self.at, self.sectors) {
             Some(at) => self.at = at,
@@ -452,7 +455,7 @@ impl Scrub {
     /// Ends the scrub when no flawed segment is left that can be moved, and the repairs are
     /// durable. A stopped scrub does not wait, and reports the repairs that are durable by then.
     fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
-        if cx.life() != Life::Running || cx.room() < ROOM {
+        if cx.life() != Life::Running || cx.outputs_left() < ROOM {
             return false;
         }
         if !self.repairs.are_durable() && !self.is_stopped {
@@ -467,7 +470,7 @@ impl Scrub {
         if self.is_whole && end == TaskEnd::Done && unrepaired == 0 {
             media.devices.health_mut().verified();
         }
-        cx.tell(Event::Over { task, end, beyond, mended, unrepaired });
+        cx.report(Event::Over { task, end, beyond, mended, unrepaired });
         true
     }
 }

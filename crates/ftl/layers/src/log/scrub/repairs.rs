@@ -17,7 +17,7 @@ use crate::planted::{Bug, planted};
 #[derive(Clone, Copy, Debug)]
 struct Found {
     segment: u32,
-    rows: u64,
+    stripes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -30,20 +30,20 @@ pub(super) struct Repairs {
     /// Stripes whose repair is durable.
     durable: u64,
     /// Stripes that could not be moved, as counted by [`Segments::unrepaired`] at the start.
-    given_up: u64,
+    unrepaired_before: u64,
 }
 
 impl Repairs {
     /// Starts counting for a new scrub.
     pub(super) fn begin(&mut self, segments: &Segments) {
-        *self = Repairs { given_up: segments.unrepaired(), ..Repairs::default() };
+        *self = Repairs { unrepaired_before: segments.unrepaired(), ..Repairs::default() };
     }
 
     /// Counts a wrong stripe with valid data in a segment.
     pub(super) fn found(&mut self, segment: u32) {
         let first = self.found.map_or(segment, |found| found.segment.min(segment));
-        let rows = self.found.map_or(0, |found| found.rows) + 1;
-        self.found = Some(Found { segment: first, rows });
+        let stripes = self.found.map_or(0, |found| found.stripes) + 1;
+        self.found = Some(Found { segment: first, stripes });
     }
 
     /// Records moved data and repairs that became durable.
@@ -52,7 +52,7 @@ impl Repairs {
         if let Some((found, roots)) = self.moved
             && (reuse.is_behind_root(roots) || planted(Bug::RepairReportedEarly))
         {
-            self.durable += found.rows;
+            self.durable += found.stripes;
             self.moved = None;
         }
         if segments.flawed() == 0 && self.moved.is_none() {
@@ -80,9 +80,9 @@ impl Repairs {
     /// or may be after a power loss.
     pub(super) fn outcome(&self, segments: &Segments) -> (u64, u64) {
         let moved = self.moved.map(|(found, _)| found);
-        let volatile: u64 = moved.into_iter().chain(self.found).map(|found| found.rows).sum();
-        let given_up = segments.unrepaired() - self.given_up;
+        let volatile: u64 = moved.into_iter().chain(self.found).map(|found| found.stripes).sum();
+        let unrepaired = segments.unrepaired() - self.unrepaired_before;
         // Stripes that were given up count as moved once no segment is flawed any more.
-        (self.durable.saturating_sub(given_up), volatile + given_up)
+        (self.durable.saturating_sub(unrepaired), volatile + unrepaired)
     }
 }

@@ -1,7 +1,7 @@
 //! Age of the data in segments, from which the streams of new data follow.
 
 use super::Segments;
-use crate::log::row::streams::MAP;
+use crate::log::stripe::streams::MAP;
 
 impl Segments {
     /// Counts a record in a segment: written by the host now, or copied from segment `from`.
@@ -30,24 +30,24 @@ impl Segments {
     /// if any.
     #[inline]
     pub(crate) fn stream_of_write(&self, block: u64, replaced: Option<u32>) -> u8 {
-        self.separator.of_write_to(block, replaced.map(|segment| self.age(segment)))
+        self.separator.for_write_to(block, replaced.map(|segment| self.age(segment)))
     }
 
     /// Returns the stream of trims, and of data without history.
     pub(crate) fn stream_of_new(&self) -> u8 {
-        self.separator.of_new()
+        self.separator.for_new()
     }
 
     /// Returns the stream of a copy of a block from a segment.
     #[inline]
     pub(crate) fn stream_of_copy(&self, block: u64, segment: u32) -> u8 {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
-        self.separator.of_copy_of(block, stream, age)
+        self.separator.for_copy_from(block, stream, age)
     }
 
     /// Returns whether the data of one segment may go to several streams.
-    pub(crate) fn tells_blocks_apart(&self) -> bool {
-        self.separator.tells_blocks_apart()
+    pub(crate) fn separates_blocks(&self) -> bool {
+        self.separator.separates_blocks()
     }
 
     /// Returns whether a stream may receive data.

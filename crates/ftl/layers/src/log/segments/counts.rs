@@ -32,17 +32,17 @@ impl Segments {
     }
 
     /// Returns the valid bytes of the segments that are `wanted`.
-    pub(crate) fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn valid_bytes_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let list =
-            self.list.iter().zip(0..).filter(|(it, segment)| it.live > 0 && wanted(*segment));
-        list.map(|(it, _)| u64::from(it.live) * u64::from(GRAIN)).sum()
+            self.list.iter().zip(0..).filter(|(it, segment)| it.valid > 0 && wanted(*segment));
+        list.map(|(it, _)| u64::from(it.valid) * u64::from(GRAIN)).sum()
     }
 
     /// Returns the valid bytes of the flawed segments that are `wanted`.
-    pub(crate) fn live_flawed(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn flawed_bytes_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         match self.flawed() {
             0 => 0,
-            _ => self.live_in(|segment| self.is_flawed(segment) && wanted(segment)),
+            _ => self.valid_bytes_in(|segment| self.is_flawed(segment) && wanted(segment)),
         }
     }
 
@@ -52,7 +52,7 @@ impl Segments {
         if it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
             it.counted
         } else {
-            it.of_data()
+            it.for_data()
         }
     }
 
@@ -61,10 +61,10 @@ impl Segments {
     pub(crate) fn set_count(&mut self, segment: u32, grains: u32) -> bool {
         self.claim(segment, false);
         let it = self.at(segment);
-        let Some(live) = it.live.checked_add(grains).filter(|live| *live < MOST_GRAINS) else {
+        let Some(valid) = it.valid.checked_add(grains).filter(|valid| *valid < MOST_GRAINS) else {
             return false;
         };
-        it.live = live;
+        it.valid = valid;
         self.total += u64::from(grains);
         true
     }
@@ -73,11 +73,11 @@ impl Segments {
     pub(super) fn grow(&mut self, segment: u32, place: Place) {
         let grains = grains(place.len());
         let it = self.at(segment);
-        let Some(live) = it.live.checked_add(grains) else {
+        let Some(valid) = it.valid.checked_add(grains) else {
             self.disproved = Some(place.device());
             return;
         };
-        it.live = live;
+        it.valid = valid;
         self.total += u64::from(grains);
     }
 
@@ -86,8 +86,8 @@ impl Segments {
     pub(super) fn shrink(&mut self, segment: u32, place: Place) -> u32 {
         let it = self.at(segment);
         let grains = grains(place.len());
-        let less = grains.min(it.live);
-        it.live -= less;
+        let less = grains.min(it.valid);
+        it.valid -= less;
         self.total -= u64::from(less);
         if less < grains {
             self.disproved = Some(place.device());
@@ -107,14 +107,14 @@ impl Segments {
         let root = self.reuse.roots() as u32;
         let it = self.at(segment);
         if it.counted_at != root {
-            (it.counted, it.counted_at) = (it.of_data(), root);
+            (it.counted, it.counted_at) = (it.for_data(), root);
         }
     }
 
     /// Returns whether the totals of full segments match their counts.
     pub(crate) fn check(&self) -> bool {
         let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
-        full.clone().map(|it| u64::from(it.live)).sum::<u64>() == self.full.grains
+        full.clone().map(|it| u64::from(it.valid)).sum::<u64>() == self.full.grains
             && full.count() as u64 == self.full.count
     }
 }

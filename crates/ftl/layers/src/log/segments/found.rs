@@ -14,7 +14,7 @@ impl Segments {
     }
 
     /// Marks a segment with stripe `seq` as in use. Replay needs it until the next root.
-    pub(crate) fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
+    pub(crate) fn claim_stripe(&mut self, segment: u32, of_map: bool, seq: u64) {
         self.claim(segment, of_map);
         self.at(segment).last = seq;
     }
@@ -30,10 +30,10 @@ impl Segments {
         self.reuse.change();
         self.free.clear();
         for index in 0..self.list.len() as u32 {
-            self.at(index).widths.rows = width(index) as u8;
+            self.at(index).widths.stripes = width(index) as u8;
             let it = self.list[index as usize];
             // Map images in such a segment were replaced by durable stripes.
-            let unused = it.live == 0 && it.last == 0;
+            let unused = it.valid == 0 && it.last == 0;
             if unused && dirty(index) {
                 self.at(index).found_unused(State::Empty);
                 self.dirty.push_back(index);

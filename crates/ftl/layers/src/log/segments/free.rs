@@ -87,7 +87,7 @@ mod tests {
     fn widths(lost: u8) -> impl Fn(u32) -> Widths {
         move |segment| {
             let owners = 2 + segment as u8 % 3;
-            Widths { rows: 0, opens: (owners - 1).saturating_sub(lost), owners }
+            Widths { stripes: 0, opens: (owners - 1).saturating_sub(lost), owners }
         }
     }
 

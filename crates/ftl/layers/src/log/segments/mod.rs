@@ -3,8 +3,8 @@
 //! Invariants
 //! - A segment is in `free` exactly if it is Free, in `empty` exactly if it is Empty, and offered
 //!   as a victim exactly if it is Full, without map images, and not shunned.
-//! - `live` is the sum of the lengths of its records to which the map or the directory points, each
-//!   rounded up to the grain.
+//! - `valid` is the sum of the lengths of its records to which the map or the directory points,
+//!   each rounded up to the grain.
 //! - An empty segment becomes free only when the stripes that invalidate its data are durable and
 //!   replay needs none of its own stripes. Until then it may contain the only durable version of a
 //!   block. A segment of map images becomes free when a root is durable that was started after it
@@ -32,7 +32,7 @@ use free::Free;
 
 use crate::log::layout::{Layout, Reserves};
 use crate::log::params::Params;
-use crate::log::row::streams::MAP;
+use crate::log::stripe::streams::MAP;
 use crate::planted::{Bug, planted};
 use reuse::Reuse;
 
@@ -69,11 +69,11 @@ pub(super) enum State {
 struct Segment {
     state: State,
     /// Valid grains.
-    live: u32,
+    valid: u32,
     /// Reads in flight.
     reads: u32,
     /// Stripes that are not written yet.
-    rows: u16,
+    stripes: u16,
     /// Whether its stream has gone to another segment.
     left: bool,
     /// Whether it contains images of the map.
@@ -105,13 +105,13 @@ impl Segment {
     fn go(&mut self, next: State) {
         let fits = match (self.state, next) {
             (State::Free, State::Open) => true,
-            (State::Open, State::Full) => self.left && self.rows == 0 && self.live > 0,
+            (State::Open, State::Full) => self.left && self.stripes == 0 && self.valid > 0,
             (State::Full, State::Victim) => self.may_be_victim(),
             // Data that cannot be moved stays, so the segment becomes Full again instead of Empty
             // when it is settled.
             (State::Victim, State::Open) => true,
-            (State::Open | State::Full, State::Empty) => self.live == 0 && self.rows == 0,
-            (State::Empty, State::Free | State::Retired) => self.live == 0 && self.reads == 0,
+            (State::Open | State::Full, State::Empty) => self.valid == 0 && self.stripes == 0,
+            (State::Empty, State::Free | State::Retired) => self.valid == 0 && self.reads == 0,
             _ => false,
         };
         assert!(fits, "a segment can't go from {:?} to {next:?}: {self:?}", self.state);
@@ -121,7 +121,7 @@ impl Segment {
     /// Marks a segment as not needed by recovery, which may have claimed it.
     fn found_unused(&mut self, state: State) {
         let claimed = matches!(self.state, State::Free | State::Open);
-        assert!(claimed && self.live == 0 && self.rows == 0, "the segment is unused: {self:?}");
+        assert!(claimed && self.valid == 0 && self.stripes == 0, "the segment is unused: {self:?}");
         self.state = state;
     }
 
@@ -131,8 +131,8 @@ impl Segment {
     }
 
     /// Returns the valid grains of host data.
-    fn of_data(&self) -> u32 {
-        if self.of_map { 0 } else { self.live }
+    fn for_data(&self) -> u32 {
+        if self.of_map { 0 } else { self.valid }
     }
 }
 
@@ -140,7 +140,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug, Default)]
 struct Widths {
     /// In its current stripes.
-    rows: u8,
+    stripes: u8,
     /// If it were opened now; 0 if it cannot be.
     opens: u8,
     /// Number of devices that have the segment.
@@ -152,7 +152,7 @@ impl Widths {
     fn new(layout: &Layout, segment: u32) -> Self {
         let opens = layout.width_on(layout.stay, segment) as u8;
         let owners = layout.lengths.owners(layout.devices, segment);
-        Widths { rows: layout.full_width() as u8, opens, owners }
+        Widths { stripes: layout.full_width() as u8, opens, owners }
     }
 }
 
@@ -230,9 +230,9 @@ impl Segments {
         let count = layout.segments;
         let segment = Segment {
             state: State::Free,
-            live: 0,
+            valid: 0,
             reads: 0,
-            rows: 0,
+            stripes: 0,
             left: false,
             of_map: false,
             stream: UNKNOWN,
@@ -260,7 +260,7 @@ impl Segments {
             width: layout.full_width() as u8,
             now: BEGIN,
             reserves: layout.reserves,
-            separator: Separator::of_blocks(
+            separator: Separator::with_blocks(
                 params.separation,
                 layout.reserves.classes,
                 layout.blocks,
@@ -306,8 +306,8 @@ impl Segments {
 
     /// Returns whether a segment has stripes that are not written yet.
     #[inline]
-    pub(super) fn has_rows(&self, segment: u32) -> bool {
-        self.list[segment as usize].rows > 0
+    pub(super) fn has_stripes(&self, segment: u32) -> bool {
+        self.list[segment as usize].stripes > 0
     }
 
     /// Opens a free segment for a stream.
@@ -316,10 +316,10 @@ impl Segments {
         let list = &self.list;
         let segment = self.free.take(|at| list[at as usize].widths).expect("a free segment");
         let it = self.at(segment);
-        assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment is empty");
+        assert!(it.valid == 0 && it.reads == 0 && it.stripes == 0, "a free segment is empty");
         it.go(State::Open);
         it.of_map = stream == MAP;
-        (it.stream, it.widths.rows) = (stream, it.widths.opens);
+        (it.stream, it.widths.stripes) = (stream, it.widths.opens);
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;
@@ -333,15 +333,15 @@ impl Segments {
     }
 
     /// Counts a stripe that was opened in a segment.
-    pub(super) fn row_opened(&mut self, segment: u32) {
-        self.at(segment).rows += 1;
+    pub(super) fn stripe_opened(&mut self, segment: u32) {
+        self.at(segment).stripes += 1;
     }
 
     /// Counts stripe `seq` of a segment as written.
-    pub(super) fn row_written(&mut self, segment: u32, seq: u64) {
+    pub(super) fn stripe_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
-        assert!(it.state == State::Open && it.rows > 0, "a written stripe was opened");
-        it.rows -= 1;
+        assert!(it.state == State::Open && it.stripes > 0, "a written stripe was opened");
+        it.stripes -= 1;
         it.last = it.last.max(seq);
         self.settle(segment);
     }
@@ -357,10 +357,10 @@ impl Segments {
         let now = self.now;
         let level = self.level(segment);
         let it = self.at(segment);
-        if it.state != State::Open || !it.left || it.rows > 0 {
+        if it.state != State::Open || !it.left || it.stripes > 0 {
             return;
         }
-        if it.live == 0 {
+        if it.valid == 0 {
             return self.emptied(segment);
         }
         it.go(State::Full);
@@ -369,7 +369,7 @@ impl Segments {
         if !it.of_map {
             self.full.count += 1;
             self.full.room += u64::from(self.room(segment));
-            self.full.grains += u64::from(it.live);
+            self.full.grains += u64::from(it.valid);
         }
         if !it.of_map && !it.shunned {
             self.victims.sealed(segment, level.into(), now);
@@ -380,7 +380,7 @@ impl Segments {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
         self.separator.emptied(stream, age);
         self.at(segment).go(State::Empty);
-        self.mend(segment);
+        self.clear_flaws(segment);
         self.reuse.change();
         // The stripes opened so far invalidate its data, so reuse waits until they are durable.
         self.empty.push_back(Empty { segment, roots: self.reuse.roots(), stamp: self.stamp });
@@ -402,12 +402,12 @@ impl Segments {
             return;
         }
         self.full.grains -= if it.of_map { 0 } else { u64::from(grains) };
-        if !it.of_map && it.live == 0 {
+        if !it.of_map && it.valid == 0 {
             self.full.count -= 1;
             self.full.room -= u64::from(self.room(segment));
         }
-        let (live, offered, old) = (it.live, !it.of_map && !it.shunned, it.level);
-        if live == 0 {
+        let (valid, offered, old) = (it.valid, !it.of_map && !it.shunned, it.level);
+        if valid == 0 {
             if offered {
                 self.victims.freed(segment);
             }
@@ -417,7 +417,7 @@ impl Segments {
             let level = self.level(segment);
             self.at(segment).level = level;
             if offered {
-                self.victims.live_changed(segment, level.into(), self.now);
+                self.victims.valid_changed(segment, level.into(), self.now);
             }
         }
     }
@@ -486,7 +486,7 @@ impl Segments {
     }
 
     /// Returns the valid grains of a segment.
-    pub(super) fn live(&self, segment: u32) -> u32 {
-        self.list[segment as usize].live
+    pub(super) fn valid(&self, segment: u32) -> u32 {
+        self.list[segment as usize].valid
     }
 }

@@ -14,7 +14,7 @@ impl Segments {
 
     /// Returns whether enough free segments can be opened on a set of devices to continue work.
     /// Fewer suffice if stripes are `already` written to this set.
-    pub(crate) fn can_go_on(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
+    pub(crate) fn can_continue(&self, set: DeviceSet, layout: &Layout, already: bool) -> bool {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
         let least = if already { self.reserves.gc_floor() + 1 } else { self.reserves.host };
@@ -24,7 +24,7 @@ impl Segments {
 
     /// Returns the grains that a segment has space for.
     pub(super) fn room(&self, segment: u32) -> u32 {
-        self.rooms[usize::from(self.list[segment as usize].widths.rows)]
+        self.rooms[usize::from(self.list[segment as usize].widths.stripes)]
     }
 
     /// Returns the grains of a segment that is opened now.
@@ -54,7 +54,7 @@ impl Segments {
             if it.state == State::Full && level != it.level {
                 self.at(segment).level = level;
                 if it.may_be_victim() {
-                    self.victims.live_changed(segment, level.into(), self.now);
+                    self.victims.valid_changed(segment, level.into(), self.now);
                 }
             }
         }
@@ -69,16 +69,16 @@ impl Segments {
 
     /// Returns whether a segment is below a fill level, without a division.
     pub(super) fn is_below(&self, segment: u32, level: u8) -> bool {
-        let live = u64::from(self.list[segment as usize].live);
+        let valid = u64::from(self.list[segment as usize].valid);
         let room = u64::from(self.gathered(segment));
-        live * u64::from(LEVELS) <= u64::from(level.saturating_sub(1)) * room
+        valid * u64::from(LEVELS) <= u64::from(level.saturating_sub(1)) * room
     }
 
     /// Returns the fill level of a segment, by which victims are chosen.
     pub(super) fn level(&self, segment: u32) -> u8 {
-        let live = u64::from(self.list[segment as usize].live);
+        let valid = u64::from(self.list[segment as usize].valid);
         // Data on few devices takes less space when it is moved to more.
-        (live * u64::from(LEVELS)).div_ceil(self.gathered(segment).into()).min(LEVELS.into()) as u8
+        (valid * u64::from(LEVELS)).div_ceil(self.gathered(segment).into()).min(LEVELS.into()) as u8
     }
 
     /// Returns the free segments that are reserved from the host.
@@ -115,6 +115,6 @@ impl Segments {
     /// Returns the grains that fit.
     pub(crate) fn most_on(set: DeviceSet, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
-        layout.most_live_on(set, kept.kept() + margin)
+        layout.valid_limit_on(set, kept.kept() + margin)
     }
 }

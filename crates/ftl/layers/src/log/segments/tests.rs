@@ -24,10 +24,10 @@ fn record(layout: &Layout, segment: u32) -> Place {
 /// Returns a segment with one stripe of `records` valid records, which its stream has left.
 fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
     let segment = segments.open(0);
-    segments.row_opened(segment);
+    segments.stripe_opened(segment);
     (0..records).for_each(|_| segments.add(segment, record(layout, segment)));
     segments.leave(segment);
-    segments.row_written(segment, 1);
+    segments.stripe_written(segment, 1);
     segment
 }
 
@@ -35,15 +35,15 @@ fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
 fn a_segment_is_a_victim_while_anything_in_it_is_valid() {
     let (layout, mut segments) = segments();
     let open = segments.open(0);
-    segments.row_opened(open);
-    assert!(!segments.can_be_victim(open), "rows of it are under way");
+    segments.stripe_opened(open);
+    assert!(!segments.can_be_victim(open), "stripes of it are under way");
     let full = full(&layout, &mut segments, 2);
     assert!(segments.can_be_victim(full) && segments.check());
     segments.kill(full, record(&layout, full));
     assert!(segments.can_be_victim(full));
     segments.kill(full, record(&layout, full));
     assert!(!segments.can_be_victim(full) && segments.check());
-    assert_eq!((segments.live(full), segments.empty()), (0, 1));
+    assert_eq!((segments.valid(full), segments.empty()), (0, 1));
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn an_empty_segment_is_free_behind_a_root() {
 }
 
 #[test]
-fn rows_that_are_durable_free_a_segment_without_a_root() {
+fn stripes_that_are_durable_free_a_segment_without_a_root() {
     let (layout, mut segments) = segments();
     segments.set_youngest(7);
     let empty = full(&layout, &mut segments, 0);
     let safe = |stamp| Safe { stamp, replay_from: 2 };
-    assert_eq!(segments.reclaim(safe(6), |_| false), None, "row 7 may say that it is not empty");
+    assert_eq!(segments.reclaim(safe(6), |_| false), None, "stripe 7 may say that it is not empty");
     assert_eq!(segments.awaited(safe(6), |_| false), Some(7));
     assert_eq!(segments.reclaim(safe(7), |_| false), Some(empty));
 }
@@ -89,11 +89,11 @@ fn images_of_the_map_move_from_the_emptiest_segments_that_are_too_many() {
     let of_map: alloc::vec::Vec<u32> = [3, 1, 2]
         .into_iter()
         .map(|records| {
-            let segment = segments.open(crate::log::row::streams::MAP);
-            segments.row_opened(segment);
+            let segment = segments.open(crate::log::stripe::streams::MAP);
+            segments.stripe_opened(segment);
             (0..records).for_each(|_| segments.add(segment, record(&layout, segment)));
             segments.leave(segment);
-            segments.row_written(segment, 1);
+            segments.stripe_written(segment, 1);
             segment
         })
         .collect();

@@ -18,9 +18,9 @@ impl Segments {
     /// Returns the next victim; `None` if collection would free nothing.
     pub(crate) fn pick(&mut self) -> Option<u32> {
         let list = &self.list;
-        let live = |segment: u32| u32::from(list[segment as usize].level);
-        let victim = self.victims.pick(self.now, live)?;
-        if live(victim) == LEVELS {
+        let valid = |segment: u32| u32::from(list[segment as usize].level);
+        let victim = self.victims.pick(self.now, valid)?;
+        if valid(victim) == LEVELS {
             // The choice of the policy, such as the oldest segment, may stay full for ever.
             return if self.victims.knows_least() { None } else { self.pick_emptiest() };
         }
@@ -33,7 +33,7 @@ impl Segments {
     pub(crate) fn pick_emptiest(&mut self) -> Option<u32> {
         let list = self.list.iter().zip(0..);
         let gains = list.filter(|(it, _)| it.may_be_victim() && u32::from(it.level) < LEVELS);
-        let (_, victim) = gains.min_by_key(|(it, _)| it.live)?;
+        let (_, victim) = gains.min_by_key(|(it, _)| it.valid)?;
         self.take_victim(victim);
         Some(victim)
     }
@@ -42,7 +42,7 @@ impl Segments {
         self.victims.freed(victim);
         self.full.count -= 1;
         self.full.room -= u64::from(self.room(victim));
-        self.full.grains -= u64::from(self.list[victim as usize].live);
+        self.full.grains -= u64::from(self.list[victim as usize].valid);
         self.at(victim).go(State::Victim);
     }
 
@@ -69,7 +69,7 @@ impl Segments {
 
     /// Returns the bytes that collecting a segment frees.
     pub(crate) fn gain(&self, segment: u32) -> u64 {
-        let gain = self.gathered(segment).saturating_sub(self.list[segment as usize].live);
+        let gain = self.gathered(segment).saturating_sub(self.list[segment as usize].valid);
         u64::from(gain) * u64::from(GRAIN)
     }
 
@@ -78,8 +78,8 @@ impl Segments {
         let it = self.at(victim);
         it.go(State::Open);
         // A segment whose data cannot be moved would otherwise become a victim again at once.
-        it.shunned = it.live > 0;
-        self.mend(victim);
+        it.shunned = it.valid > 0;
+        self.clear_flaws(victim);
         self.settle(victim);
     }
 
@@ -100,7 +100,7 @@ impl Segments {
     pub(crate) fn flaw(&mut self, segment: u32) -> bool {
         let it = self.at(segment);
         let may = !it.shunned;
-        if may && it.live > 0 {
+        if may && it.valid > 0 {
             let is_first = it.flaws == 0;
             it.flaws = it.flaws.saturating_add(1);
             self.flaws.segments += u32::from(is_first);
@@ -109,7 +109,7 @@ impl Segments {
     }
 
     /// Clears the flaws of a segment whose valid data was moved or deleted.
-    pub(super) fn mend(&mut self, segment: u32) {
+    pub(super) fn clear_flaws(&mut self, segment: u32) {
         if core::mem::take(&mut self.at(segment).flaws) > 0 {
             self.flaws.segments -= 1;
         }
@@ -119,7 +119,7 @@ impl Segments {
     pub(crate) fn forget_flaws(&mut self) {
         for segment in 0..self.list.len() as u32 {
             self.flaws.unrepaired += u64::from(self.list[segment as usize].flaws);
-            self.mend(segment);
+            self.clear_flaws(segment);
         }
     }
 
@@ -160,12 +160,12 @@ impl Segments {
     /// Returns the next such segment after `last` in ascending order of valid grains, if more than
     /// `most` follow it. The images of the earlier ones are about to be moved.
     pub(crate) fn more_surplus_map(&self, last: u32, most: u32) -> Option<u32> {
-        self.least_map(Some((self.live(last), last)), most)
+        self.least_map(Some((self.valid(last), last)), most)
     }
 
     fn least_map(&self, behind: Option<(u32, u32)>, most: u32) -> Option<u32> {
         let full = self.list.iter().zip(0..).filter(|(it, _)| it.of_map && it.state == State::Full);
-        let keys = full.map(|(it, segment)| (it.live, segment));
+        let keys = full.map(|(it, segment)| (it.valid, segment));
         let rest = keys.filter(|key| behind.is_none_or(|last| *key > last));
         let is_surplus = rest.clone().count() > most as usize;
         rest.min().filter(|_| is_surplus).map(|(_, segment)| segment)

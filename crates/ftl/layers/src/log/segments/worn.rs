@@ -10,7 +10,7 @@ impl Segments {
     }
 
     /// Returns whether a segment has no valid data and will not receive any.
-    pub(crate) fn is_empty_or_gone(&self, segment: u32) -> bool {
+    pub(crate) fn is_empty_or_retired(&self, segment: u32) -> bool {
         matches!(self.list[segment as usize].state, State::Empty | State::Retired)
     }
 

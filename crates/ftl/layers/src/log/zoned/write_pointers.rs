@@ -113,11 +113,11 @@ impl Pointers {
     }
 
     /// Sets the state of a zone from a device's report. At least `least` sectors must be usable.
-    pub(crate) fn found(&mut self, segment: u32, device: u8, told: &SegmentReport, least: u32) {
+    pub(crate) fn found(&mut self, segment: u32, device: u8, report: &SegmentReport, least: u32) {
         let it = self.at(segment, device);
-        it.len = it.len.min(told.length as u32);
-        it.sent = (told.pointer as u32).min(it.len);
-        if told.state == SegmentState::Offline || it.len < least {
+        it.len = it.len.min(report.length as u32);
+        it.sent = (report.pointer as u32).min(it.len);
+        if report.state == SegmentState::Offline || it.len < least {
             self.fail(segment, device);
         }
     }
@@ -304,7 +304,7 @@ impl Pointers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::stripe::set;
+    use crate::log::chunk_placement::set;
 
     /// Returns three segments of two zones, of which two may be open, and one more for roots.
     fn zones() -> Pointers {

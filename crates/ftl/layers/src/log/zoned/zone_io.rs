@@ -6,8 +6,8 @@ use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use crate::log::devices::Devices;
 use crate::log::layout::At;
 use crate::log::ops::{Cx, Op, count_sent, works};
-use crate::log::row::streams::MAP;
 use crate::log::segments::Segments;
+use crate::log::stripe::streams::MAP;
 
 /// Maximum sectors of zeros in one program.
 const FILL: u32 = 2048;
@@ -97,7 +97,7 @@ impl Devices {
         if self.zones_mut().may_open(segment) {
             return true;
         }
-        if cx.room() < FILL_OUTPUTS {
+        if cx.outputs_left() < FILL_OUTPUTS {
             cx.wake();
         } else if let Some(segment) = self.begin_to_fill(segments) {
             for device in 0..self.layout().devices {

@@ -16,7 +16,7 @@ use hostftl_core::{Cause, Command, Gather, Page, Piece, SECTORS_PER_BLOCK, Tally
 use hostftl_format::tier::{Lives, MOST_REGIONS, emit_ledger, ledger_at, parse_ledger};
 
 use super::super::layout::{Layout, SLOW};
-use crate::kit::metabuf::{MetaHome, meta_of};
+use crate::kit::metabuf::{MetaHome, into_meta};
 
 /// Minimum number of pages in a region.
 const LEAST: u32 = 64;
@@ -130,7 +130,7 @@ impl Ledger {
 
     /// Takes the buffer back after the write of a ledger.
     pub(crate) fn written(&mut self, command: Command) {
-        self.buf.take_back(meta_of(command));
+        self.buf.take_back(into_meta(command));
     }
 
     /// Checks that the counts match `dirty`, the pages of listed slots, and that every dirty region

@@ -32,7 +32,7 @@ pub(super) const MOST_CLEANED: usize = 128;
 /// Number of cleaned slots that justify a commit.
 const WORTH: usize = 64;
 /// Number of slots examined in the search for an idle one.
-const LOOK: usize = 16;
+const SCAN: usize = 16;
 
 /// The slots of the fast device, and their records on both devices.
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl Cache {
             let it = self.slots.get(slot);
             it.readers == 0 && it.writers == 0 && !it.queued
         };
-        self.slots.oldest().take(LOOK).find(idle)
+        self.slots.oldest().take(SCAN).find(idle)
     }
 
     /// Frees a clean, idle slot.

@@ -116,19 +116,19 @@ impl Chunks {
     }
 
     /// Applies the device's report of a segment.
-    pub(crate) fn found(&mut self, segment: u32, told: &SegmentReport, layout: &Layout) {
+    pub(crate) fn found(&mut self, segment: u32, report: &SegmentReport, layout: &Layout) {
         let chunk = self.at_mut(segment);
-        chunk.length = (told.length as u32).min(layout.device.size);
+        chunk.length = (report.length as u32).min(layout.device.size);
         // The writable length may be shorter than the segment.
         chunk.strips = chunk.length / layout.strip;
-        let pointer = (told.pointer as u32).min(chunk.length);
+        let pointer = (report.pointer as u32).min(chunk.length);
         // A strip that is written in part doesn't count; recovery pads it.
         chunk.pointer = (pointer / layout.strip).min(chunk.strips);
         chunk.done = chunk.pointer;
-        chunk.wear = told.wear.into();
-        chunk.dirty = told.state != SegmentState::Free;
-        chunk.bad = told.state == SegmentState::Offline || chunk.strips == 0;
-        if told.state == SegmentState::Open && !chunk.bad {
+        chunk.wear = report.wear.into();
+        chunk.dirty = report.state != SegmentState::Free;
+        chunk.bad = report.state == SegmentState::Offline || chunk.strips == 0;
+        if report.state == SegmentState::Open && !chunk.bad {
             self.note_open(segment);
         }
     }

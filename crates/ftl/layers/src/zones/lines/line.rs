@@ -29,7 +29,7 @@ pub(crate) enum State {
     /// Being reset.
     Resetting,
     /// Out of use: all its segments failed.
-    Dead,
+    Retired,
 }
 
 /// A line. See [`super::Lines`] for all of them.
@@ -109,12 +109,12 @@ impl Line {
                 | (Open | Victim, Full | Empty)
                 | (Full, Victim | Empty)
                 | (Empty, Resetting)
-                | (Resetting, Free | Dead)
+                | (Resetting, Free | Retired)
         );
         assert!(fits, "a line can't go from {:?} to {next:?}", self.state);
         let is_ready = match next {
             Full => self.takes_no_more && self.under_way == 0 && self.valid > 0,
-            Empty | Free | Dead => self.under_way == 0 && self.valid == 0,
+            Empty | Free | Retired => self.under_way == 0 && self.valid == 0,
             Resetting => self.valid == 0 && self.reads == 0,
             Unknown | Open | Victim => true,
         };
@@ -132,9 +132,9 @@ impl Line {
         (self.takes_no_more, self.has_failed_segment, self.last_trim) = (false, false, 0);
     }
 
-    /// Ends the reset. `is_dead` is whether all its segments failed.
-    pub(super) fn end_reset(&mut self, is_dead: bool) {
-        self.go(if is_dead { State::Dead } else { State::Free });
+    /// Ends the reset. `has_failed` is whether all its segments failed.
+    pub(super) fn end_reset(&mut self, has_failed: bool) {
+        self.go(if has_failed { State::Retired } else { State::Free });
         (self.of_map, self.units) = (false, 0);
         (self.list, self.is_listed) = (NONE, false);
         (self.has_failed_segment, self.images_of_next_root) = (false, 0);

@@ -345,10 +345,10 @@ impl Lines {
         self.resetting -= 1;
         self.map_lines -= u32::from(self.at(line).is_of_map());
         // A line with some failed segments is used again with the others.
-        let dead = self.segments(line).all(|segment| self.chunks.at(segment).bad);
-        self.at_mut(line).end_reset(dead);
-        self.lists.put(self.layout.front(line), (line, self.wear(line)), dead);
-        self.free_strips += if dead { 0 } else { self.room_in(line) };
+        let has_failed = self.segments(line).all(|segment| self.chunks.at(segment).bad);
+        self.at_mut(line).end_reset(has_failed);
+        self.lists.put(self.layout.front(line), (line, self.wear(line)), has_failed);
+        self.free_strips += if has_failed { 0 } else { self.room_in(line) };
         true
     }
 

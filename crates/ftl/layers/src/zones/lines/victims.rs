@@ -61,7 +61,7 @@ impl Candidates {
 
     /// Reports the new level of a line to the policy.
     pub(super) fn level_changed(&mut self, line: u32, level: u8) {
-        self.policy.live_changed(line, level.into(), self.now);
+        self.policy.valid_changed(line, level.into(), self.now);
     }
 
     /// Removes a line from the lines with a failed segment.
@@ -80,7 +80,7 @@ impl Lines {
     pub(super) fn note_failed(&mut self, segment: u32) {
         let line = self.layout.line(segment);
         let it = self.at_mut(line);
-        let holds = !matches!(it.state(), State::Free | State::Resetting | State::Dead);
+        let holds = !matches!(it.state(), State::Free | State::Resetting | State::Retired);
         if holds && !it.has_failed_segment {
             it.has_failed_segment = true;
             self.candidates.failed.push_back(line);
@@ -148,7 +148,7 @@ impl Lines {
             return None;
         }
         let victim = if self.layout.wide {
-            self.of_policy(room)
+            self.by_policy(room)
         } else {
             let valid = |line: u32| self.at(line).valid();
             self.lists.most_invalid(|line| self.fits(line, room), valid)
@@ -159,7 +159,7 @@ impl Lines {
         victim
     }
 
-    fn of_policy(&mut self, room: i64) -> Option<u32> {
+    fn by_policy(&mut self, room: i64) -> Option<u32> {
         let list = &self.list;
         let level = |line: u32| u32::from(list[line as usize].level);
         let first = self.candidates.policy.pick(self.candidates.now, level)?;

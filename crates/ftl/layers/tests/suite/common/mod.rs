@@ -249,7 +249,7 @@ impl World {
     /// Executes a command that accesses no device. Only zeros are compressible here. With several
     /// devices, data may be damaged, and the result reports it.
     fn compute(&mut self, command: &Command) -> Result<Verdict, DeviceError> {
-        let job = Job::of(command).expect("no layer here sends anything else");
+        let job = Job::new(command).expect("no layer here sends anything else");
         let read =
             |view: &View| self.buffers[&view.id()][range(view.from(), view.bytes())].to_vec();
         let (from, into): (Vec<Vec<u8>>, _) = match command {

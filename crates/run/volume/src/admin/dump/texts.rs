@@ -167,7 +167,7 @@ fn member(it: &Superblock, index: u8) -> MemberText {
     MemberText {
         index,
         device: Uuid::from_bytes(it.members[usize::from(index)]).to_string(),
-        state: match (has(it.gone), has(it.missing)) {
+        state: match (has(it.removed), has(it.missing)) {
             (true, _) => "removed",
             (false, true) => "left out",
             (false, false) => "belongs",

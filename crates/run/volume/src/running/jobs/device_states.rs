@@ -176,7 +176,7 @@ fn as_recorded(device: u8, (was, now): (Member, Member), recorded: Option<&Super
         MemberState::Active if was.state.is_coming() && is(recorded.fresh) => {
             Member { state: was.state, ..now }
         }
-        MemberState::Removed if !is(recorded.gone) => was,
+        MemberState::Removed if !is(recorded.removed) => was,
         _ => now,
     }
 }

@@ -32,7 +32,7 @@ impl Chunks {
     /// Returns the state of a stripe of `count` chunks; sectors read before its head was known are
     /// kept.
     #[must_use]
-    pub(super) fn of_row(self, count: u32) -> Self {
+    pub(super) fn with_count(self, count: u32) -> Self {
         Chunks { count, here: self.here, ..Chunks::default() }
     }
 
@@ -112,8 +112,8 @@ mod tests {
     use hostftl_core::DeviceSet;
 
     use super::*;
+    use crate::log::chunk_placement::ChunkPlacement;
     use crate::log::redundancy::rebuild::Chunk;
-    use crate::log::stripe::Stripe;
 
     #[test]
     fn a_chunk_is_rebuilt_and_told_once() {
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn a_chunk_that_was_rebuilt_is_rebuilt_again_in_another_way_if_there_is_one() {
-        let stripe = Stripe::new(DeviceSet::first_n(3), 2);
+        let placement = ChunkPlacement::new(DeviceSet::first_n(3), 2);
         let first =
-            Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, DeviceSet::EMPTY).expect("a way");
+            Rebuild::new(placement, (0, 0), Chunk::Data(0), 1, DeviceSet::EMPTY).expect("a way");
         let mut chunks = Chunks::new(1);
         assert!(chunks.distrust(0) && chunks.begin_rebuild().is_some());
         let second = first.again();

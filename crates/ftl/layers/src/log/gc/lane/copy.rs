@@ -14,7 +14,7 @@ use hostftl_format::log::seed;
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::{Buffer, Buffers};
-use crate::log::gc::lane::{Checked, Lane, Live};
+use crate::log::gc::lane::{Checked, Lane, ValidRecord};
 use crate::log::map::Where;
 use crate::log::map::pages::Pages;
 use crate::log::mapping::Mapping;
@@ -29,7 +29,7 @@ pub(super) struct Batch {
     parts: Vec<Part>,
     /// Each record as an index in the victim's stripe and an item of the new stripe.
     records: Vec<(u16, u32)>,
-    row: u8,
+    stripe: u8,
 }
 
 impl Batch {
@@ -39,7 +39,7 @@ impl Batch {
     /// Creates a batch with capacity for `most` records.
     pub(super) fn new(most: u32) -> Self {
         let (parts, records) = (Vec::with_capacity(most as usize), Vec::new());
-        let mut batch = Batch { parts, records, row: 0 };
+        let mut batch = Batch { parts, records, stripe: 0 };
         batch.records.reserve_exact(most as usize);
         batch
     }
@@ -51,18 +51,18 @@ pub(super) type Records = Vec<(u16, u32)>;
 impl Lane {
     /// Returns the next record that may still be valid and is not known to be damaged.
     #[inline]
-    pub(crate) fn next_live(&mut self, pages: &mut Pages) -> Option<&Live> {
-        let may_be_live = |live: &Live| {
-            let stays = match pages.pair(live.block) {
-                Some((place, _)) => place == live.place,
+    pub(crate) fn next_valid(&mut self, pages: &mut Pages) -> Option<&ValidRecord> {
+        let may_be_valid = |valid: &ValidRecord| {
+            let stays = match pages.pair(valid.block) {
+                Some((place, _)) => place == valid.place,
                 // Without its map page a record may be valid, unless the page is unreadable.
-                None => pages.map().state(pages.map().page_of(live.block)) != Where::Bad,
+                None => pages.map().state(pages.map().page_of(valid.block)) != Where::Bad,
             };
-            live.state == Checked::No && stays
+            valid.state == Checked::No && stays
         };
-        let others = self.live[self.cursor..].iter().position(may_be_live);
-        self.cursor = others.map_or(self.live.len(), |others| self.cursor + others);
-        self.live.get(self.cursor)
+        let others = self.valid[self.cursor..].iter().position(may_be_valid);
+        self.cursor = others.map_or(self.valid.len(), |others| self.cursor + others);
+        self.valid.get(self.cursor)
     }
 
     /// Returns whether the next records may be moved now.
@@ -71,8 +71,8 @@ impl Lane {
     }
 
     /// Returns the stripe that receives the batch, unless the batch is empty.
-    pub(crate) fn batch_row(&self) -> Option<u8> {
-        (!self.batch.parts.is_empty()).then_some(self.batch.row)
+    pub(crate) fn batch_stripe(&self) -> Option<u8> {
+        (!self.batch.parts.is_empty()).then_some(self.batch.stripe)
     }
 
     /// Pins the map page of the next record. Returns false if the page is not in memory or the
@@ -83,7 +83,7 @@ impl Lane {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
-        let Live { block, place, .. } = self.live[self.cursor];
+        let ValidRecord { block, place, .. } = self.valid[self.cursor];
         let page = mapping.pages.map().page_of(block);
         if self.keep_page(page, media, mapping, cx) != Where::Here
             || mapping.pages.map().place(block) != place
@@ -97,18 +97,18 @@ impl Lane {
     /// Returns whether the next record is behind the last one of the batch. With separation of
     /// streams, the records of a chunk are sorted by stream, and the stream of a block may have
     /// changed since.
-    pub(crate) fn goes_up(&self) -> bool {
-        let next = &self.live[self.cursor];
+    pub(crate) fn is_ascending(&self) -> bool {
+        let next = &self.valid[self.cursor];
         self.batch.parts.last().is_none_or(|last| last.from < next.byte)
     }
 
     /// Adds the next record to the batch as an item of a stripe, at byte `into`.
-    pub(crate) fn take(&mut self, (row, item): (u8, u32), into: u32) {
-        assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one stripe");
-        let live = &self.live[self.cursor];
-        let (len, seed) = (live.place.len(), seed(live.block, live.place.generation()));
-        self.batch.row = row;
-        self.batch.parts.push(Part { from: live.byte, into, len, crc: live.crc, seed });
+    pub(crate) fn take(&mut self, (stripe, item): (u8, u32), into: u32) {
+        assert!(self.batch_stripe().is_none_or(|it| it == stripe), "a batch goes to one stripe");
+        let valid = &self.valid[self.cursor];
+        let (len, seed) = (valid.place.len(), seed(valid.block, valid.place.generation()));
+        self.batch.stripe = stripe;
+        self.batch.parts.push(Part { from: valid.byte, into, len, crc: valid.crc, seed });
         self.batch.records.push((self.cursor as u16, item));
         self.cursor += 1;
     }
@@ -126,9 +126,9 @@ impl Lane {
             .buffers
             .at(self.source(chunk))
             .view(first.from, last.from + last.len - first.from);
-        let Batch { row, ref records, .. } = self.batch;
-        let to = output.rows[row].items[records[0].1 as usize].chunk;
-        let buffer = Buffer::row(row, to.into());
+        let Batch { stripe, ref records, .. } = self.batch;
+        let to = output.stripes[stripe].items[records[0].1 as usize].chunk;
+        let buffer = Buffer::stripe(stripe, to.into());
         let into = media.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.outstanding += 1;
         let op = Op::GcMove { lane: self.number };
@@ -156,22 +156,22 @@ impl Lane {
             unreachable!("a completed move")
         };
         let right = ended.expect("a move in memory succeeds").bytes as usize;
-        let (row, records) = (self.batch.row, core::mem::take(&mut self.batch.records));
-        let chunk = self.live[usize::from(records[0].0)].chunk;
+        let (stripe, records) = (self.batch.stripe, core::mem::take(&mut self.batch.records));
+        let chunk = self.valid[usize::from(records[0].0)].chunk;
         buffers.at(self.source(chunk)).repay(from);
-        buffers.repay_row_mut(row, into);
+        buffers.repay_stripe_mut(stripe, into);
         parts.clear();
         self.batch.parts = parts;
-        (row, right, records)
+        (stripe, right, records)
     }
 
     /// Returns a record of the victim's stripe, and marks it as moved if it is `right`.
-    pub(crate) fn record(&mut self, record: u16, right: bool) -> Live {
-        let live = &mut self.live[usize::from(record)];
+    pub(crate) fn record(&mut self, record: u16, right: bool) -> ValidRecord {
+        let valid = &mut self.valid[usize::from(record)];
         if right {
-            live.state = Checked::Moved;
+            valid.state = Checked::Moved;
         }
-        *live
+        *valid
     }
 
     /// Ends a batch of which the first `right` records are correct.
@@ -187,9 +187,9 @@ impl Lane {
     /// Handles a damaged record: its chunk must be rebuilt, or the record is lost if no way is
     /// left.
     fn found_damaged(&mut self, record: u16) {
-        let live = &mut self.live[usize::from(record)];
-        self.chunks.blame(live.chunk);
-        live.state = if self.chunks.distrust(live.chunk) { Checked::Bad } else { Checked::Gone };
+        let valid = &mut self.valid[usize::from(record)];
+        self.chunks.blame(valid.chunk);
+        valid.state = if self.chunks.distrust(valid.chunk) { Checked::Bad } else { Checked::Lost };
         // The records behind the damaged one were not moved, so they are sent again.
         self.cursor = usize::from(record) + 1;
     }

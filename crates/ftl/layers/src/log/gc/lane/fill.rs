@@ -7,8 +7,8 @@
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
 
-use super::agree::Agree;
-use super::rebuild::{Mend, Sum};
+use super::parity_check::ParityCheck;
+use super::rebuild::{ChunkRebuild, Sum};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::lane::{Lane, Phase, ROOM};
@@ -17,7 +17,7 @@ use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op, count_sent};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
-use crate::log::row::records::Record;
+use crate::log::stripe::records::Record;
 use crate::planted::{Bug, planted};
 
 /// Records of a stripe that are verified at once.
@@ -41,7 +41,7 @@ enum Stage {
     /// Verify records from entry `next` on; `well` is true if all were correct so far.
     Check { next: u32, well: bool },
     /// Check the other parity.
-    Agree(Agree),
+    Agree(ParityCheck),
     /// Write the chunk; `asked` is true while the write is in flight.
     Write { asked: bool },
     /// The chunk is written, or that failed.
@@ -75,7 +75,7 @@ impl Fill {
         match self.chunk.zip(self.other) {
             _ if !well => Stage::Over { well },
             Some((made, parity)) => {
-                Stage::Agree(Agree::new(lane, made, parity, (chunks, self.sectors)))
+                Stage::Agree(ParityCheck::new(lane, made, parity, (chunks, self.sectors)))
             }
             None => Stage::Write { asked: false },
         }
@@ -87,19 +87,19 @@ impl Lane {
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, media: &Media) {
         assert!(self.head().is_some(), "the valid head was read");
         let At { segment, slot, .. } = self.at;
-        let stripe = media.devices.stripe(segment);
-        let chunks = u32::from(head.chunks).min(stripe.width());
+        let placement = media.devices.placement(segment);
+        let chunks = u32::from(head.chunks).min(placement.width());
         (self.seq, self.entries) = (head.seq, head.entries);
-        self.chunks = self.chunks.of_row(chunks);
+        self.chunks = self.chunks.with_count(chunks);
         // Several chunks with parity are all written in full; a single one may be shorter.
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
-        let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
+        let chunk = Chunk::on(device, placement, (segment, slot)).filter(has);
         let missing = media.devices.missing_of(segment);
-        let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
+        let rebuild = |it| Rebuild::new(placement, (segment, slot), it, chunks, missing);
         let made = match core::mem::take(&mut self.sum) {
             // The speculative rebuild assumed a stripe of full width.
-            Sum::Made(made) if chunks == stripe.width() => Some(made),
+            Sum::Made(made) if chunks == placement.width() => Some(made),
             _ => None,
         };
         let over = |well| {
@@ -107,13 +107,15 @@ impl Lane {
         };
         self.go(match chunk.map(rebuild) {
             // The head on its device is wrong.
-            _ if self.was_salvaged() => over(false),
+            _ if self.was_head_rebuilt() => over(false),
             None => over(true),
             Some(None) => over(false),
             Some(Some(_)) if made.is_some() => {
                 Phase::Filling(Fill::made(&made.expect("the chunk was rebuilt"), sectors))
             }
-            Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
+            Some(Some(rebuild)) => {
+                Phase::Rebuilding(ChunkRebuild::for_device((0, sectors), rebuild))
+            }
         });
     }
 
@@ -156,9 +158,9 @@ impl Lane {
     }
 
     fn record_to_check(&self, entry: &Entry, media: &Media, mapping: &Mapping) -> Option<Record> {
-        let stripe = media.devices.stripe(self.at.segment);
+        let placement = media.devices.placement(self.at.segment);
         let page_seed = mapping.checkpoint.page_seed();
-        let record = Record::of(entry, (&self.layout, self.at, stripe), page_seed)?;
+        let record = Record::new(entry, (&self.layout, self.at, placement), page_seed)?;
         (u32::from(record.chunk()) < self.chunks.count()).then_some(record)
     }
 
@@ -174,8 +176,8 @@ impl Lane {
         let mut next = from;
         while next < self.entries
             && self.outstanding < CHECKS
-            && cx.room() >= ROOM
-            && cx.command_room() > OWN_OPS / 2
+            && cx.outputs_left() >= ROOM
+            && cx.commands_left() > OWN_OPS / 2
         {
             let entry = log::entry(&head, next);
             if let Some(record) =
@@ -219,7 +221,7 @@ impl Lane {
     /// Performs the next step of the check of the other parity.
     fn ask_other(
         &mut self,
-        (fill, mut agree): (Fill, Agree),
+        (fill, mut agree): (Fill, ParityCheck),
         media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
@@ -228,11 +230,11 @@ impl Lane {
             self.go(fill.with(if well { write } else { Stage::Over { well } }));
             return true;
         }
-        if cx.room() < ROOM || cx.command_room() == 0 {
+        if cx.outputs_left() < ROOM || cx.commands_left() == 0 {
             return false;
         }
         let At { segment, slot, .. } = self.at;
-        let device = media.devices.stripe(segment).parity_device(segment, slot, agree.parity());
+        let device = media.devices.placement(segment).parity_device(segment, slot, agree.parity());
         let place = (device, self.layout.lba(self.at));
         let Some(command) = agree.next(place, &mut media.buffers) else { return false };
         self.outstanding += 1;
@@ -258,7 +260,7 @@ impl Lane {
     }
 
     fn write_chunk(&mut self, fill: Fill, media: &mut Media, cx: &mut Cx) -> bool {
-        if cx.room() < ROOM || cx.command_room() == 0 {
+        if cx.outputs_left() < ROOM || cx.commands_left() == 0 {
             return false;
         }
         if planted(Bug::FilledUnwritten) {
@@ -272,7 +274,7 @@ impl Lane {
         let tally = Tally::single(cause, fill.sectors);
         count_sent(&tally, cx);
         let At { segment, slot, .. } = self.at;
-        let device = chunk.device(media.devices.stripe(segment), (segment, slot));
+        let device = chunk.device(media.devices.placement(segment), (segment, slot));
         let lba = self.layout.lba(self.at);
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         self.outstanding += 1;

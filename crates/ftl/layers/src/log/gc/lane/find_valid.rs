@@ -3,12 +3,12 @@
 
 use hostftl_format::log::{self, Entry, Kind};
 
-use crate::log::gc::lane::{Checked, Lane, Live, Phase};
+use crate::log::gc::lane::{Checked, Lane, Phase, ValidRecord};
 use crate::log::map::Where;
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::Cx;
-use crate::log::row::spread::Spread;
+use crate::log::stripe::spread::Spread;
 
 /// Entries of a stripe whose map pages are prefetched.
 const AHEAD: u32 = 32;
@@ -24,10 +24,10 @@ impl Lane {
         if from == 0 {
             // Prefetches the map entries before the first of them is needed.
             for index in 0..entries {
-                mapping.pages.map().look_ahead(log::block_of(&head, index));
+                mapping.pages.map().prefetch(log::block_of(&head, index));
             }
         }
-        let spread = Spread::new(media.devices.stripe(self.at.segment), self.at, &self.layout);
+        let spread = Spread::new(media.devices.placement(self.at.segment), self.at, &self.layout);
         let mut next = from;
         while next < entries
             && self.sift_entry(log::entry(&head, next), &spread, media, mapping, cx)
@@ -36,13 +36,13 @@ impl Lane {
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
-            if self.is_live(&entry, mapping) != Some(false) {
+            if self.is_valid(&entry, mapping) != Some(false) {
                 mapping.fetch(mapping.pages.map().page_of(entry.block), media, cx);
             }
         }
         cx.touch((next - from) as usize);
         self.head = Some(head);
-        if next == entries && media.segments.tells_blocks_apart() {
+        if next == entries && media.segments.separates_blocks() {
             self.order_by_stream(media);
         }
         self.go(if next == entries {
@@ -55,13 +55,13 @@ impl Lane {
 
     /// Sorts the records of each chunk by stream, so that one command moves more of them.
     fn order_by_stream(&mut self, media: &Media) {
-        let stream = |it: &Live| media.segments.stream_of_copy(it.block, self.at.segment);
-        self.live.sort_unstable_by_key(|it| (it.chunk, stream(it), it.byte));
+        let stream = |it: &ValidRecord| media.segments.stream_of_copy(it.block, self.at.segment);
+        self.valid.sort_unstable_by_key(|it| (it.chunk, stream(it), it.byte));
     }
 
     /// Returns whether the record of an entry is valid; `None` if the map page is not in memory.
     #[inline]
-    fn is_live(&mut self, entry: &Entry, mapping: &mut Mapping) -> Option<bool> {
+    fn is_valid(&mut self, entry: &Entry, mapping: &mut Mapping) -> Option<bool> {
         if entry.kind != Kind::Data || entry.block >= mapping.pages.map().len() {
             return Some(false);
         }
@@ -79,8 +79,8 @@ impl Lane {
         cx: &mut Cx,
     ) -> bool {
         let Some(entry) = entry else { return true };
-        match self.is_live(&entry, mapping) {
-            Some(true) => self.note_live(spread, entry),
+        match self.is_valid(&entry, mapping) {
+            Some(true) => self.note_valid(spread, entry),
             Some(false) => {}
             // If the map page is unreadable, the record stays in place.
             None => {
@@ -119,9 +119,16 @@ impl Lane {
         }
     }
 
-    fn note_live(&mut self, spread: &Spread, entry: Entry) {
+    fn note_valid(&mut self, spread: &Spread, entry: Entry) {
         let Entry { block, place, crc, .. } = entry;
         let Some((chunk, byte)) = spread.find(place) else { return };
-        self.live.push(Live { block, place, crc, chunk, byte: byte as u32, state: Checked::No });
+        self.valid.push(ValidRecord {
+            block,
+            place,
+            crc,
+            chunk,
+            byte: byte as u32,
+            state: Checked::No,
+        });
     }
 }

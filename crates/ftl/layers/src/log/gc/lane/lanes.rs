@@ -13,12 +13,12 @@ use hostftl_core::{Command, MetaBuf};
 use hostftl_format::log::Head;
 
 use crate::kit::shell::Ended;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::gc::lane::{Kind, Lane, Phase};
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::Cx;
-use crate::log::stripe::Stripe;
 
 /// Number of kinds of phases.
 const KINDS: usize = Kind::Filling as usize + 1;
@@ -79,7 +79,7 @@ impl Lanes {
     }
 
     #[inline]
-    fn of(&self, lane: u8) -> &Lane {
+    fn get(&self, lane: u8) -> &Lane {
         &self.lanes[usize::from(lane)]
     }
 
@@ -107,7 +107,7 @@ impl Lanes {
     /// Updates the sets for a lane whose phase was of kind `was`.
     #[inline]
     fn changed(&mut self, lane: u8, was: Kind) {
-        let is = self.of(lane).phase.kind();
+        let is = self.get(lane).phase.kind();
         if is != was {
             self.kinds[was as usize] = self.are_in(was).without(lane);
             self.kinds[is as usize] = self.are_in(is).with(lane);
@@ -116,7 +116,7 @@ impl Lanes {
 
     /// Returns the start of the stripe of a lane.
     pub(crate) fn at(&self, lane: u8) -> At {
-        self.of(lane).at
+        self.get(lane).at
     }
 
     /// Returns whether no lane has a stripe.
@@ -142,7 +142,7 @@ impl Lanes {
     /// without an error.
     #[inline]
     pub(crate) fn head(&self, lane: u8) -> Option<(&MetaBuf, bool)> {
-        self.of(lane).head()
+        self.get(lane).head()
     }
 
     /// Returns the lanes whose records are being moved or wait for that.
@@ -176,7 +176,7 @@ impl Lanes {
     #[inline]
     pub(crate) fn mover(&self, in_order: bool) -> Option<u8> {
         let may = |lane: &&Lane| !lane.has_all_on_its_way() && (in_order || lane.may_move());
-        let first = self.in_order().map(|lane| self.of(lane)).find(may)?;
+        let first = self.in_order().map(|lane| self.get(lane)).find(may)?;
         first.is_moving().then_some(first.number)
     }
 }
@@ -188,13 +188,18 @@ impl Lanes {
     }
 
     /// Accepts the head of a lane and appends its stripe to the order.
-    pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
+    pub(in crate::log::gc) fn sift_from(
+        &mut self,
+        lane: u8,
+        head: &Head,
+        placement: ChunkPlacement,
+    ) {
         let last = self.in_order().last();
-        let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
+        let follows = last.is_none_or(|last| self.get(last).seq < head.seq);
         assert!(follows, "stripes are counted in order");
         self.order[self.count] = lane;
         self.count += 1;
-        self.change(lane, |it| it.sift_from(head, stripe));
+        self.change(lane, |it| it.sift_from(head, placement));
     }
 
     /// Starts to rebuild the chunk of a device before the head is known. Returns false if that is
@@ -230,7 +235,7 @@ impl Lanes {
     /// Returns a lane whose stripe has been resilvered, and whether that succeeded.
     pub(in crate::log::gc) fn filled(&self) -> Option<(u8, bool)> {
         let mut filling = self.are_in(Kind::Filling);
-        filling.find_map(|lane| match self.of(lane).phase {
+        filling.find_map(|lane| match self.get(lane).phase {
             Phase::Filling(fill) => fill.over().map(|well| (lane, well)),
             _ => None,
         })
@@ -256,7 +261,7 @@ impl Lanes {
         cx: &mut Cx,
     ) -> bool {
         let to_read = self.are_in(Kind::ToRead);
-        let made = self.are_in(Kind::Mending).0 | self.are_in(Kind::Filling).0;
+        let made = self.are_in(Kind::Rebuilding).0 | self.are_in(Kind::Filling).0;
         let left = Set(to_read.0 | made);
         left != Set::default() && self.pump_some(left, media, mapping, cx)
     }
@@ -303,8 +308,8 @@ impl Lanes {
 
     /// Starts to rebuild a bad chunk of a lane. Returns false if there is none or records are left
     /// to move.
-    pub(crate) fn mend_next(&mut self, lane: u8, media: &mut Media) -> bool {
-        self.change(lane, |it| it.mend_next(media))
+    pub(crate) fn rebuild_next(&mut self, lane: u8, media: &mut Media) -> bool {
+        self.change(lane, |it| it.rebuild_next(media))
     }
 
     /// Processes the completed read of a chunk.
@@ -316,7 +321,7 @@ impl Lanes {
         media: &mut Media,
     ) {
         // Does not use `change`: a closure would hold a second copy of the command.
-        let was = self.of(lane).phase.kind();
+        let was = self.get(lane).phase.kind();
         self.lane(lane).read_done(chunk, command, result, media);
         self.changed(lane, was);
     }
@@ -401,7 +406,7 @@ mod tests {
     }
 
     fn sift(it: &mut Lanes, lane: u8, seq: u64) {
-        it.sift_from(lane, &head(seq), Stripe::new(DeviceSet::first_n(2), 1));
+        it.sift_from(lane, &head(seq), ChunkPlacement::new(DeviceSet::first_n(2), 1));
     }
 
     fn go(it: &mut Lanes, lane: u8, phases: &[Phase]) {
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sifted_and_moved_in_their_order_not_that_of_their_lanes() {
+    fn stripes_are_sifted_and_moved_in_their_order_not_that_of_their_lanes() {
         let mut it = with_heads(3);
         [(2, 7), (0, 8), (1, 9)].iter().for_each(|(lane, seq)| sift(&mut it, *lane, *seq));
         assert_eq!(it.sifting(), Some(2));
@@ -441,7 +446,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "counted in order")]
-    fn a_row_before_the_last_does_not_count_any_more() {
+    fn a_stripe_before_the_last_does_not_count_any_more() {
         let mut it = with_heads(2);
         sift(&mut it, 0, 8);
         sift(&mut it, 1, 7);

@@ -6,15 +6,15 @@
 //!   stripe is finished; a rebuilt chunk goes to another buffer.
 //! - While a command of the lane is in flight, the phase changes only to one that waits for it.
 
-mod agree;
-mod ahead;
 mod chunks;
 mod copy;
 mod faults;
 mod fill;
 mod find_valid;
 pub(super) mod lanes;
+mod parity_check;
 mod rebuild;
+mod speculative_rebuild;
 
 use alloc::vec::Vec;
 
@@ -23,16 +23,16 @@ use hostftl_format::log::{Head, Place};
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::Chunk;
-use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
 use fill::Fill;
-use rebuild::{Mend, Sum};
+use rebuild::{ChunkRebuild, Sum};
 
 /// Output slots without which no chunk is read.
 const ROOM: usize = 20;
@@ -53,7 +53,7 @@ enum Phase {
     /// Records are being moved.
     Moving,
     /// A chunk is being rebuilt; see [`rebuild`].
-    Mending(Mend),
+    Rebuilding(ChunkRebuild),
     /// A rebuilt chunk is being checked and written to a device; see [`fill`].
     Filling(Fill),
 }
@@ -74,7 +74,7 @@ enum Kind {
     /// Moves records.
     Moving,
     /// Rebuilds a chunk.
-    Mending,
+    Rebuilding,
     /// Fills in the chunk of a device.
     Filling,
 }
@@ -89,7 +89,7 @@ impl Phase {
             Phase::Reading { asked: false } => Kind::ToRead,
             Phase::Reading { asked: true } => Kind::Reading,
             Phase::Moving => Kind::Moving,
-            Phase::Mending(_) => Kind::Mending,
+            Phase::Rebuilding(_) => Kind::Rebuilding,
             Phase::Filling(_) => Kind::Filling,
         }
     }
@@ -97,7 +97,7 @@ impl Phase {
 
 /// A valid record of the stripe.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Live {
+pub(crate) struct ValidRecord {
     /// Block number.
     pub block: u64,
     /// Place in the stripe.
@@ -122,9 +122,9 @@ pub(crate) enum Checked {
     /// Damaged or unreadable; its chunk must be rebuilt.
     Bad,
     /// Lost.
-    Gone,
+    Lost,
     /// Lost, and reported.
-    Told,
+    Reported,
 }
 
 #[derive(Debug)]
@@ -139,13 +139,13 @@ pub(crate) struct Lane {
     /// Whether the head was read or rebuilt without an error.
     head_is_well: bool,
     /// Whether the head was rebuilt when its stripe was the next one.
-    was_salvaged: bool,
+    was_head_rebuilt: bool,
     /// Number of entries in the head.
     entries: u32,
     /// The map page that is pinned because it is needed next.
     held: Option<u32>,
-    live: Vec<Live>,
-    /// Index in `live` of the next record to move.
+    valid: Vec<ValidRecord>,
+    /// Index in `valid` of the next record to move.
     cursor: usize,
     /// Commands in flight, without the one for the head.
     outstanding: u32,
@@ -167,10 +167,10 @@ impl Lane {
             seq: 0,
             head: Some(MetaBuf::new(layout.head_pages(true) as usize)),
             head_is_well: false,
-            was_salvaged: false,
+            was_head_rebuilt: false,
             entries: 0,
             held: None,
-            live: Vec::with_capacity(entries as usize),
+            valid: Vec::with_capacity(entries as usize),
             cursor: 0,
             outstanding: 0,
             batch: Batch::new(entries),
@@ -182,7 +182,7 @@ impl Lane {
     /// Returns the number of bytes that all lanes use beside their buffers.
     pub(in crate::log) fn memory(layout: &Layout) -> u64 {
         let entries = u64::from(layout.head_entries(true));
-        let of_entry = size_of::<Live>() as u64 + Batch::BYTES;
+        let of_entry = size_of::<ValidRecord>() as u64 + Batch::BYTES;
         LANES as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
     }
 
@@ -191,19 +191,19 @@ impl Lane {
     /// # Panics
     /// If `next` cannot follow the current phase.
     fn go(&mut self, next: Phase) {
-        use Phase::{Filling, Head, Idle, Mending, Moving, Reading, Sifting};
-        let still = self.outstanding == 0 && self.batch_row().is_none();
+        use Phase::{Filling, Head, Idle, Moving, Reading, Rebuilding, Sifting};
+        let still = self.outstanding == 0 && self.batch_stripe().is_none();
         let fits = match (&self.phase, &next) {
             (Idle, Head) | (Head, Sifting(0)) => still,
             (Sifting(from), Sifting(to)) => from <= to,
             (Sifting(_), Reading { asked: false }) => still,
             (Reading { asked: false }, Reading { asked: true }) => still,
             (Reading { asked: true }, Moving) => still,
-            (Moving, Mending(_)) | (Mending(_), Moving) => still,
-            (Mending(_), Mending(_)) | (Filling(_), Filling(_)) => true,
-            (Head | Mending(_), Filling(_)) | (Head, Mending(_)) => still,
+            (Moving, Rebuilding(_)) | (Rebuilding(_), Moving) => still,
+            (Rebuilding(_), Rebuilding(_)) | (Filling(_), Filling(_)) => true,
+            (Head | Rebuilding(_), Filling(_)) | (Head, Rebuilding(_)) => still,
             // For a joining device the chunks are read, and its own rebuilt, before the head.
-            (Idle, Mending(_)) | (Mending(_), Head) => still,
+            (Idle, Rebuilding(_)) | (Rebuilding(_), Head) => still,
             // There was no stripe, none of its records is valid, or none is left to move.
             (Head | Reading { asked: false } | Moving | Filling(_), Idle) => {
                 still && self.held.is_none()
@@ -221,13 +221,13 @@ impl Lane {
 
     /// Returns whether the last records of the stripe have been sent and no chunk must be rebuilt.
     fn has_all_on_its_way(&self) -> bool {
-        let sent = self.outstanding > 0 && self.cursor == self.live.len();
+        let sent = self.outstanding > 0 && self.cursor == self.valid.len();
         self.is_moving() && sent && !self.chunks.any_bad()
     }
 
     /// Returns whether the stripe has no valid record.
     pub(super) fn has_nothing(&self) -> bool {
-        matches!(self.phase, Phase::Reading { asked: false }) && self.live.is_empty()
+        matches!(self.phase, Phase::Reading { asked: false }) && self.valid.is_empty()
     }
 
     /// Returns whether the records are being moved or wait for that.
@@ -257,8 +257,8 @@ impl Lane {
     /// Resets the state for the stripe at `at`.
     fn renew(&mut self, at: At) {
         self.at = at;
-        self.live.clear();
-        (self.was_salvaged, self.sum, self.chunks) = (false, Sum::Nothing, Chunks::default());
+        self.valid.clear();
+        (self.was_head_rebuilt, self.sum, self.chunks) = (false, Sum::Nothing, Chunks::default());
     }
 
     /// Returns the buffer of the head to the lane; `well` is false if reading or rebuilding it
@@ -277,22 +277,22 @@ impl Lane {
     }
 
     /// Returns whether the head was rebuilt when its stripe was the next one.
-    pub(super) fn was_salvaged(&self) -> bool {
-        self.was_salvaged
+    pub(super) fn was_head_rebuilt(&self) -> bool {
+        self.was_head_rebuilt
     }
 
     /// Takes the buffer of the head so that it can be rebuilt from the other chunks.
-    pub(super) fn salvage_head(&mut self) -> MetaBuf {
-        assert!(!self.was_salvaged, "the step runs once");
-        self.was_salvaged = true;
+    pub(super) fn take_head(&mut self) -> MetaBuf {
+        assert!(!self.was_head_rebuilt, "the step runs once");
+        self.was_head_rebuilt = true;
         self.head.take().expect("the buffer of the head is present")
     }
 
     /// Accepts the head and starts to look up the entries of the stripe.
-    fn sift_from(&mut self, head: &Head, stripe: Stripe) {
+    fn sift_from(&mut self, head: &Head, placement: ChunkPlacement) {
         assert!(self.head().is_some(), "the valid head was read");
         (self.seq, self.entries) = (head.seq, head.entries);
-        self.chunks = Chunks::new(u32::from(head.chunks).min(stripe.width()));
+        self.chunks = Chunks::new(u32::from(head.chunks).min(placement.width()));
         self.go(Phase::Sifting(0));
     }
 
@@ -305,14 +305,14 @@ impl Lane {
             _ => 0,
         };
         self.go(Phase::Idle);
-        filled + self.live.iter().map(|live| u64::from(live.place.len())).sum::<u64>()
+        filled + self.valid.iter().map(|valid| u64::from(valid.place.len())).sum::<u64>()
     }
 
     /// Performs the next step with the chunks of the stripe, except moves of records.
     fn pump(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         match self.phase {
             Phase::Reading { asked: false } => self.read_chunks(media, cx),
-            Phase::Mending(mend) => self.pump_mend(mend, media, cx),
+            Phase::Rebuilding(job) => self.pump_rebuild(job, media, cx),
             Phase::Filling(fill) => self.pump_fill(fill, media, mapping, cx),
             _ => false,
         }
@@ -321,37 +321,37 @@ impl Lane {
     /// Reads the chunks that contain valid records. If a chunk is known to be missing, the chunks
     /// and the parity that it is rebuilt from are read at once.
     fn read_chunks(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
-        if cx.room() < ROOM || cx.command_room() < COMMANDS {
+        if cx.outputs_left() < ROOM || cx.commands_left() < COMMANDS {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let stripe = media.devices.stripe(self.at.segment);
-        let missing = self.missing_range(stripe, media);
-        for chunk in 0..stripe.width() as u8 {
+        let placement = media.devices.placement(self.at.segment);
+        let missing = self.missing_range(placement, media);
+        for chunk in 0..placement.width() as u8 {
             let all = missing.filter(|_| u32::from(chunk) < self.chunks.count());
-            if let Some(range) = union(self.live_range(chunk), all) {
+            if let Some(range) = union(self.valid_range(chunk), all) {
                 self.read_chunk(chunk, range, media, cx);
             }
         }
-        let gone = media.devices.missing_of(self.at.segment);
+        let absent = media.devices.missing_of(self.at.segment);
         let here = |which: &u8| {
-            !gone.contains(stripe.parity_device(self.at.segment, self.at.slot, *which))
+            !absent.contains(placement.parity_device(self.at.segment, self.at.slot, *which))
         };
-        if let (Some(range), Some(which)) = (missing, (0..stripe.parity()).find(here)) {
+        if let (Some(range), Some(which)) = (missing, (0..placement.parity()).find(here)) {
             self.read_parity((which, range), media, cx);
         }
         true
     }
 
     /// Returns the sectors with valid records of a missing chunk that can be rebuilt.
-    fn missing_range(&self, stripe: Stripe, media: &Media) -> Option<(u32, u32)> {
+    fn missing_range(&self, placement: ChunkPlacement, media: &Media) -> Option<(u32, u32)> {
         let At { segment, slot, .. } = self.at;
         if self.layout.parity == 0 || !media.devices.is_missing_a_chunk(segment) {
             return None;
         }
-        let device = |chunk: &u8| stripe.device(segment, slot, (*chunk).into());
+        let device = |chunk: &u8| placement.device(segment, slot, (*chunk).into());
         let missing = |chunk: &u8| media.devices.is_missing_on(segment, device(chunk));
-        (0..self.chunks.count() as u8).find(missing).and_then(|chunk| self.live_range(chunk))
+        (0..self.chunks.count() as u8).find(missing).and_then(|chunk| self.valid_range(chunk))
     }
 
     /// Reads `sectors` sectors of a chunk, starting at sector `from`.
@@ -363,7 +363,7 @@ impl Lane {
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = media.devices.stripe(segment).device(segment, slot, chunk.into());
+        let device = media.devices.placement(segment).device(segment, slot, chunk.into());
         let buffer = Buffer::Gc(self.number, chunk);
         let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
@@ -375,10 +375,10 @@ impl Lane {
 
     /// Returns the range of sectors of a chunk that contains valid records: the first and their
     /// number.
-    fn live_range(&self, chunk: u8) -> Option<(u32, u32)> {
-        let live = || self.live.iter().filter(|live| live.chunk == chunk);
-        let first = live().map(|live| live.byte).min()?;
-        let end = live().map(|live| live.byte + live.place.len()).max().unwrap_or(first);
+    fn valid_range(&self, chunk: u8) -> Option<(u32, u32)> {
+        let valid = || self.valid.iter().filter(|valid| valid.chunk == chunk);
+        let first = valid().map(|valid| valid.byte).min()?;
+        let end = valid().map(|valid| valid.byte + valid.place.len()).max().unwrap_or(first);
         let from = first / SECTOR as u32;
         Some((from, end.div_ceil(SECTOR as u32) - from))
     }
@@ -395,8 +395,8 @@ impl Lane {
         }
         // During a rebuild the unreadable chunk is left out of the sum, if another combination
         // exists.
-        if let Phase::Mending(mend) = self.phase {
-            return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
+        if let Phase::Rebuilding(job) = self.phase {
+            return self.rebuild_read_done(job, result.is_err().then_some(Chunk::Data(chunk)));
         }
         if let Err(error) = result {
             // Only a media error is a fault of the medium; a lost device or a timeout is not.
@@ -418,9 +418,9 @@ impl Lane {
 
     /// Marks all valid records of a chunk as unusable until the chunk is rebuilt.
     fn distrust(&mut self, chunk: u8) {
-        let live = self.live.iter_mut().filter(|live| live.chunk == chunk);
+        let valid = self.valid.iter_mut().filter(|valid| valid.chunk == chunk);
         let mut any = false;
-        live.for_each(|live| (live.state, any) = (Checked::Bad, true));
+        valid.for_each(|valid| (valid.state, any) = (Checked::Bad, true));
         if any {
             self.chunks.distrust(chunk);
         }
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_without_a_row_takes_one_again() {
+    fn a_lane_without_a_stripe_takes_one_again() {
         let mut it = Lane::new(3, &Layout::example(3));
         let buf = it.begin(At { segment: 1, slot: 2, sector: 0 });
         assert_eq!((it.slot(), it.is_idle()), (Some(2), false));

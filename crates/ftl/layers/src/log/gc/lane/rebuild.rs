@@ -9,7 +9,7 @@ use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Payload, Targe
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
-use crate::log::gc::lane::{COMMANDS, Checked, Lane, Live, Phase, ROOM};
+use crate::log::gc::lane::{COMMANDS, Checked, Lane, Phase, ROOM, ValidRecord};
 use crate::log::layout::At;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
@@ -17,7 +17,7 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
 /// Progress of the rebuild of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mend {
+pub(super) struct ChunkRebuild {
     /// First sector of the chunk to rebuild, and the number of sectors.
     range: (u32, u32),
     purpose: Purpose,
@@ -63,10 +63,10 @@ pub(super) enum Sum {
     Made(Rebuild),
 }
 
-impl Mend {
+impl ChunkRebuild {
     /// Creates the rebuild of a range of a chunk for a device.
     pub(super) fn for_device(range: (u32, u32), rebuild: Rebuild) -> Self {
-        Mend { range, purpose: Purpose::Device, rebuild, stage: Stage::Read }
+        ChunkRebuild { range, purpose: Purpose::Device, rebuild, stage: Stage::Read }
     }
 
     /// Returns how to rebuild the chunk without the failed ones. A device receives no chunk of a
@@ -80,27 +80,32 @@ impl Mend {
 
     /// Creates the rebuild of a whole chunk before the head of its stripe is known.
     pub(super) fn ahead(sectors: u32, rebuild: Rebuild) -> Self {
-        Mend { purpose: Purpose::Ahead, ..Self::for_device((0, sectors), rebuild) }
+        ChunkRebuild { purpose: Purpose::Ahead, ..Self::for_device((0, sectors), rebuild) }
     }
 }
 
 impl Lane {
     /// Starts to rebuild the next bad chunk when the stripe has no other work left.
-    pub(super) fn mend_next(&mut self, media: &mut Media) -> bool {
-        if self.outstanding > 0 || self.cursor < self.live.len() {
+    pub(super) fn rebuild_next(&mut self, media: &mut Media) -> bool {
+        if self.outstanding > 0 || self.cursor < self.valid.len() {
             return false;
         }
         let Some((chunk, way)) = self.chunks.begin_rebuild() else { return false };
-        let range = self.live_range(chunk).expect("the stripe has valid records");
+        let range = self.valid_range(chunk).expect("the stripe has valid records");
         let At { segment, slot, .. } = self.at;
-        let (stripe, chunks) = (media.devices.stripe(segment), self.chunks.count());
+        let (placement, chunks) = (media.devices.placement(segment), self.chunks.count());
         let missing = media.devices.missing_of(segment);
         let wanted = Chunk::Data(chunk);
-        let first = || Rebuild::new(stripe, (segment, slot), wanted, chunks, missing);
+        let first = || Rebuild::new(placement, (segment, slot), wanted, chunks, missing);
         match way.or_else(first) {
             Some(rebuild) => {
                 let purpose = Purpose::Move(chunk);
-                self.go(Phase::Mending(Mend { range, purpose, rebuild, stage: Stage::Read }));
+                self.go(Phase::Rebuilding(ChunkRebuild {
+                    range,
+                    purpose,
+                    rebuild,
+                    stage: Stage::Read,
+                }));
             }
             None => self.check_again(chunk, false),
         }
@@ -108,42 +113,47 @@ impl Lane {
     }
 
     /// Performs the next step of a rebuild.
-    pub(super) fn pump_mend(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
-        match mend.stage {
-            Stage::Read => self.read_others(mend, media, cx),
-            Stage::Fold { asked: false } => self.fold_others(mend, media, cx),
-            Stage::Head { made } => self.ask_head(made.then_some(mend.rebuild), media, cx),
+    pub(super) fn pump_rebuild(
+        &mut self,
+        job: ChunkRebuild,
+        media: &mut Media,
+        cx: &mut Cx,
+    ) -> bool {
+        match job.stage {
+            Stage::Read => self.read_others(job, media, cx),
+            Stage::Fold { asked: false } => self.fold_others(job, media, cx),
+            Stage::Head { made } => self.ask_head(made.then_some(job.rebuild), media, cx),
             Stage::Reading { .. } | Stage::Fold { asked: true } => false,
         }
     }
 
     /// Reads the chunks of the sum that are not in memory. The first parity is read into the sum
     /// buffer, and the other chunks into their own.
-    fn read_others(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
-        if cx.room() < ROOM || cx.command_room() < COMMANDS {
+    fn read_others(&mut self, job: ChunkRebuild, media: &mut Media, cx: &mut Cx) -> bool {
+        if cx.outputs_left() < ROOM || cx.commands_left() < COMMANDS {
             return false;
         }
-        let mut rebuild = mend.rebuild;
+        let mut rebuild = job.rebuild;
         while let (Some(chunk), Some(device)) = (rebuild.next(), rebuild.next_device()) {
             match chunk {
                 // Folding overwrites the sum buffer, so the parity in it cannot be used again.
                 Chunk::Parity(which)
-                    if core::mem::take(&mut self.sum) == Sum::Parity(which, mend.range) => {}
+                    if core::mem::take(&mut self.sum) == Sum::Parity(which, job.range) => {}
                 Chunk::Parity(_) => {
                     let second = !rebuild.is_begin();
-                    self.send_parity(second, device, mend.range, media, cx);
+                    self.send_parity(second, device, job.range, media, cx);
                 }
-                Chunk::Data(chunk) if !self.chunks.has(chunk, mend.range) => {
-                    self.read_chunk(chunk, mend.range, media, cx);
+                Chunk::Data(chunk) if !self.chunks.has(chunk, job.range) => {
+                    self.read_chunk(chunk, job.range, media, cx);
                 }
                 Chunk::Data(_) => {}
             }
             rebuild = rebuild.fold();
         }
-        let mend = Mend { stage: Stage::Reading { failed: 0 }, ..mend };
-        self.go(Phase::Mending(mend));
+        let job = ChunkRebuild { stage: Stage::Reading { failed: 0 }, ..job };
+        self.go(Phase::Rebuilding(job));
         if self.outstanding == 0 {
-            self.mend_read(mend, None);
+            self.rebuild_read_done(job, None);
         }
         true
     }
@@ -156,7 +166,7 @@ impl Lane {
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = media.devices.stripe(segment).parity_device(segment, slot, which);
+        let device = media.devices.placement(segment).parity_device(segment, slot, which);
         self.sum = Sum::Parity(which, range);
         self.send_parity(false, device, range, media, cx);
     }
@@ -185,74 +195,80 @@ impl Lane {
 
     /// Processes the completed read of a chunk of the sum; `failed` is the chunk if it is
     /// unreadable.
-    pub(super) fn mend_read(&mut self, mend: Mend, failed: Option<Chunk>) {
-        let Stage::Reading { failed: before } = mend.stage else {
-            unreachable!("no read is pending: {mend:?}")
+    pub(super) fn rebuild_read_done(&mut self, job: ChunkRebuild, failed: Option<Chunk>) {
+        let Stage::Reading { failed: before } = job.stage else {
+            unreachable!("no read is pending: {job:?}")
         };
         let failed = before | failed.map_or(0, |chunk| 1 << chunk.place());
         match (self.outstanding == 0, failed) {
             (false, _) => {
-                self.go(Phase::Mending(Mend { stage: Stage::Reading { failed }, ..mend }));
+                self.go(Phase::Rebuilding(ChunkRebuild {
+                    stage: Stage::Reading { failed },
+                    ..job
+                }));
             }
             (true, 0) => {
                 // A sum that begins with parity is already in the sum buffer.
-                let begun = matches!(mend.rebuild.next(), Some(Chunk::Parity(_)));
-                let rebuild = if begun { mend.rebuild.fold() } else { mend.rebuild };
+                let begun = matches!(job.rebuild.next(), Some(Chunk::Parity(_)));
+                let rebuild = if begun { job.rebuild.fold() } else { job.rebuild };
                 let stage = Stage::Fold { asked: false };
-                self.go(Phase::Mending(Mend { rebuild, stage, ..mend }));
+                self.go(Phase::Rebuilding(ChunkRebuild { rebuild, stage, ..job }));
             }
-            (true, failed) => match mend.without_all(failed) {
+            (true, failed) => match job.without_all(failed) {
                 Some(rebuild) => {
-                    self.go(Phase::Mending(Mend { rebuild, stage: Stage::Read, ..mend }));
+                    self.go(Phase::Rebuilding(ChunkRebuild { rebuild, stage: Stage::Read, ..job }));
                 }
-                None => self.mend_over(mend, false),
+                None => self.end_rebuild(job, false),
             },
         }
     }
 
     /// Folds the next chunks into the sum. When none is left, the sum is the rebuilt chunk.
-    fn fold_others(&mut self, mut mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
-        if cx.command_room() == 0 {
+    fn fold_others(&mut self, mut job: ChunkRebuild, media: &mut Media, cx: &mut Cx) -> bool {
+        if cx.commands_left() == 0 {
             return false;
         }
-        let (first, sectors) = mend.range;
+        let (first, sectors) = job.range;
         let (mut from, mut factors) = (ArrayVec::<View, MAX_PIECES>::new(), Factors::ADD);
-        while let Some(chunk) = mend.rebuild.next().filter(|_| from.len() < MAX_PIECES) {
+        while let Some(chunk) = job.rebuild.next().filter(|_| from.len() < MAX_PIECES) {
             let buffer = match chunk {
                 Chunk::Data(chunk) => Buffer::Gc(self.number, chunk),
                 Chunk::Parity(_) => Buffer::GcSecond(self.number),
             };
-            let (factor, old) = mend.rebuild.factors();
+            let (factor, old) = job.rebuild.factors();
             factors.new[from.len()] = factor;
             factors.old = if from.is_empty() { old } else { factors.old };
             from.push(media.buffers.at(buffer).view_sectors(first, sectors));
-            mend.rebuild = mend.rebuild.fold();
+            job.rebuild = job.rebuild.fold();
         }
         if from.is_empty() {
-            self.mend_over(mend, true);
-            media.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
+            self.end_rebuild(job, true);
+            media.gauges.repaired += u64::from(matches!(job.purpose, Purpose::Move(_)));
             return true;
         }
         let into = self.sum(media).view_mut_sectors(first, sectors);
         self.outstanding += 1;
-        self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: true }, ..mend }));
+        self.go(Phase::Rebuilding(ChunkRebuild { stage: Stage::Fold { asked: true }, ..job }));
         let op = Op::GcSum { lane: self.number };
         media.devices.submit(op, Command::Fold { from, into, factors }, cx);
         true
     }
 
     /// Ends a rebuild.
-    fn mend_over(&mut self, mend: Mend, well: bool) {
-        match mend.purpose {
+    fn end_rebuild(&mut self, job: ChunkRebuild, well: bool) {
+        match job.purpose {
             Purpose::Move(chunk) => {
-                let other = mend.rebuild.again().filter(|_| well);
+                let other = job.rebuild.again().filter(|_| well);
                 self.chunks.was_rebuilt(chunk, other);
                 self.check_again(chunk, well);
                 self.go(Phase::Moving);
             }
-            Purpose::Device => self.fill_made(&mend.rebuild, mend.range.1, well),
+            Purpose::Device => self.fill_made(&job.rebuild, job.range.1, well),
             Purpose::Ahead => {
-                self.go(Phase::Mending(Mend { stage: Stage::Head { made: well }, ..mend }));
+                self.go(Phase::Rebuilding(ChunkRebuild {
+                    stage: Stage::Head { made: well },
+                    ..job
+                }));
             }
         }
     }
@@ -260,10 +276,10 @@ impl Lane {
     /// Processes a completed command on the buffer of the second parity.
     pub(super) fn second_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         match (command, self.phase) {
-            (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
+            (Command::Read { into: Target::Data(view), .. }, Phase::Rebuilding(job)) => {
                 self.outstanding -= 1;
                 media.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
-                self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
+                self.rebuild_read_done(job, result.is_err().then_some(Chunk::Parity(1)));
             }
             (command, Phase::Filling(fill)) => self.other_done(fill, command, result, media),
             (other, phase) => unreachable!("{other:?} does not belong to {phase:?}"),
@@ -274,10 +290,10 @@ impl Lane {
     pub(super) fn sum_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         self.outstanding -= 1;
         match (command, self.phase) {
-            (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
+            (Command::Read { into: Target::Data(view), .. }, Phase::Rebuilding(job)) => {
                 self.sum(media).repay_mut(view);
-                let first = mend.rebuild.next();
-                self.mend_read(mend, first.filter(|_| result.is_err()));
+                let first = job.rebuild.next();
+                self.rebuild_read_done(job, first.filter(|_| result.is_err()));
             }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
                 self.sum(media).repay_mut(view);
@@ -286,12 +302,15 @@ impl Lane {
                 }
                 self.move_when_read();
             }
-            (Command::Fold { from, into, .. }, Phase::Mending(mend)) => {
+            (Command::Fold { from, into, .. }, Phase::Rebuilding(job)) => {
                 for view in from {
                     media.buffers.repay_gc(self.number, view);
                 }
                 self.sum(media).repay_mut(into);
-                self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: false }, ..mend }));
+                self.go(Phase::Rebuilding(ChunkRebuild {
+                    stage: Stage::Fold { asked: false },
+                    ..job
+                }));
             }
             (other, phase) => unreachable!("{other:?} rebuilds no chunk in {phase:?}"),
         }
@@ -304,9 +323,9 @@ impl Lane {
     /// Resets the records of a chunk after its rebuild: they are checked again, or lost if it
     /// failed.
     fn check_again(&mut self, chunk: u8, well: bool) {
-        let bad = |live: &&mut Live| live.chunk == chunk && live.state == Checked::Bad;
-        let state = if well { Checked::No } else { Checked::Gone };
-        self.live.iter_mut().filter(bad).for_each(|live| live.state = state);
+        let bad = |valid: &&mut ValidRecord| valid.chunk == chunk && valid.state == Checked::Bad;
+        let state = if well { Checked::No } else { Checked::Lost };
+        self.valid.iter_mut().filter(bad).for_each(|valid| valid.state = state);
         // The records of the chunk may precede the cursor.
         self.cursor = 0;
     }

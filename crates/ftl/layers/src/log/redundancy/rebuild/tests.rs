@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use hostftl_core::field::{power, product};
 
 use super::*;
-use crate::log::stripe::set;
+use crate::log::chunk_placement::set;
 
 /// Bytes of a stripe with data chunks of two bytes: the readable ones, by place.
 struct Bytes([Option<[u8; 2]>; PLACES]);
@@ -95,9 +95,9 @@ fn whole(rebuild: Option<Rebuild>) -> (Vec<Chunk>, Vec<u32>) {
 
 #[test]
 fn a_chunk_is_the_sum_of_the_parity_and_the_other_chunks() {
-    let stripe = Stripe::new(set(0b1111), 1);
-    let device = |chunk| stripe.device(5, 2, chunk);
-    let of = |chunk| Rebuild::on_device(stripe, (5, 2), device(chunk), set(0));
+    let placement = ChunkPlacement::new(set(0b1111), 1);
+    let device = |chunk| placement.device(5, 2, chunk);
+    let of = |chunk| Rebuild::on_device(placement, (5, 2), device(chunk), set(0));
     use Chunk::{Data, Parity};
     assert_eq!(whole(of(0)), (alloc::vec![Parity(0), Data(1), Data(2)], alloc::vec![1, 2, 3]));
     assert_eq!(whole(of(1)), (alloc::vec![Parity(0), Data(0), Data(2)], alloc::vec![2, 3]));
@@ -108,8 +108,8 @@ fn a_chunk_is_the_sum_of_the_parity_and_the_other_chunks() {
 #[test]
 fn parity_is_made_of_the_data() {
     for which in 0..2 {
-        let stripe = Stripe::new(set(0b1111), 2);
-        let rebuild = Rebuild::new(stripe, (0, 0), Chunk::Parity(which), 2, set(0));
+        let placement = ChunkPlacement::new(set(0b1111), 2);
+        let rebuild = Rebuild::new(placement, (0, 0), Chunk::Parity(which), 2, set(0));
         let read = alloc::vec![Chunk::Data(0), Chunk::Data(1)];
         assert_eq!(whole(rebuild), (read, alloc::vec![2]));
         let bytes = Bytes::new(2, 2);
@@ -143,26 +143,26 @@ fn the_second_parity_is_the_same_however_many_chunks_come_at_once() {
 }
 
 #[test]
-fn any_two_chunks_are_made_of_the_others_however_long_the_row_is() {
-    let stripe = Stripe::new(set(0b111_0111), 2);
-    for chunks in 1..=stripe.width() as u8 {
+fn any_two_chunks_are_made_of_the_others_however_long_the_stripe_is() {
+    let placement = ChunkPlacement::new(set(0b111_0111), 2);
+    for chunks in 1..=placement.width() as u8 {
         let all = all(chunks, 2);
         let pairs = all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other)));
         for (wanted, other) in pairs.filter(|it| matches!(it.0, Chunk::Data(_))) {
             let (slot, whole) = ((3, 9), Bytes::new(chunks, 2));
             let is = whole.of(wanted).unwrap();
             let bytes = whole.without(&[wanted, other]);
-            let known = DeviceSet::single(other.device(stripe, slot));
+            let known = DeviceSet::single(other.device(placement, slot));
             for missing in [set(0), known] {
-                let of = Rebuild::new(stripe, slot, wanted, chunks.into(), missing);
+                let of = Rebuild::new(placement, slot, wanted, chunks.into(), missing);
                 assert!(bytes.make(of, is, chunks.into()), "{wanted:?} {other:?} of {chunks}");
-                let device = wanted.device(stripe, slot);
-                let of = Rebuild::on_device(stripe, slot, device, missing);
+                let device = wanted.device(placement, slot);
+                let of = Rebuild::on_device(placement, slot, device, missing);
                 assert!(bytes.make(of, is, chunks.into()), "{wanted:?} {other:?} of any");
             }
             let bytes = Bytes::new(chunks, 2).without(&[wanted]);
             let bytes = if wanted == other { bytes } else { bytes.wrong(other) };
-            let of = Rebuild::new(stripe, slot, wanted, chunks.into(), set(0));
+            let of = Rebuild::new(placement, slot, wanted, chunks.into(), set(0));
             assert!(bytes.make(of, is, chunks.into()), "{wanted:?} while {other:?} is wrong");
         }
     }
@@ -170,35 +170,35 @@ fn any_two_chunks_are_made_of_the_others_however_long_the_row_is() {
 
 #[test]
 fn where_more_is_lost_than_there_is_parity_nothing_is_made() {
-    let (stripe, slot) = (Stripe::new(set(0b1_1111), 2), (1, 1));
+    let (placement, slot) = (ChunkPlacement::new(set(0b1_1111), 2), (1, 1));
     let lost = [Chunk::Data(0), Chunk::Data(2), Chunk::Parity(1)];
     let whole = Bytes::new(3, 2);
     let is = whole.of(lost[0]).unwrap();
     let bytes = whole.without(&lost);
-    assert!(!bytes.make(Rebuild::new(stripe, slot, lost[0], 3, set(0)), is, 3));
-    let missing = lost.iter().map(|it| it.device(stripe, slot)).collect();
-    assert_eq!(Rebuild::new(stripe, slot, lost[0], 3, missing), None);
-    let one = Stripe::new(set(0b1111), 1);
+    assert!(!bytes.make(Rebuild::new(placement, slot, lost[0], 3, set(0)), is, 3));
+    let missing = lost.iter().map(|it| it.device(placement, slot)).collect();
+    assert_eq!(Rebuild::new(placement, slot, lost[0], 3, missing), None);
+    let one = ChunkPlacement::new(set(0b1111), 1);
     assert!(!bytes.make(Rebuild::new(one, slot, lost[0], 3, set(0)), is, 3));
 }
 
 #[test]
 fn nothing_is_read_of_the_device_that_is_made_up_for() {
     for (parity, device) in (1..=2).flat_map(|parity| (0..8).map(move |it| (parity, it))) {
-        let stripe = Stripe::new(set(0b1101_0110), parity);
+        let placement = ChunkPlacement::new(set(0b1101_0110), parity);
         for slot in 0..20 {
-            let Some(rebuild) = Rebuild::on_device(stripe, (7, slot), device, set(0)) else {
-                let is_parity = |which| stripe.parity_device(7, slot, which) == device;
-                let member = stripe.members().contains(device);
+            let Some(rebuild) = Rebuild::on_device(placement, (7, slot), device, set(0)) else {
+                let is_parity = |which| placement.parity_device(7, slot, which) == device;
+                let member = placement.members().contains(device);
                 assert!(!member || (0..parity).any(is_parity));
                 continue;
             };
             let mut seen = DeviceSet::single(device);
             for (_, from) in rebuild.sources() {
-                assert!(!seen.contains(from), "a device has one chunk of a row");
+                assert!(!seen.contains(from), "a device has one chunk of a stripe");
                 seen.insert(from);
             }
-            assert_eq!(seen, stripe.members());
+            assert_eq!(seen, placement.members());
         }
     }
 }
@@ -206,7 +206,8 @@ fn nothing_is_read_of_the_device_that_is_made_up_for() {
 #[test]
 #[should_panic(expected = "a folded chunk was expected")]
 fn nothing_is_folded_behind_the_end() {
-    let stripe = Stripe::new(set(0b11), 1);
-    let rebuild = Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, set(0)).expect("there is parity");
+    let placement = ChunkPlacement::new(set(0b11), 1);
+    let rebuild =
+        Rebuild::new(placement, (0, 0), Chunk::Data(0), 1, set(0)).expect("there is parity");
     rebuild.fold().fold();
 }

@@ -15,17 +15,17 @@ const TURNS: u64 = 2;
 
 /// Bytes copied and gained since the last evaluation. All fields are in bytes.
 #[derive(Debug, Default)]
-pub(super) struct Effort {
+pub(super) struct StallDetector {
     /// Bytes copied by garbage collection, and free space consumed by the host.
     copied: u64,
     taken: u64,
     /// Free space at the start of the period, or less.
     free: u64,
     /// Valid data when garbage collection gave up.
-    gave_up: Option<u64>,
+    stalled_at: Option<u64>,
 }
 
-impl Effort {
+impl StallDetector {
     /// Adds bytes copied by garbage collection.
     pub(super) fn copied(&mut self, bytes: u64) {
         self.copied += bytes;
@@ -40,33 +40,33 @@ impl Effort {
     /// bytes. `is_unreadable` is evaluated only if nothing was gained.
     pub(super) fn judge(
         &mut self,
-        (free, live): (u64, u64),
+        (free, valid): (u64, u64),
         segment: u64,
         is_unreadable: impl FnOnce() -> bool,
     ) {
-        let enough = TURNS * live.max(u64::from(LEVELS) * segment);
+        let enough = TURNS * valid.max(u64::from(LEVELS) * segment);
         if self.copied < enough {
             return;
         }
         let gained = self.taken + free.saturating_sub(self.free);
         let futile = gained < enough / u64::from(LEVELS) && is_unreadable();
-        let gave_up = futile.then_some(live);
+        let stalled_at = futile.then_some(valid);
         // The next period starts with the present free space.
-        *self = Effort { free, gave_up, ..Effort::default() };
+        *self = StallDetector { free, stalled_at, ..StallDetector::default() };
     }
 
     /// Returns whether garbage collection has given up. It resumes when at least one segment's
     /// worth of valid data has become invalid.
-    pub(super) fn gave_up(&mut self, live: u64, segment: u64) -> bool {
-        if self.gave_up.is_some_and(|was| live + segment <= was) {
-            self.begin_again();
+    pub(super) fn is_stalled(&mut self, valid: u64, segment: u64) -> bool {
+        if self.stalled_at.is_some_and(|was| valid + segment <= was) {
+            self.reset();
         }
-        self.gave_up.is_some()
+        self.stalled_at.is_some()
     }
 
     /// Resumes garbage collection, because space may have become reclaimable.
-    pub(super) fn begin_again(&mut self) {
-        *self = Effort { free: self.free, ..Effort::default() };
+    pub(super) fn reset(&mut self) {
+        *self = StallDetector { free: self.free, ..StallDetector::default() };
     }
 }
 
@@ -79,24 +79,24 @@ mod tests {
 
     #[test]
     fn it_gives_up_when_all_was_copied_twice_and_nothing_gained() {
-        let mut it = Effort::default();
+        let mut it = StallDetector::default();
         it.copied(2 * LIVE - 1);
         it.judge((0, LIVE), SEGMENT, || true);
-        assert!(!it.gave_up(LIVE, SEGMENT));
+        assert!(!it.is_stalled(LIVE, SEGMENT));
         it.copied(1);
         it.judge((LIVE / 100, LIVE), SEGMENT, || true);
-        assert!(it.gave_up(LIVE, SEGMENT) && it.gave_up(LIVE - SEGMENT + 1, SEGMENT));
-        assert!(!it.gave_up(LIVE - SEGMENT, SEGMENT), "a segment's worth died");
+        assert!(it.is_stalled(LIVE, SEGMENT) && it.is_stalled(LIVE - SEGMENT + 1, SEGMENT));
+        assert!(!it.is_stalled(LIVE - SEGMENT, SEGMENT), "a segment's worth died");
     }
 
     #[test]
     fn what_the_host_took_was_gained_and_so_is_what_is_free() {
         let judged = |taken, free| {
-            let mut it = Effort::default();
+            let mut it = StallDetector::default();
             it.copied(2 * LIVE);
             it.taken(taken);
             it.judge((free, LIVE), SEGMENT, || true);
-            it.gave_up(LIVE, SEGMENT)
+            it.is_stalled(LIVE, SEGMENT)
         };
         assert!(!judged(LIVE / 32, 0) && !judged(LIVE / 64, LIVE / 64));
         assert!(judged(LIVE / 32 - 1, 0));
@@ -104,18 +104,18 @@ mod tests {
 
     #[test]
     fn where_all_can_be_read_it_goes_on() {
-        let mut it = Effort::default();
+        let mut it = StallDetector::default();
         it.copied(2 * LIVE);
         it.judge((0, LIVE), SEGMENT, || false);
-        assert!(!it.gave_up(LIVE, SEGMENT));
+        assert!(!it.is_stalled(LIVE, SEGMENT));
     }
 
     #[test]
     fn on_other_devices_it_tries_again() {
-        let mut it = Effort::default();
+        let mut it = StallDetector::default();
         it.copied(2 * LIVE);
         it.judge((0, LIVE), SEGMENT, || true);
-        it.begin_again();
-        assert!(!it.gave_up(LIVE, SEGMENT));
+        it.reset();
+        assert!(!it.is_stalled(LIVE, SEGMENT));
     }
 }

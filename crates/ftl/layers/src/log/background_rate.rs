@@ -28,7 +28,7 @@ const WEIGHT: u64 = 8;
 const SLOW_WEIGHT: u64 = 64;
 
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct BackgroundRate {
     percent: u8,
     /// Time of the last host request.
     asked: Option<Nanos>,
@@ -61,10 +61,10 @@ enum Timing {
     Probe { first: bool },
 }
 
-impl Share {
+impl BackgroundRate {
     /// Returns a throttle at `percent` of the unthrottled rate.
     pub(super) fn new(percent: u8) -> Self {
-        Share {
+        BackgroundRate {
             percent,
             asked: None,
             begun: 0,
@@ -98,8 +98,8 @@ impl Share {
     /// Returns the time when the next unit may start, or `None` if it may start now. Starts a probe
     /// when one is due.
     pub(super) fn waits(&mut self, now: Nanos) -> Option<Nanos> {
-        let (gone, next) = (self.asked? + QUIET, self.begun + self.wait);
-        if now >= gone {
+        let (idle_from, next) = (self.asked? + QUIET, self.begun + self.wait);
+        if now >= idle_from {
             return None;
         }
         if self.free == 0 && now >= self.probed.saturating_add(self.rests()) {
@@ -108,7 +108,7 @@ impl Share {
         } else if self.timing == Timing::Alone {
             self.timing = Timing::Beside;
         }
-        (now < next && self.free == 0).then(|| gone.min(next))
+        (now < next && self.free == 0).then(|| idle_from.min(next))
     }
 
     /// Returns the minimum time between two probes.
@@ -174,14 +174,14 @@ mod tests {
 
     use super::*;
 
-    fn unit(share: &mut Share, begun: Nanos, over: Nanos) {
+    fn unit(share: &mut BackgroundRate, begun: Nanos, over: Nanos) {
         share.begin(begun);
         share.over(over, 4096);
     }
 
     #[test]
     fn beside_a_host_a_unit_begins_when_the_share_allows_and_else_at_once() {
-        let mut share = Share::new(25);
+        let mut share = BackgroundRate::new(25);
         unit(&mut share, 0, 1000);
         assert_eq!(share.waits(1000), None, "there is no host");
         share.host_asks(1000);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_units_that_are_under_way_together_is_that_of_all_of_them() {
-        let mut share = Share::new(50);
+        let mut share = BackgroundRate::new(50);
         (0..SPAN).for_each(|_| share.begin(0));
         for _ in 0..4 * SPAN {
             let now = share.begun + 1000;
@@ -214,7 +214,7 @@ mod tests {
 
     /// Works beside a host for `long` nanoseconds. Each unit takes 16 µs. Returns the number of
     /// units started.
-    fn work(share: &mut Share, from: Nanos, long: Nanos) -> u64 {
+    fn work(share: &mut BackgroundRate, from: Nanos, long: Nanos) -> u64 {
         let (mut ends, mut begun) = (VecDeque::new(), 0);
         for now in (from..from + long).step_by(500) {
             share.host_asks(now);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_known_still_when_the_host_has_been_there_for_long() {
-        let mut share = Share::new(25);
+        let mut share = BackgroundRate::new(25);
         // 16 units in 16 µs are one per microsecond, and a quarter of these is allowed.
         for second in 0..5 {
             let begun = work(&mut share, second * 1_000_000_000, 1_000_000_000);
@@ -244,7 +244,7 @@ mod tests {
     /// The host makes units take four times as long; the percentage is of the rate without it.
     #[test]
     fn a_device_that_is_slower_beside_a_host_makes_the_share_no_smaller() {
-        let mut share = Share::new(25);
+        let mut share = BackgroundRate::new(25);
         for at in 0..10 {
             unit(&mut share, at * 1000, (at + 1) * 1000);
         }

@@ -10,7 +10,7 @@ use crate::planted::{Bug, planted};
 
 /// State of a joining device.
 #[derive(Clone, Copy, Debug, Default)]
-struct Newcomer {
+struct JoiningDevice {
     /// Whether it receives roots.
     gets_roots: bool,
     /// Whether its missing chunks are listed in the images in progress, or in the last ones.
@@ -23,10 +23,10 @@ struct Newcomer {
 
 /// The joining devices, by place.
 #[derive(Debug, Default)]
-pub(super) struct Newcomers([Newcomer; 16]);
+pub(super) struct JoiningDevices([JoiningDevice; 16]);
 
-impl Newcomers {
-    fn set(&self, is: impl Fn(&Newcomer) -> bool) -> DeviceSet {
+impl JoiningDevices {
+    fn set(&self, is: impl Fn(&JoiningDevice) -> bool) -> DeviceSet {
         let all = (0..).zip(&self.0);
         all.filter(|(_, it)| is(it)).map(|(device, _)| device).collect()
     }
@@ -42,14 +42,15 @@ impl Newcomers {
     }
 
     /// Returns the number of the last stripe that a device is known to have; `None` if it has none.
-    pub(super) fn last_row(&self, device: u8) -> Option<u64> {
+    pub(super) fn last_stripe(&self, device: u8) -> Option<u64> {
         Some(self.0[usize::from(device)].has).filter(|has| *has > 0)
     }
 
     /// Adds a device that has all stripes up to this number.
     pub(super) fn come(&mut self, device: u8, has: u64) {
         let is_entering = self.0[usize::from(device)].is_entering;
-        self.0[usize::from(device)] = Newcomer { is_entering, has, ..Newcomer::default() };
+        self.0[usize::from(device)] =
+            JoiningDevice { is_entering, has, ..JoiningDevice::default() };
     }
 
     /// Returns the devices that receive roots.

@@ -3,8 +3,8 @@
 use hostftl_core::SECTOR;
 use hostftl_format::log::Place;
 
+use crate::log::chunk_placement::{ChunkPlacement, Turned};
 use crate::log::layout::{At, Layout};
-use crate::log::stripe::{Stripe, Turned};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
@@ -16,14 +16,14 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Returns the placement of a stripe that begins at `at`, over the devices of its segment.
-    pub(crate) fn new(stripe: Stripe, at: At, layout: &Layout) -> Self {
-        let turned = stripe.turned(at.segment, at.slot);
+    pub(crate) fn new(placement: ChunkPlacement, at: At, layout: &Layout) -> Self {
+        let turned = placement.turned(at.segment, at.slot);
         Spread { turned, begin: layout.lba(at) * SECTOR as u64 }
     }
 
     /// Returns the members of the segment.
-    pub(crate) fn stripe(&self) -> Stripe {
-        self.turned.stripe()
+    pub(crate) fn placement(&self) -> ChunkPlacement {
+        self.turned.placement()
     }
 
     /// Returns the place of a record of `len` bytes at `byte` of a chunk.

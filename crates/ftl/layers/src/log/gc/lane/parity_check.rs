@@ -17,7 +17,7 @@ use crate::log::redundancy::rebuild::Chunk;
 /// The state of a check. The rebuilt chunk is in the sum buffer of the lane, and the other chunks
 /// are in their own buffers. The buffer of the second parity holds the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Agree {
+pub(super) struct ParityCheck {
     lane: u8,
     /// The rebuilt chunk, and the parity that is checked.
     made: Chunk,
@@ -44,12 +44,12 @@ enum Step {
     Over(bool),
 }
 
-impl Agree {
+impl ParityCheck {
     /// Creates a check of `parity` against a chunk that the lane rebuilt without it. The stripe has
     /// `count` data chunks of `sectors` sectors.
     pub(super) fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
         assert_ne!(made, Chunk::Parity(parity), "a chunk agrees with itself");
-        Agree { lane, made, parity, count, sectors, step: Step::Read, asked: false }
+        ParityCheck { lane, made, parity, count, sectors, step: Step::Read, asked: false }
     }
 
     /// Returns whether the parity is consistent, once the check is complete.
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_was_made_is_once_more_in_the_sum() {
         let factors = |made, parity| {
-            let it = Agree::new(0, made, parity, (3, 64));
+            let it = ParityCheck::new(0, made, parity, (3, 64));
             [0, 1, 2, 3].map(|number| it.summand(number).0)
         };
         assert_eq!(factors(Chunk::Data(1), 1), [1, 2 ^ 1, 4, 0]);

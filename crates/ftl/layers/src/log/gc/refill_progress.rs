@@ -38,13 +38,13 @@ impl Target {
 
 /// A segment that has been processed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pass {
+pub(super) struct Refill {
     target: Target,
     well: bool,
     last: u64,
 }
 
-impl Pass {
+impl Refill {
     /// Returns the target, whether all stripes were found, and whether all succeeded.
     pub(super) fn outcome(self) -> (Target, bool, bool) {
         (self.target, self.target.newest == self.last, self.well)
@@ -52,11 +52,11 @@ impl Pass {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Passes {
+pub(super) struct RefillProgress {
     /// The segment in progress, and whether all its stripes succeeded so far.
     now: Option<(Target, bool)>,
     /// The previous segment, whose last stripes are in progress.
-    ending: Option<Pass>,
+    ending: Option<Refill>,
     /// Number of the stripe before the first one processed in this pass.
     begun: u64,
     /// For a suspended segment, the start of its next stripe and the number of the stripe before.
@@ -64,10 +64,10 @@ pub(super) struct Passes {
     /// The segment that was suspended last.
     paused: Option<(Target, At, u64)>,
     /// Valid bytes in the segments resilvered since the last requested root.
-    untold: u64,
+    uncommitted: u64,
 }
 
-impl Passes {
+impl RefillProgress {
     /// Begins a segment. Returns the start of its first unprocessed stripe and the number of the
     /// stripe before.
     pub(super) fn begin(&mut self, target: Target) -> (At, u64) {
@@ -109,17 +109,17 @@ impl Passes {
     pub(super) fn end(&mut self, last: u64) -> bool {
         let Some((target, true)) = self.now.filter(|_| self.ending.is_none()) else { return false };
         let ends = self.rest.is_none();
-        self.ending = ends.then_some(Pass { target, well: true, last });
+        self.ending = ends.then_some(Refill { target, well: true, last });
         ends
     }
 
-    /// Reverts [`Passes::end`]: no other segment was begun.
+    /// Reverts [`RefillProgress::end`]: no other segment was begun.
     pub(super) fn end_later(&mut self) {
         self.ending = None;
     }
 
     /// Takes the previous segment, none of whose stripes is in progress any more.
-    pub(super) fn take_ending(&mut self) -> Option<Pass> {
+    pub(super) fn take_ending(&mut self) -> Option<Refill> {
         self.ending.take()
     }
 
@@ -130,10 +130,10 @@ impl Passes {
 
     /// Takes the current segment, none of whose stripes is in progress, and its unprocessed rest.
     /// `last` is the number of the last stripe found.
-    pub(super) fn take(&mut self, last: u64) -> Option<(Pass, Option<(At, u64)>)> {
+    pub(super) fn take(&mut self, last: u64) -> Option<(Refill, Option<(At, u64)>)> {
         let (target, well) = self.now.take()?;
         assert!(self.ending.is_none(), "the previous pass ends first");
-        Some((Pass { target, well, last }, self.rest.take()))
+        Some((Refill { target, well, last }, self.rest.take()))
     }
 
     /// Stores where a suspended segment continues, and the number of the stripe before.
@@ -143,10 +143,10 @@ impl Passes {
 
     /// Adds the valid bytes of a resilvered segment, out of `all`. Returns whether a root must
     /// record the progress now.
-    pub(super) fn tells(&mut self, bytes: u64, all: u64) -> bool {
-        self.untold += bytes;
-        let enough = self.untold > all / PARTS;
-        self.untold = if enough { 0 } else { self.untold };
+    pub(super) fn is_root_due(&mut self, bytes: u64, all: u64) -> bool {
+        self.uncommitted += bytes;
+        let enough = self.uncommitted > all / PARTS;
+        self.uncommitted = if enough { 0 } else { self.uncommitted };
         enough
     }
 }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_was_left_is_gone_on_with_unless_it_has_changed() {
-        let (mut it, at) = (Passes::default(), At { segment: 3, slot: 7, sector: 0 });
+        let (mut it, at) = (RefillProgress::default(), At { segment: 3, slot: 7, sector: 0 });
         for (later, begin) in [(target(3), (at, 5)), (Target { anew: 1, ..target(3) }, (at, 0))] {
             assert_eq!(it.begin(target(3)).1, 0);
             it.leave(Some((at, 5)));
@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_row_is_of_its_own_segment() {
-        let mut it = Passes::default();
+    fn what_is_wrong_in_a_stripe_is_of_its_own_segment() {
+        let mut it = RefillProgress::default();
         it.begin(target(3));
         assert!(it.end(9) && !it.end(9));
         it.begin(target(4));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_root_tells_of_each_part_of_the_whole() {
-        let mut it = Passes::default();
-        assert!(!it.tells(10, 2560) && it.tells(1, 2560) && !it.tells(10, 2560));
+        let mut it = RefillProgress::default();
+        assert!(!it.is_root_due(10, 2560) && it.is_root_due(1, 2560) && !it.is_root_due(10, 2560));
     }
 }

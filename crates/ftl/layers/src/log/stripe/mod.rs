@@ -11,9 +11,9 @@ pub(in crate::log) mod append;
 mod fill;
 mod heads;
 pub(in crate::log) mod records;
-pub(in crate::log) mod rows;
 pub(in crate::log) mod spread;
 pub(in crate::log) mod streams;
+pub(in crate::log) mod stripes;
 #[cfg(test)]
 mod tests;
 
@@ -22,17 +22,17 @@ use alloc::vec::Vec;
 use hostftl_core::SECTOR;
 use hostftl_format::log::{Kind, Place, room};
 
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::{At, Layout};
-use crate::log::row::fill::Fill;
-use crate::log::row::heads::Heads;
-use crate::log::row::spread::Spread;
-use crate::log::row::streams::is_of_host;
-use crate::log::stripe::Stripe;
+use crate::log::stripe::fill::Fill;
+use crate::log::stripe::heads::Heads;
+use crate::log::stripe::spread::Spread;
+use crate::log::stripe::streams::is_of_host;
 
 /// Heir of an item that has no newer version.
 pub(super) const NO_HEIR: u64 = 0;
 /// Heir of a copy that was already superseded when it arrived.
-pub(super) const DEAD: u64 = u64::MAX;
+pub(super) const INVALID: u64 = u64::MAX;
 /// Value of [`Item::newer`] for a trim.
 pub(super) const A_TRIM: u32 = u32::MAX;
 
@@ -75,7 +75,7 @@ pub(super) struct Item {
     pub place: Place,
     /// CRC of the record.
     pub crc: u32,
-    /// Stamp of the stripe that has a newer version, [`NO_HEIR`], or [`DEAD`].
+    /// Stamp of the stripe that has a newer version, [`NO_HEIR`], or [`INVALID`].
     pub heir: u64,
     /// Number of the newer item in that stripe; [`A_TRIM`] for a trim, which has no newer version.
     pub newer: u32,
@@ -88,7 +88,7 @@ pub(super) struct Item {
 }
 
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct Stripe {
     phase: Phase,
     /// Number among all stripes opened in this life.
     pub stamp: u64,
@@ -122,11 +122,11 @@ pub(crate) struct Row {
     pub heads: Heads,
 }
 
-impl Row {
+impl Stripe {
     /// Returns an idle stripe.
     pub(super) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true);
-        Row {
+        Stripe {
             phase: Phase::Idle,
             stamp: 0,
             seq: 0,
@@ -176,7 +176,7 @@ impl Row {
     pub(super) fn open(
         &mut self,
         layout: &Layout,
-        (at, stripe): (At, Stripe),
+        (at, placement): (At, ChunkPlacement),
         stream: u8,
         stamp: u64,
     ) {
@@ -184,10 +184,10 @@ impl Row {
         self.go(Phase::Filling);
         (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
-        (self.at, self.spread) = (at, Spread::new(stripe, at, layout));
+        (self.at, self.spread) = (at, Spread::new(placement, at, layout));
         self.has_trims = false;
         self.head_pages = layout.head_pages(full);
-        let (chunks, size) = (if full { stripe.width() } else { 1 }, layout.chunk - at.sector);
+        let (chunks, size) = (if full { placement.width() } else { 1 }, layout.chunk - at.sector);
         self.fill = Fill::new(chunks, size * SECTOR as u32, self.head_pages * 4096);
         self.items.clear();
         self.stage = Stage::Fill(0);

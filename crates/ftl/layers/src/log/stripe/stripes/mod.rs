@@ -14,12 +14,12 @@ use alloc::vec::Vec;
 use hostftl_format::log::{Begin, Place, STREAMS};
 
 use crate::log::durability::{Durability, Unsealed};
-use crate::log::layout::{At, Layout, ROWS};
+use crate::log::layout::{At, Layout, STRIPES};
 use crate::log::media::Media;
 use crate::log::ops::Cx;
-use crate::log::row::streams::{COPIES, MAP, is_of_host};
-use crate::log::row::{Phase, Row};
 use crate::log::segments::Segments;
+use crate::log::stripe::streams::{COPIES, MAP, is_of_host};
+use crate::log::stripe::{Phase, Stripe};
 use crate::planted::{Bug, planted};
 
 /// Position of a stream.
@@ -34,9 +34,9 @@ struct Stream {
 }
 
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct Stripes {
     layout: Layout,
-    list: Vec<Row>,
+    list: Vec<Stripe>,
     /// Stripes that are closed, being sealed or drained: a round may advance them.
     active: u32,
     /// Stripes that are being filled or closed.
@@ -46,28 +46,28 @@ pub(crate) struct Rows {
     streams: [Stream; STREAMS],
 }
 
-impl Index<u8> for Rows {
-    type Output = Row;
+impl Index<u8> for Stripes {
+    type Output = Stripe;
 
     #[inline]
-    fn index(&self, row: u8) -> &Row {
-        &self.list[usize::from(row)]
+    fn index(&self, stripe: u8) -> &Stripe {
+        &self.list[usize::from(stripe)]
     }
 }
 
-impl IndexMut<u8> for Rows {
+impl IndexMut<u8> for Stripes {
     #[inline]
-    fn index_mut(&mut self, row: u8) -> &mut Row {
-        &mut self.list[usize::from(row)]
+    fn index_mut(&mut self, stripe: u8) -> &mut Stripe {
+        &mut self.list[usize::from(stripe)]
     }
 }
 
-impl Rows {
+impl Stripes {
     /// Returns idle stripes, without any open stream.
     pub(crate) fn new(layout: &Layout) -> Self {
-        Rows {
+        Stripes {
             layout: *layout,
-            list: (0..ROWS).map(|_| Row::new(layout)).collect(),
+            list: (0..STRIPES).map(|_| Stripe::new(layout)).collect(),
             active: 0,
             unsealed: 0,
             used: [0; 2],
@@ -76,38 +76,38 @@ impl Rows {
     }
 
     /// Returns all stripes.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> + Clone {
         self.list.iter()
     }
 
     /// Returns all stripes for modification.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stripe> {
         self.list.iter_mut()
     }
 
     /// Changes the phase of a stripe.
     #[inline]
-    pub(crate) fn go(&mut self, row: u8, next: Phase) {
-        self[row].go(next);
-        self.note_use(row);
+    pub(crate) fn go(&mut self, stripe: u8, next: Phase) {
+        self[stripe].go(next);
+        self.note_use(stripe);
         let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
         if moves {
-            self.active |= 1 << row
+            self.active |= 1 << stripe
         } else {
-            self.active &= !(1 << row)
+            self.active &= !(1 << stripe)
         }
-        if !self[row].is_unsealed() {
-            self.unsealed &= !(1 << row);
+        if !self[stripe].is_unsealed() {
+            self.unsealed &= !(1 << stripe);
         }
     }
 
     /// Updates the sets of stripes in use.
-    fn note_use(&mut self, row: u8) {
-        self.used.iter_mut().for_each(|of| *of &= !(1 << row));
-        let it = &self[row];
+    fn note_use(&mut self, stripe: u8) {
+        self.used.iter_mut().for_each(|of| *of &= !(1 << stripe));
+        let it = &self[stripe];
         if it.phase() != Phase::Idle {
             let of_host = usize::from(it.is_of_host());
-            self.used[of_host] |= 1 << row;
+            self.used[of_host] |= 1 << stripe;
         }
     }
 
@@ -118,29 +118,29 @@ impl Rows {
 
     /// Returns whether the stripe that begins at `at` is not written yet.
     pub(crate) fn is_unwritten(&self, at: At) -> bool {
-        let is_it = |row: &&Row| row.at == at && row.phase() != Phase::Idle;
-        self.list.iter().find(is_it).is_some_and(|row| row.phase() != Phase::Draining)
+        let is_it = |stripe: &&Stripe| stripe.at == at && stripe.phase() != Phase::Idle;
+        self.list.iter().find(is_it).is_some_and(|stripe| stripe.phase() != Phase::Draining)
     }
 
     /// Returns an idle stripe.
     pub(crate) fn idle(&self) -> Option<u8> {
-        const { assert!(ROWS == u32::BITS as usize, "the set has a bit per member") };
+        const { assert!(STRIPES == u32::BITS as usize, "the set has a bit per member") };
         let first = (self.used[0] | self.used[1]).trailing_ones();
-        (first < ROWS as u32).then_some(first as u8)
+        (first < STRIPES as u32).then_some(first as u8)
     }
 
     /// Returns the stripes in use.
-    fn in_use(&self) -> impl Iterator<Item = (u8, &Row)> {
-        self.of_set(self.used[0] | self.used[1])
+    fn in_use(&self) -> impl Iterator<Item = (u8, &Stripe)> {
+        self.in_set(self.used[0] | self.used[1])
     }
 
     /// Returns the stripes of a bit mask, and their numbers.
-    fn of_set(&self, set: u32) -> impl Iterator<Item = (u8, &Row)> {
+    fn in_set(&self, set: u32) -> impl Iterator<Item = (u8, &Stripe)> {
         let mut left = set;
         core::iter::from_fn(move || {
-            let row = left.trailing_zeros() as u8;
+            let stripe = left.trailing_zeros() as u8;
             left &= left.checked_sub(1)?;
-            Some((row, &self[row]))
+            Some((stripe, &self[stripe]))
         })
     }
 
@@ -148,16 +148,16 @@ impl Rows {
     /// the byte, or `None` if it is full or missing.
     #[inline(always)]
     pub(crate) fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
-        let row = self.streams[usize::from(stream)].filling?;
-        let (chunk, byte) = self[row].take(len)?;
-        Some((row, chunk, byte))
+        let stripe = self.streams[usize::from(stream)].filling?;
+        let (chunk, byte) = self[stripe].take(len)?;
+        Some((stripe, chunk, byte))
     }
 
     /// Reserves `len` bytes in the current or next stripe. A segment is opened only if at least
     /// `floor` stay free. Returns `None` if there is no space now.
     pub(crate) fn take_in_next(
         &mut self,
-        (stream, floor): (u8, impl Fn(&Rows, &Durability, &Segments) -> u32),
+        (stream, floor): (u8, impl Fn(&Stripes, &Durability, &Segments) -> u32),
         len: u32,
         media: &mut Media,
         durability: &mut Durability,
@@ -165,35 +165,35 @@ impl Rows {
     ) -> Option<(u8, u8, u32)> {
         // After a stripe that was sealed early, the rest of a slot may have space only for a head.
         for _ in 0..2 {
-            let row = match self.streams[usize::from(stream)].filling {
-                Some(row) => row,
+            let stripe = match self.streams[usize::from(stream)].filling {
+                Some(stripe) => stripe,
                 None => self.open(stream, &floor, media, durability, cx)?,
             };
-            if let Some((chunk, byte)) = self[row].take(len) {
-                return Some((row, chunk, byte));
+            if let Some((chunk, byte)) = self[stripe].take(len) {
+                return Some((stripe, chunk, byte));
             }
-            self.close(row, media, cx);
+            self.close(stripe, media, cx);
         }
         None
     }
 
     /// Notes that `records` records are in a stripe, or will not come. A closed stripe may then be
     /// sealed.
-    pub(crate) fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
-        let it = &mut self[row];
+    pub(crate) fn placed(&mut self, stripe: u8, records: u32, cx: &mut Cx) {
+        let it = &mut self[stripe];
         assert!(it.placing >= records, "the item was in progress");
         it.placing -= records;
-        if it.phase() != Phase::Filling && !planted(Bug::RowForgotten) {
+        if it.phase() != Phase::Filling && !planted(Bug::StripeForgotten) {
             // The stripe may be ready for sealing, which the fast path does not do.
-            cx.disturb();
+            cx.invalidate_fast_path();
         }
     }
 
     /// Closes a stripe to further items.
-    pub(crate) fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
-        cx.disturb();
-        self.go(row, Phase::Closed);
-        let it = &self[row];
+    pub(crate) fn close(&mut self, stripe: u8, media: &mut Media, cx: &mut Cx) {
+        cx.invalidate_fast_path();
+        self.go(stripe, Phase::Closed);
+        let it = &self[stripe];
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
         self.streams[usize::from(stream)].filling = None;
         self.advance(stream, at, sectors, media);
@@ -202,7 +202,7 @@ impl Rows {
     fn open(
         &mut self,
         stream: u8,
-        floor: &impl Fn(&Rows, &Durability, &Segments) -> u32,
+        floor: &impl Fn(&Stripes, &Durability, &Segments) -> u32,
         media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
@@ -211,23 +211,23 @@ impl Rows {
         assert_eq!(filling, None, "a stream fills one stripe at a time");
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held = self.used[usize::from(is_of_host(stream))].count_ones();
-        if held + u32::from(others) >= ROWS as u32 {
+        if held + u32::from(others) >= STRIPES as u32 {
             return None; // Stripes are reserved for the other streams.
         }
-        let row = self.idle()?;
+        let stripe = self.idle()?;
         let at = self.next_at(stream, floor(self, durability, &media.segments), media)?;
-        cx.disturb();
+        cx.invalidate_fast_path();
         let stamp = durability.open();
         media.segments.set_youngest(stamp);
         let ahead = self.ahead(stream).expect("a stream knows its next segment");
-        let it = &mut self.list[usize::from(row)];
-        it.open(&self.layout, (at, media.devices.stripe(at.segment)), stream, stamp);
+        let it = &mut self.list[usize::from(stripe)];
+        it.open(&self.layout, (at, media.devices.placement(at.segment)), stream, stamp);
         it.ahead = ahead;
-        self.note_use(row);
-        self.unsealed |= 1 << row;
-        media.segments.row_opened(at.segment);
-        self.streams[usize::from(stream)].filling = Some(row);
-        Some(row)
+        self.note_use(stripe);
+        self.unsealed |= 1 << stripe;
+        media.segments.stripe_opened(at.segment);
+        self.streams[usize::from(stream)].filling = Some(stripe);
+        Some(stripe)
     }
 
     /// Returns the segment after the current one of a stream.
@@ -236,7 +236,7 @@ impl Rows {
     }
 
     /// Opens the segment after the current one of a stream, if there is none.
-    pub(crate) fn look_ahead(&mut self, stream: u8, media: &mut Media) {
+    pub(crate) fn open_next(&mut self, stream: u8, media: &mut Media) {
         let ahead = &mut self.streams[usize::from(stream)].ahead;
         ahead.get_or_insert_with(|| media.devices.open_segment(stream, &mut media.segments));
     }
@@ -266,8 +266,8 @@ impl Rows {
         let devices = &media.devices;
         let ahead = self.streams[usize::from(stream)].ahead;
         let mut both = ahead.into_iter().chain([at.segment]);
-        let goes_on = !devices.is_hurt(at.segment) && !both.any(|it| devices.is_exposed(it));
-        let next = self.layout.after(at, sectors).filter(|_| goes_on);
+        let can_continue = !devices.is_hurt(at.segment) && !both.any(|it| devices.is_exposed(it));
+        let next = self.layout.after(at, sectors).filter(|_| can_continue);
         self.streams[usize::from(stream)].next = next;
         if next.is_none() {
             media.segments.leave(at.segment);
@@ -305,7 +305,7 @@ impl Rows {
     ) -> bool {
         for stream in 0..MAP {
             let Stream { next, ahead, filling } = self.streams[usize::from(stream)];
-            let at = filling.map(|row| self[row].at).or(next);
+            let at = filling.map(|stripe| self[stripe].at).or(next);
             let all = at.map(|at| at.segment).into_iter().chain(ahead);
             if !all.into_iter().any(|segment| leaves(media, segment)) {
                 continue;
@@ -315,10 +315,10 @@ impl Rows {
                 media.segments.leave(next.segment);
                 return true;
             }
-            let floor = |_: &Rows, _: &Durability, it: &Segments| it.reserves().gc_floor();
-            let row = filling.or_else(|| self.open(stream, &floor, media, durability, cx));
-            let Some(row) = row else { continue };
-            self.close(row, media, cx);
+            let floor = |_: &Stripes, _: &Durability, it: &Segments| it.reserves().gc_floor();
+            let stripe = filling.or_else(|| self.open(stream, &floor, media, durability, cx));
+            let Some(stripe) = stripe else { continue };
+            self.close(stripe, media, cx);
             return true;
         }
         false
@@ -337,12 +337,15 @@ impl Rows {
     /// Returns the position of the first unsealed stripe of a stream.
     pub(crate) fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
-        let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
-        let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
+        let unsealed =
+            self.list.iter().filter(|stripe| stripe.stream == stream && stripe.is_unsealed());
+        let first = unsealed
+            .min_by_key(|stripe| stripe.stamp)
+            .map(|stripe| (stripe.at, Some(stripe.ahead)));
         let next = it.next.map(|at| (at, it.ahead));
         let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
         let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
-        let members = |segment: u32| media.devices.stripe(segment).members().to_bits();
+        let members = |segment: u32| media.devices.placement(segment).members().to_bits();
         let ahead = ahead.map(|segment| (segment, members(segment)));
         Some(Begin { segment, slot, sector, members: members(segment), ahead })
     }
@@ -359,13 +362,13 @@ impl Rows {
         }
         let (mut moved, mut all) = (false, true);
         for stream in 0..self.streams.len() {
-            let Some(row) = self.streams[stream].filling else { continue };
-            let it = &self[row];
+            let Some(stripe) = self.streams[stream].filling else { continue };
+            let it = &self[stripe];
             let asked = durability.wants(it.stamp, it.is_of_host());
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
-                self.close(row, media, cx);
+                self.close(stripe, media, cx);
                 moved = true;
             }
         }
@@ -384,25 +387,25 @@ impl Rows {
         segment: u32,
         segments: &Segments,
     ) -> Option<(u8, u8, u32)> {
-        if segments.has_rows(segment) { self.find(place, segment) } else { None }
+        if segments.has_stripes(segment) { self.find(place, segment) } else { None }
     }
 
     fn find(&self, place: Place, segment: u32) -> Option<(u8, u8, u32)> {
-        self.in_use().find_map(|(index, row)| {
-            if !row.is_buffered() || row.at.segment != segment {
+        self.in_use().find_map(|(index, stripe)| {
+            if !stripe.is_buffered() || stripe.at.segment != segment {
                 return None;
             }
-            let (chunk, byte) = row.spread.find(place)?;
+            let (chunk, byte) = stripe.spread.find(place)?;
             // After a stripe that was sealed early, the slot may contain the next one.
-            let inside = byte < row.fill.used(chunk.into()).into() || planted(Bug::RowOfSlot);
+            let inside = byte < stripe.fill.used(chunk.into()).into() || planted(Bug::StripeOfSlot);
             inside.then_some((index, chunk, byte as u32))
         })
     }
 
     /// Returns the unsealed stripes and their numbers.
     #[inline]
-    fn open_ones(&self) -> impl Iterator<Item = (u8, &Row)> {
-        self.of_set(self.unsealed)
+    fn open_ones(&self) -> impl Iterator<Item = (u8, &Stripe)> {
+        self.in_set(self.unsealed)
     }
 
     /// Returns the oldest unsealed stripes that are not empty.
@@ -419,9 +422,9 @@ impl Rows {
     }
 
     /// Returns whether all earlier sealed stripes of its stream are being written or durable.
-    pub(crate) fn is_first(&self, row: u8) -> bool {
-        let it = &self[row];
-        let before = |other: &Row| {
+    pub(crate) fn is_first(&self, stripe: u8) -> bool {
+        let it = &self[stripe];
+        let before = |other: &Stripe| {
             other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq
         };
         !self.list.iter().any(before)

@@ -6,7 +6,7 @@
 
 use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK, Target, View};
 
-use super::rebuild::{Mend, Sum};
+use super::rebuild::{ChunkRebuild, Sum};
 use crate::log::buffers::Buffer;
 use crate::log::gc::lane::{Lane, Phase, ROOM};
 use crate::log::layout::At;
@@ -19,15 +19,15 @@ impl Lane {
     /// `None` if the stripe does not start a slot or the chunk cannot be rebuilt.
     pub(super) fn way_ahead(at: At, device: u8, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, sector } = at;
-        let stripe = media.devices.stripe(segment);
-        let chunk = Chunk::on(device, stripe, (segment, slot)).filter(|_| sector == 0)?;
+        let placement = media.devices.placement(segment);
+        let chunk = Chunk::on(device, placement, (segment, slot)).filter(|_| sector == 0)?;
         let missing = media.devices.missing_of(segment);
-        Rebuild::new(stripe, (segment, slot), chunk, stripe.width(), missing)
+        Rebuild::new(placement, (segment, slot), chunk, placement.width(), missing)
     }
 
     /// Takes the stripe at `at` and starts with the rebuild of a chunk.
     pub(super) fn begin_ahead(&mut self, at: At, rebuild: Rebuild) {
-        self.go(Phase::Mending(Mend::ahead(self.layout.chunk, rebuild)));
+        self.go(Phase::Rebuilding(ChunkRebuild::ahead(self.layout.chunk, rebuild)));
         self.renew(at);
     }
 
@@ -39,7 +39,7 @@ impl Lane {
         media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
-        if cx.room() < ROOM || cx.command_room() == 0 {
+        if cx.outputs_left() < ROOM || cx.commands_left() == 0 {
             return false;
         }
         let pages = self.layout.head_pages(true);
@@ -55,7 +55,7 @@ impl Lane {
             }
             None => {
                 let At { segment, slot, .. } = self.at;
-                let device = media.devices.stripe(segment).device(segment, slot, 0);
+                let device = media.devices.placement(segment).device(segment, slot, 0);
                 let into = Target::Meta { buf: into, pages };
                 Command::Read { device, lba: self.layout.lba(self.at), into, cause: Cause::Gc }
             }

@@ -12,7 +12,7 @@ use crate::log::scrub::{Phase, Scrub};
 
 impl Scrub {
     /// Checks the entries of the stripe from `from` on, as far as their map pages are in memory.
-    pub(super) fn doubt(
+    pub(super) fn check_validity(
         &mut self,
         from: u32,
         media: &mut Media,
@@ -29,7 +29,7 @@ impl Scrub {
         cx.touch((next - from) as usize + 1);
         self.head = Some(head);
         if valid.is_none() {
-            self.go(Phase::Doubting(next));
+            self.go(Phase::Validating(next));
             return next > from;
         }
         if valid == Some(true) {
@@ -40,7 +40,7 @@ impl Scrub {
                 self.lost += 1
             }
         }
-        self.end_row(media, cx);
+        self.end_stripe(media, cx);
         true
     }
 
@@ -49,9 +49,10 @@ impl Scrub {
         if self.check.mismatched().next().is_none() {
             media.devices.health_mut().note_somewhere();
         }
-        let (at, stripe) = (self.at, media.devices.stripe(self.at.segment));
+        let (at, placement) = (self.at, media.devices.placement(self.at.segment));
         for chunk in self.check.mismatched() {
-            let device = self.layout.chunk_of(chunk.into()).device(stripe, (at.segment, at.slot));
+            let device =
+                self.layout.chunk_of(chunk.into()).device(placement, (at.segment, at.slot));
             media.devices.note_fault(device, self.layout.lba(at), cx);
         }
     }

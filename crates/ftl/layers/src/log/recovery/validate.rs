@@ -7,8 +7,8 @@ use hostftl_format::log::{Begin, Head, Place, Root};
 
 use hostftl_core::{BLOCK, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
 
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::{At, Layout};
-use crate::log::stripe::Stripe;
 
 /// Bound of every counter, which a billion increments per second reach after a century.
 const MOST: u64 = 1 << 62;
@@ -50,14 +50,14 @@ impl Layout {
 
     /// Returns whether the values of the head of a stripe at `at` are possible, in a segment with
     /// these members.
-    pub fn admits_head(&self, head: &Head, at: At, stripe: Stripe) -> bool {
+    pub fn admits_head(&self, head: &Head, at: At, placement: ChunkPlacement) -> bool {
         let Head { first_sectors, last_sectors, .. } = *head;
         let chunks = u32::from(head.chunks);
-        let most = if at.sector == 0 { stripe.width() } else { 1 };
+        let most = if at.sector == 0 { placement.width() } else { 1 };
         let lengths = [first_sectors, last_sectors];
         head.seq < MOST
-            && head.members == stripe.members().to_bits()
-            && DeviceSet::from_bits(head.lacking).is_within(stripe.members())
+            && head.members == placement.members().to_bits()
+            && DeviceSet::from_bits(head.lacking).is_within(placement.members())
             && self.admits_members(DeviceSet::from_bits(head.next_members))
             && head.journal < MOST
             && (1..=most).contains(&chunks)

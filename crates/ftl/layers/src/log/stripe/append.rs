@@ -12,15 +12,15 @@ use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::array::Array;
 use crate::log::durability::Durability;
-use crate::log::gc::lane::Live;
+use crate::log::gc::lane::ValidRecord;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Reserves;
 use crate::log::ops::{Cx, OWN_OPS};
 use crate::log::output::Output;
-use crate::log::row::rows::Rows;
-use crate::log::row::streams::COPIES;
-use crate::log::row::{A_TRIM, DEAD, Item, NO_HEIR};
 use crate::log::segments::Segments;
+use crate::log::stripe::streams::COPIES;
+use crate::log::stripe::stripes::Stripes;
+use crate::log::stripe::{A_TRIM, INVALID, Item, NO_HEIR};
 use crate::planted::{Bug, planted};
 
 /// Purpose of an append.
@@ -46,9 +46,9 @@ pub(crate) struct To {
 /// Returns the number of free segments that garbage collection may not open. The segments reserved
 /// for the journal's blocks are not needed while all host data is durable, except for the stripes
 /// in the host's open segment.
-fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durability) -> u32 {
+fn copies_floor(kept: &Reserves, slots: u32, stripes: &Stripes, durability: &Durability) -> u32 {
     let (least, most) = (kept.restore_floor(), kept.gc_floor());
-    if durability.has_all(durability.host(), rows.unsealed()) {
+    if durability.has_all(durability.host(), stripes.unsealed()) {
         most.min(least + segments_for(slots, slots))
     } else {
         most
@@ -96,7 +96,7 @@ impl Array {
         if self.must_wait(to) {
             return None;
         }
-        let found = self.output.rows.take_here(to.stream, len);
+        let found = self.output.stripes.take_here(to.stream, len);
         found.or_else(|| self.take_room_in_next(to, len, cx))
     }
 
@@ -104,29 +104,29 @@ impl Array {
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
-        let Array { media, output: Output { rows, durability, .. }, background, .. } = self;
+        let Array { media, output: Output { stripes, durability, .. }, background, .. } = self;
         let collection = &background.collection;
         let slots = media.layout().slots;
-        let floor = |rows: &Rows, durability: &Durability, segments: &Segments| {
+        let floor = |stripes: &Stripes, durability: &Durability, segments: &Segments| {
             let kept = segments.reserves();
             match to.what {
                 What::Copy if starting => kept.restore_floor(),
                 What::Copy => {
                     let lent = collection.lent_floor(segments);
-                    lent.unwrap_or_else(|| copies_floor(kept, slots, rows, durability))
+                    lent.unwrap_or_else(|| copies_floor(kept, slots, stripes, durability))
                 }
                 What::Relief => kept.gc_floor(),
                 What::Write | What::Repair => kept.host,
             }
         };
-        rows.take_in_next((to.stream, floor), len, media, durability, cx)
+        stripes.take_in_next((to.stream, floor), len, media, durability, cx)
     }
 
     /// Returns the segment of a place in a stripe; `None` for no place, and in the journal.
     #[inline]
     fn segment_of(&self, place: Place) -> Option<u32> {
-        let is_in_a_row = !place.is_nowhere() && !self.output.journal.is_place(place);
-        is_in_a_row.then(|| self.layout().segment_of(place.byte()))
+        let is_in_a_stripe = !place.is_nowhere() && !self.output.journal.is_place(place);
+        is_in_a_stripe.then(|| self.layout().segment_of(place.byte()))
     }
 
     /// Marks the old place of a block as invalid. Its item, if not sealed yet, gets item `newer` of
@@ -134,10 +134,10 @@ impl Array {
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.output.journal.moment();
         // Only a stripe that is not sealed yet can omit the old version.
-        if let Some((row, chunk, byte)) =
-            self.output.rows.holding(old, segment, &self.media.segments)
-            && self.output.rows[row].is_unsealed()
-            && let Some(item) = self.output.rows[row].find(chunk, byte)
+        if let Some((stripe, chunk, byte)) =
+            self.output.stripes.holding(old, segment, &self.media.segments)
+            && self.output.stripes[stripe].is_unsealed()
+            && let Some(item) = self.output.stripes[stripe].find(chunk, byte)
         {
             (item.heir, item.newer, item.replaced) = (heir, newer, replaced);
         }
@@ -146,18 +146,18 @@ impl Array {
 
     /// Points the map at a block's record, which is now in its stripe. `from` is its old place if
     /// it is a copy.
-    pub(crate) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
-        let it = &self.output.rows[row];
+    pub(crate) fn publish(&mut self, stripe: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
+        let it = &self.output.stripes[stripe];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
         let segment = it.at.segment;
         if from.is_none() {
-            self.output.note(row, item, cx);
+            self.output.note(stripe, item, cx);
         }
         let old = self.mapping.pages.map_mut().set(block, place, crc);
         self.media.segments.add(segment, place);
         let replaced = self.segment_of(old);
-        if from.is_none() && self.media.segments.tells_blocks_apart() {
+        if from.is_none() && self.media.segments.separates_blocks() {
             self.media.segments.wrote(block, replaced);
         }
         let from = match from {
@@ -172,24 +172,24 @@ impl Array {
     }
 
     /// Points the map at a copy in its stripe, unless the block was written or trimmed meanwhile.
-    pub(crate) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
-        let block = self.output.rows[row].items[item as usize].block;
+    pub(crate) fn publish_copy(&mut self, stripe: u8, item: u32, from: Place, cx: &mut Cx) {
+        let block = self.output.stripes[stripe].items[item as usize].block;
         if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
-            self.publish(row, item, Some(from), cx);
+            self.publish(stripe, item, Some(from), cx);
         // A newer version exists: the copy is never listed.
         } else {
-            self.output.rows[row].items[item as usize].heir = DEAD;
+            self.output.stripes[stripe].items[item as usize].heir = INVALID;
         }
     }
 
     /// Lists a trim of `blocks` blocks in a stripe and unmaps them. Returns false if there is no
     /// space now.
     pub(crate) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
-        let gave_up = self.background.collection.gave_up(&self.media.segments);
-        let what = if gave_up { What::Relief } else { What::Write };
+        let is_stalled = self.background.collection.is_stalled(&self.media.segments);
+        let what = if is_stalled { What::Relief } else { What::Write };
         let to = To { stream: self.media.segments.stream_of_new(), what };
-        let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
-        let it = &mut self.output.rows[row];
+        let Some((stripe, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
+        let it = &mut self.output.stripes[stripe];
         let item = it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
             block: first,
@@ -203,7 +203,7 @@ impl Array {
         });
         it.has_trims = true;
         let stamp = it.stamp;
-        self.output.note(row, item, cx);
+        self.output.note(stripe, item, cx);
         self.output.durability.host_published(stamp);
         for block in first..first + blocks {
             if !self.mapping.pages.map().place(block).is_nowhere() {
@@ -230,11 +230,11 @@ impl Array {
         if !gains && self.background.collection.is_paced(&self.media.segments, cx) {
             return None;
         }
-        let (row, chunk, byte) = self.take_room(to, len, cx)?;
+        let (stripe, chunk, byte) = self.take_room(to, len, cx)?;
         if !gains {
             self.background.collection.pace_taken(len, &self.media.segments);
         }
-        let it = &mut self.output.rows[row];
+        let it = &mut self.output.stripes[stripe];
         let place = it.spread.place((chunk, byte), len, generation);
         let kind = Kind::Data;
         let (heir, newer, replaced) = (NO_HEIR, 0, 0);
@@ -243,23 +243,23 @@ impl Array {
         if to.what != What::Write {
             it.fill.mark_copy(chunk, len);
         }
-        Some((row, item))
+        Some((stripe, item))
     }
 
     /// Moves the next records of a lane that are in one chunk and have the same destination.
     pub(crate) fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
-        if !self.background.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
+        if !self.background.collection.lane(lane).may_move() || cx.commands_left() <= OWN_OPS / 2 {
             return false;
         }
-        let Some(&Live { chunk, block, place, .. }) =
-            self.background.collection.lane(lane).next_live(&mut self.mapping.pages)
+        let Some(&ValidRecord { chunk, block, place, .. }) =
+            self.background.collection.lane(lane).next_valid(&mut self.mapping.pages)
         else {
             let Array { media, mapping, background, .. } = self;
-            return background.collection.end_row(lane, media, mapping, cx);
+            return background.collection.end_stripe(lane, media, mapping, cx);
         };
         let to = self.to_copy(block, place);
         while self.take_along(lane, (chunk, to), cx) {}
-        let moves = self.background.collection.lane(lane).batch_row().is_some();
+        let moves = self.background.collection.lane(lane).batch_stripe().is_some();
         if moves {
             let Array { media, output, background, .. } = self;
             background.collection.lane(lane).send(chunk, media, output, cx);
@@ -272,18 +272,19 @@ impl Array {
     /// stream than `to`, or if `chunk` has no further record.
     fn take_along(&mut self, lane: u8, (chunk, to): (u8, To), cx: &mut Cx) -> bool {
         let it = self.background.collection.lane(lane);
-        let row = it.batch_row();
-        let Some(live) = it.next_live(&mut self.mapping.pages).filter(|live| live.chunk == chunk)
+        let stripe = it.batch_stripe();
+        let Some(record) =
+            it.next_valid(&mut self.mapping.pages).filter(|record| record.chunk == chunk)
         else {
             return false;
         };
-        let (block, place, crc) = (live.block, live.place, live.crc);
+        let (block, place, crc) = (record.block, record.place, record.crc);
         let (len, generation) = (place.len(), place.generation());
         // All records of a segment go to one stream, unless blocks are classified individually.
-        let parts = self.media.segments.tells_blocks_apart();
-        if row.is_some_and(|row| !self.output.rows[row].continues(len))
+        let parts = self.media.segments.separates_blocks();
+        if stripe.is_some_and(|stripe| !self.output.stripes[stripe].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
-            || parts && !self.background.collection.lane(lane).goes_up()
+            || parts && !self.background.collection.lane(lane).is_ascending()
         {
             return false;
         }
@@ -293,13 +294,13 @@ impl Array {
         if !pinned {
             return false;
         }
-        let Some((row, item)) = self.append(to, (block, len, generation), crc, cx) else {
+        let Some((stripe, item)) = self.append(to, (block, len, generation), crc, cx) else {
             let page = self.mapping.pages.map().page_of(block);
             self.mapping.pages.map_mut().unpin(page);
             return false;
         };
-        let into = self.output.rows[row].items[item as usize].byte;
-        self.background.collection.lane(lane).take((row, item), into);
+        let into = self.output.stripes[stripe].items[item as usize].byte;
+        self.background.collection.lane(lane).take((stripe, item), into);
         cx.touch(1);
         true
     }
@@ -307,19 +308,19 @@ impl Array {
     /// Publishes a batch of a lane that was copied to its stripe.
     pub(crate) fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let it = self.background.collection.lane(lane);
-        let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);
+        let (stripe, right, records) = it.moved(command, ended, &mut self.media.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {
-            let Live { block, place, .. } =
+            let ValidRecord { block, place, .. } =
                 self.background.collection.lane(lane).record(record, index < right);
             if index < right {
-                self.publish_copy(row, item, place, cx)
+                self.publish_copy(stripe, item, place, cx)
             } else {
-                self.output.rows[row].items[item as usize].heir = DEAD
+                self.output.stripes[stripe].items[item as usize].heir = INVALID
             }
             let page = self.mapping.pages.map().page_of(block);
             self.mapping.pages.map_mut().unpin(page);
         }
-        self.output.rows.placed(row, records.len() as u32, cx);
+        self.output.stripes.placed(stripe, records.len() as u32, cx);
         self.background.collection.lane(lane).batch_over(right, records);
     }
 }

@@ -5,19 +5,19 @@ use hostftl_core::DeviceSet;
 
 /// Members of a segment, and the number of parity chunks of its stripes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stripe {
+pub struct ChunkPlacement {
     members: DeviceSet,
     parity: u8,
 }
 
-impl Stripe {
+impl ChunkPlacement {
     /// Returns the placement on `members`.
     ///
     /// # Panics
     /// If there are not more members than parity chunks.
     pub fn new(members: DeviceSet, parity: u8) -> Self {
         assert!(members.len() > u32::from(parity), "a stripe has a data chunk: {members:?}");
-        Stripe { members, parity }
+        ChunkPlacement { members, parity }
     }
 
     /// Returns the members.
@@ -60,7 +60,7 @@ impl Stripe {
     pub fn turned(self, segment: u32, slot: u32) -> Turned {
         let turn = u64::from(segment) + u64::from(slot) + u64::from(self.parity);
         let first = (turn % u64::from(self.count())) as u8;
-        Turned { stripe: self, first, count: self.count() as u8 }
+        Turned { placement: self, first, count: self.count() as u8 }
     }
 
     /// Returns the device of a data chunk of stripes in a slot.
@@ -90,7 +90,7 @@ impl Stripe {
 /// Assignment of chunks to devices for the stripes of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turned {
-    stripe: Stripe,
+    placement: ChunkPlacement,
     /// Index of the member with the first data chunk.
     first: u8,
     /// Number of members.
@@ -99,8 +99,8 @@ pub struct Turned {
 
 impl Turned {
     /// Returns the members with their parity.
-    pub fn stripe(self) -> Stripe {
-        self.stripe
+    pub fn placement(self) -> ChunkPlacement {
+        self.placement
     }
 
     /// Wraps an index of a member around at the end.
@@ -117,18 +117,18 @@ impl Turned {
     #[inline]
     pub fn device(self, chunk: u32) -> u8 {
         assert!(chunk < self.count.into(), "each chunk has its own member");
-        self.stripe.member(self.wrap(u32::from(self.first) + chunk))
+        self.placement.member(self.wrap(u32::from(self.first) + chunk))
     }
 
     /// Returns the data chunk on `device`; `None` for a parity chunk, and for a device that is not
     /// a member.
     #[inline]
     pub fn chunk_on(self, device: u8) -> Option<u8> {
-        let Stripe { members, parity } = self.stripe;
+        let ChunkPlacement { members, parity } = self.placement;
         if !members.contains(device) {
             return None;
         }
-        let below = if self.stripe.is_dense() {
+        let below = if self.placement.is_dense() {
             device.into()
         } else {
             (members & DeviceSet::first_n(device.into())).len()
@@ -149,26 +149,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_member_has_one_chunk_of_a_row_and_the_others_none() {
+    fn each_member_has_one_chunk_of_a_stripe_and_the_others_none() {
         let some = [(0b1, 0), (0b101, 1), (0b1111, 1), (0b1101_0010, 0), (0b1011, 2)];
         for (members, parity) in some.into_iter().chain([(u16::MAX, 1), (0xfffe, 2)]) {
-            let (members, stripe) = (set(members), Stripe::new(set(members), parity));
+            let (members, placement) = (set(members), ChunkPlacement::new(set(members), parity));
             for slot in 0..20 {
                 let mut seen = DeviceSet::EMPTY;
-                for chunk in 0..stripe.width() {
-                    let device = stripe.device(3, slot, chunk);
-                    assert_eq!(stripe.chunk_on(3, slot, device), Some(chunk as u8));
+                for chunk in 0..placement.width() {
+                    let device = placement.device(3, slot, chunk);
+                    assert_eq!(placement.chunk_on(3, slot, device), Some(chunk as u8));
                     seen.insert(device);
                 }
                 for which in 0..parity {
-                    let device = stripe.parity_device(3, slot, which);
-                    assert_eq!(stripe.chunk_on(3, slot, device), None);
+                    let device = placement.parity_device(3, slot, which);
+                    assert_eq!(placement.chunk_on(3, slot, device), None);
                     assert!(!seen.contains(device));
                     seen.insert(device);
                 }
                 assert_eq!(seen, members);
                 if !members.contains(15) {
-                    assert_eq!(stripe.chunk_on(3, slot, 15), None);
+                    assert_eq!(placement.chunk_on(3, slot, 15), None);
                 }
             }
         }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a stripe has a data chunk")]
-    fn parity_alone_is_no_row() {
-        Stripe::new(set(0b110), 2);
+    fn parity_alone_is_no_stripe() {
+        ChunkPlacement::new(set(0b110), 2);
     }
 }

@@ -16,19 +16,19 @@ use crate::planted::{Bug, planted};
 use crate::log::buffers::Buffer;
 use crate::log::durability::Durability;
 use crate::log::journal::Journal;
-use crate::log::layout::ROWS;
+use crate::log::layout::STRIPES;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::redundancy::rebuild::{Chunk, parity_factors};
-use crate::log::row::rows::Rows;
-use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
+use crate::log::stripe::stripes::Stripes;
+use crate::log::stripe::{Item, NO_HEIR, Phase, Stage, Stripe};
 use crate::log::volume::Volume;
 
-impl Rows {
+impl Stripes {
     /// Gives a stripe its sequence number and its head. Returns whether progress was made.
     pub(crate) fn seal(
         &mut self,
-        row: u8,
+        stripe: u8,
         media: &mut Media,
         durability: &mut Durability,
         journal: &Journal,
@@ -36,29 +36,30 @@ impl Rows {
         cx: &mut Cx,
     ) -> bool {
         let layout = self.layout;
-        let it = &self[row];
+        let it = &self[stripe];
         if it.placing > 0 || !durability.may_seal() {
             return false;
         }
         let (stamp, of_host) = (it.stamp, it.is_of_host());
         // Sequence numbers of a stream increase from position to position.
-        let before = |(_, row): (u8, &Row)| row.stream == it.stream && row.stamp < stamp;
+        let before =
+            |(_, stripe): (u8, &Stripe)| stripe.stream == it.stream && stripe.stamp < stamp;
         if self.open_ones().any(before) || journal.is_unsure(&it.items) {
             return false;
         }
-        if let Some(first) = self.trims_before(row) {
+        if let Some(first) = self.trims_before(stripe) {
             let filling = self[first].phase() == Phase::Filling;
             if filling {
                 self.close(first, media, cx);
             }
             return filling;
         }
-        let mut buf = self[row].heads.take();
-        let entries = self.put_entries(row, &mut buf, journal);
+        let mut buf = self[stripe].heads.take();
+        let entries = self.put_entries(stripe, &mut buf, journal);
         let seq = durability.seal(stamp, of_host);
-        media.devices.membership_mut().has_row(self[row].at.segment, seq);
-        self.go(row, Phase::Sealing);
-        let it = &mut self[row];
+        media.devices.membership_mut().note_stripe(self[stripe].at.segment, seq);
+        self.go(stripe, Phase::Sealing);
+        let it = &mut self[stripe];
         it.seq = seq;
         let last = it.fill.chunks() - 1;
         let head = Head {
@@ -72,9 +73,9 @@ impl Rows {
             last_sectors: it.sectors(&layout, last),
             chunks: last as u8 + 1,
             stream: it.stream,
-            members: it.spread.stripe().members().to_bits(),
-            next_members: media.devices.stripe(it.ahead).members().to_bits(),
-            lacking: media.devices.membership().told(it.at.segment).1.to_bits(),
+            members: it.spread.placement().members().to_bits(),
+            next_members: media.devices.placement(it.ahead).members().to_bits(),
+            lacking: media.devices.membership().recorded(it.at.segment).1.to_bits(),
         };
         let protected = layout.parity > 0 && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
@@ -90,13 +91,13 @@ impl Rows {
     }
 
     /// Writes the entries of a stripe into its head. Returns their number.
-    fn put_entries(&self, row: u8, head: &mut MetaBuf, journal: &Journal) -> u32 {
-        let mut open = [0; ROWS];
-        for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
+    fn put_entries(&self, stripe: u8, head: &mut MetaBuf, journal: &Journal) -> u32 {
+        let mut open = [0; STRIPES];
+        for (other, it) in self.open_ones().filter(|(other, _)| *other != stripe) {
             open[usize::from(other)] = it.stamp;
         }
         let mut entries = 0;
-        for item in &self[row].items {
+        for item in &self[stripe].items {
             if self.lists(item, &open, journal) {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 log::put_entry(head, entries, &Entry { kind, block, place, crc });
@@ -109,14 +110,14 @@ impl Rows {
     /// Returns whether the sealed stripe lists an item, which requires that no newer version is
     /// replayed before the stripe. `open` has the stamps of the other unsealed stripes. They may be
     /// sealed in any order, so each newer version must be in one of them.
-    fn lists(&self, item: &Item, open: &[u64; ROWS], journal: &Journal) -> bool {
+    fn lists(&self, item: &Item, open: &[u64; STRIPES], journal: &Journal) -> bool {
         let mut item = item;
         while item.heir != NO_HEIR {
-            let row = open.iter().position(|stamp| *stamp == item.heir);
-            let Some(row) = row.filter(|_| !journal.may_have(item.replaced)) else {
+            let stripe = open.iter().position(|stamp| *stamp == item.heir);
+            let Some(stripe) = stripe.filter(|_| !journal.may_have(item.replaced)) else {
                 return planted(Bug::HeirIgnored);
             };
-            match self.list[row].items.get(item.newer as usize) {
+            match self.list[stripe].items.get(item.newer as usize) {
                 Some(newer) => item = newer,
                 None => return true,
             }
@@ -126,26 +127,27 @@ impl Rows {
 
     /// Returns the stripe of another host stream that must be sealed before this one, because it
     /// has trims. Later writes, perhaps in this stripe, must be replayed after them.
-    fn trims_before(&self, row: u8) -> Option<u8> {
-        let it = &self[row];
+    fn trims_before(&self, stripe: u8) -> Option<u8> {
+        let it = &self[stripe];
         if !it.is_of_host() {
             return None;
         }
         let mut open = self.open_ones();
-        open.find(|(_, other)| other.has_trims && other.stream != it.stream).map(|(row, _)| row)
+        open.find(|(_, other)| other.has_trims && other.stream != it.stream)
+            .map(|(stripe, _)| stripe)
     }
 
-    pub(crate) fn seal_step(&mut self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
-        match self[row].stage {
-            Stage::Fill(step) => self.fill_step(row, step, media, cx),
-            Stage::Fold(which, done) => self.fold_step(row, (which, done), media, cx),
-            Stage::Write(chunk) => self.write_step(row, chunk, media, cx),
+    pub(crate) fn seal_step(&mut self, stripe: u8, media: &mut Media, cx: &mut Cx) -> bool {
+        match self[stripe].stage {
+            Stage::Fill(step) => self.fill_step(stripe, step, media, cx),
+            Stage::Fold(which, done) => self.fold_step(stripe, (which, done), media, cx),
+            Stage::Write(chunk) => self.write_step(stripe, chunk, media, cx),
         }
     }
 
     /// Copies the head before the data in step 0, and zeros after chunk `n − 1` in step `n`.
-    fn fill_step(&mut self, row: u8, step: u8, media: &mut Media, cx: &mut Cx) -> bool {
-        let it = &mut self[row];
+    fn fill_step(&mut self, stripe: u8, step: u8, media: &mut Media, cx: &mut Cx) -> bool {
+        let it = &mut self[stripe];
         let (chunks, size) = (it.fill.chunks(), it.fill.size());
         if u32::from(step) > chunks {
             let over = it.pending == 0;
@@ -166,9 +168,9 @@ impl Rows {
             return true;
         }
         it.pending += 1;
-        let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
+        let (buffer, bytes) = (Buffer::stripe(stripe, chunk), from.bytes());
         let into = media.buffers.at(buffer).view_mut(at, bytes);
-        media.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
+        media.devices.submit(Op::Seal { stripe }, Command::Place { from, into }, cx);
         true
     }
 
@@ -177,13 +179,13 @@ impl Rows {
     /// (Horner's rule).
     fn fold_step(
         &mut self,
-        row: u8,
+        stripe: u8,
         (which, done): (u8, u8),
         media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
         let parity = self.layout.parity;
-        let it = &mut self[row];
+        let it = &mut self[stripe];
         if it.pending > 0 {
             return false;
         }
@@ -197,24 +199,24 @@ impl Rows {
         it.pending += 1;
         let mut from = ArrayVec::new();
         for index in (chunks - end..chunks - done).rev() {
-            let buffer = Buffer::row(row, index.into());
+            let buffer = Buffer::stripe(stripe, index.into());
             from.push(media.buffers.at(buffer).view(0, size));
         }
-        let buffer = Buffer::row(row, self.layout.number_of(Chunk::Parity(which)));
+        let buffer = Buffer::stripe(stripe, self.layout.number_of(Chunk::Parity(which)));
         let into = media.buffers.at(buffer).view_mut(0, size);
         let keep = done > 0 || planted(Bug::OldParity);
         let factors = parity_factors(which, from.len(), keep);
-        media.devices.submit(Op::Seal { row }, Command::Fold { from, into, factors }, cx);
+        media.devices.submit(Op::Seal { stripe }, Command::Fold { from, into, factors }, cx);
         true
     }
 
     /// Handles the completion of a sealing step in memory.
-    pub(crate) fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
+    pub(crate) fn seal_done(&mut self, stripe: u8, command: Command, media: &mut Media) {
         let mut views = ArrayVec::<View, MAX_PIECES>::new();
         let into = match command {
             Command::Place { from, into } => {
                 if let Piece::Meta { buf, .. } = from {
-                    self[row].heads.put(buf);
+                    self[stripe].heads.put(buf);
                 }
                 into
             }
@@ -225,51 +227,51 @@ impl Rows {
             other => unreachable!("{other:?} does not seal a stripe"),
         };
         for view in views {
-            media.buffers.repay_row(row, view);
+            media.buffers.repay_stripe(stripe, view);
         }
-        media.buffers.repay_row_mut(row, into);
-        self[row].pending -= 1;
+        media.buffers.repay_stripe_mut(stripe, into);
+        self[stripe].pending -= 1;
     }
 
     /// Writes a chunk; the parity chunks follow the last data chunk.
-    fn write_step(&mut self, row: u8, chunk: u8, media: &mut Media, cx: &mut Cx) -> bool {
+    fn write_step(&mut self, stripe: u8, chunk: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let layout = self.layout;
-        let it = &mut self[row];
+        let it = &mut self[stripe];
         let index = u32::from(chunk);
         if index == 0 && it.pending > 0 {
             return false;
         }
-        if index == 0 && layout.zoned && !self.is_its_turn(row, media, cx) {
+        if index == 0 && layout.zoned && !self.is_its_turn(stripe, media, cx) {
             return false;
         }
-        let it = &mut self[row];
+        let it = &mut self[stripe];
         let chunks = it.fill.chunks();
         let copies = chunks + u32::from(layout.parity);
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
             // Changed here and not in the next round, because the program may complete before that.
-            self.go(row, Phase::Programming);
+            self.go(stripe, Phase::Programming);
         }
         let which = match index.checked_sub(chunks) {
             None => Chunk::Data(chunk),
             Some(which) => Chunk::Parity(which as u8),
         };
-        let (gather, tally) = self.chunk_of(row, which, media);
-        let it = &self[row];
+        let (gather, tally) = self.chunk_of(stripe, which, media);
+        let it = &self[stripe];
         let at = it.at;
-        let device = which.device(it.spread.stripe(), (at.segment, at.slot));
+        let device = which.device(it.spread.placement(), (at.segment, at.slot));
         count_sent(&tally, cx);
-        let (lba, placement) = (layout.lba(at), self[row].stream);
+        let (lba, placement) = (layout.lba(at), self[stripe].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
-        media.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
+        media.devices.submit(Op::Chunk { stripe, copy: chunk }, command, cx);
         true
     }
 
     /// Returns the contents of a chunk of a stripe, and the causes of its sectors.
-    fn chunk_of(&mut self, row: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
+    fn chunk_of(&mut self, stripe: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
         let layout = self.layout;
-        let it = &mut self[row];
+        let it = &mut self[stripe];
         let chunks = it.fill.chunks();
         // The parity of a single chunk is a copy of it.
         let (parity, chunk) = match which {
@@ -279,7 +281,7 @@ impl Rows {
         let mut gather = Gather::new();
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
-            let buffer = Buffer::row(row, layout.number_of(which));
+            let buffer = Buffer::stripe(stripe, layout.number_of(which));
             gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::single(Cause::Parity, sectors));
         }
@@ -294,7 +296,7 @@ impl Rows {
         let whole = sectors * SECTOR as u32;
         let end = if layout.parity > 0 && chunks > 1 { whole } else { used };
         if end > head {
-            let buffer = Buffer::row(row, chunk);
+            let buffer = Buffer::stripe(stripe, chunk);
             gather.push(Piece::Data(media.buffers.at(buffer).view(head, end - head)));
         }
         if whole > end {
@@ -314,7 +316,7 @@ impl Rows {
     /// Handles the completion of a chunk's program.
     pub(crate) fn chunk_done(
         &mut self,
-        row: u8,
+        stripe: u8,
         command: Command,
         media: &mut Media,
         durability: &mut Durability,
@@ -323,36 +325,36 @@ impl Rows {
         let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
         for piece in gather {
             match piece {
-                Piece::Data(view) => media.buffers.repay_row(row, view),
-                Piece::Meta { buf, .. } => self[row].heads.put(buf),
+                Piece::Data(view) => media.buffers.repay_stripe(stripe, view),
+                Piece::Meta { buf, .. } => self[stripe].heads.put(buf),
                 Piece::Zeros(_) => {}
             }
         }
-        self.chunk_over(row, media, durability, cx);
+        self.chunk_over(stripe, media, durability, cx);
     }
 
     /// Counts a completed or abandoned program of a chunk.
     pub(crate) fn chunk_over(
         &mut self,
-        row: u8,
+        stripe: u8,
         media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) {
-        let it = &mut self[row];
+        let it = &mut self[stripe];
         it.pending -= 1;
         if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
             let (seq, segment) = (it.seq, it.at.segment);
-            self.go(row, Phase::Draining);
+            self.go(stripe, Phase::Draining);
             durability.written(seq);
-            media.segments.row_written(segment, seq);
+            media.segments.stripe_written(segment, seq);
         }
     }
 
     /// Returns whether a stripe may be written to its zones now.
-    fn is_its_turn(&self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
-        let segment = self[row].at.segment;
-        self.is_first(row) && media.devices.may_enter(segment, &media.segments, cx)
+    fn is_its_turn(&self, stripe: u8, media: &mut Media, cx: &mut Cx) -> bool {
+        let segment = self[stripe].at.segment;
+        self.is_first(stripe) && media.devices.may_enter(segment, &media.segments, cx)
     }
 }
 
@@ -363,31 +365,40 @@ mod tests {
     use hostftl_core::DeviceSet;
 
     use super::*;
+    use crate::log::chunk_placement::ChunkPlacement;
     use crate::log::layout::{At, Layout};
-    use crate::log::row::A_TRIM;
-    use crate::log::stripe::Stripe;
+    use crate::log::stripe::A_TRIM;
 
     #[test]
-    fn what_a_sealed_row_replaced_is_not_listed_though_another_version_came_between() {
+    fn what_a_sealed_stripe_replaced_is_not_listed_though_another_version_came_between() {
         let layout = Layout::example(3);
-        let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));
-        let mut open = [0; ROWS];
+        let (mut stripes, journal) =
+            (Stripes::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));
+        let mut open = [0; STRIPES];
         // The second stripe has a newer version than the first, and a trim in the third is newer
         // than both.
-        for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
-            let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
-            let it = &mut rows[row as u8];
-            it.open(&layout, (at, Stripe::new(DeviceSet::first_n(3), 1)), row as u8, stamp);
+        for (stripe, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
+            let (at, stamp) =
+                (At { segment: stripe as u32, slot: 0, sector: 0 }, stripe as u64 + 1);
+            let it = &mut stripes[stripe as u8];
+            it.open(
+                &layout,
+                (at, ChunkPlacement::new(DeviceSet::first_n(3), 1)),
+                stripe as u8,
+                stamp,
+            );
             let (kind, place, replaced) = (Kind::Data, Place::NOWHERE, 1);
             let (block, crc, chunk, byte) = (5, 0, 0, it.head_pages * 4096);
             it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
-            open[row] = stamp;
+            open[stripe] = stamp;
         }
-        let lists = |row: u8, open: &[u64; ROWS]| rows.lists(&rows[row].items[0], open, &journal);
-        assert!((0..3).all(|row| lists(row, &open)), "all are sealed later");
+        let lists = |stripe: u8, open: &[u64; STRIPES]| {
+            stripes.lists(&stripes[stripe].items[0], open, &journal)
+        };
+        assert!((0..3).all(|stripe| lists(stripe, &open)), "all are sealed later");
         open[2] = 0;
-        assert_eq!([0, 1, 2].map(|row| lists(row, &open)), [false, false, true]);
+        assert_eq!([0, 1, 2].map(|stripe| lists(stripe, &open)), [false, false, true]);
         (open[1], open[2]) = (0, 3);
-        assert_eq!([0, 1, 2].map(|row| lists(row, &open)), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|stripe| lists(stripe, &open)), [false, true, true]);
     }
 }

@@ -3,8 +3,8 @@
 use hostftl_core::{Command, Payload, SECTOR};
 use hostftl_format::log::{Entry, Kind, seed};
 
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::{At, Layout};
-use crate::log::stripe::Stripe;
 
 /// Record listed in a head.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,9 @@ pub(crate) struct Record {
 impl Record {
     /// Returns the record of an entry of the stripe at `at`; the CRCs of images start from
     /// `page_seed`. Returns `None` for a trim and for an impossible entry.
-    pub(crate) fn of(
+    pub(crate) fn new(
         entry: &Entry,
-        (layout, at, stripe): (&Layout, At, Stripe),
+        (layout, at, placement): (&Layout, At, ChunkPlacement),
         page_seed: u64,
     ) -> Option<Self> {
         let seed = match entry.kind {
@@ -29,7 +29,7 @@ impl Record {
             Kind::Trim => return None,
             Kind::Map | Kind::Directory | Kind::Counts => page_seed,
         };
-        let chunk = stripe.chunk_on(at.segment, at.slot, entry.place.device())?;
+        let chunk = placement.chunk_on(at.segment, at.slot, entry.place.device())?;
         let byte = entry.place.byte().checked_sub(layout.lba(at) * SECTOR as u64)?;
         let (len, crc) = (entry.place.len(), entry.crc);
         let fits = byte + u64::from(len) <= u64::from(layout.chunk) * SECTOR as u64;

@@ -20,7 +20,7 @@ const MOST: u32 = 4;
 
 /// Obsolete map images.
 #[derive(Debug)]
-pub(super) struct Stale {
+pub(super) struct ObsoleteImages {
     /// Whether the second newest image of each group is obsolete.
     groups: Vec<bool>,
     /// Next group to examine.
@@ -29,10 +29,10 @@ pub(super) struct Stale {
     under_way: u32,
 }
 
-impl Stale {
+impl ObsoleteImages {
     /// Starts with no obsolete image.
     pub(super) fn new(groups: u32) -> Self {
-        Stale { groups: vec![false; groups as usize], cursor: 0, under_way: 0 }
+        ObsoleteImages { groups: vec![false; groups as usize], cursor: 0, under_way: 0 }
     }
 
     /// Returns the bytes of the group table.
@@ -64,7 +64,7 @@ impl Stale {
         cx: &mut Cx<Own>,
     ) -> bool {
         let (from, groups) = (self.cursor, layout.groups);
-        if from == groups || self.under_way == MOST || cx.command_room() == 0 {
+        if from == groups || self.under_way == MOST || cx.commands_left() == 0 {
             return false;
         }
         let end = (from + SCAN).min(groups);

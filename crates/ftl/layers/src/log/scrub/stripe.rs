@@ -6,10 +6,10 @@ use hostftl_core::{ArrayVec, Command, DeviceSet, Factors, MAX_PIECES, MetaBuf, S
 use hostftl_format::log::{self, Head};
 
 use crate::log::buffers::{Buffer, Buffers};
+use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::layout::{At, Layout};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
-use crate::log::row::records::Record;
-use crate::log::stripe::Stripe;
+use crate::log::stripe::records::Record;
 
 /// Bit for a parity mismatch: any of the chunks may be wrong.
 const SOMEWHERE: u32 = 1 << 31;
@@ -88,23 +88,23 @@ impl Check {
     pub(super) fn begin(
         &mut self,
         (head, buf): (&Head, &MetaBuf),
-        (layout, at, stripe): (&Layout, At, Stripe),
+        (layout, at, placement): (&Layout, At, ChunkPlacement),
         uuid: &[u8; 16],
         is_wrong: bool,
     ) {
         let chunks = u32::from(head.chunks);
         self.records.clear();
-        let (page_seed, place) = (log::page_seed(uuid), (layout, at, stripe));
+        let (page_seed, place) = (log::page_seed(uuid), (layout, at, placement));
         let entries = (0..head.entries).filter_map(|index| log::entry(buf, index));
-        self.records.extend(entries.filter_map(|entry| Record::of(&entry, place, page_seed)));
+        self.records.extend(entries.filter_map(|entry| Record::new(&entry, place, page_seed)));
         (self.chunks, self.first, self.last) = (chunks, head.first_sectors, head.last_sectors);
         self.whole = if chunks > 1 { layout.chunk } else { head.first_sectors };
         (self.cursor, self.here, self.asked) = (0, 0, 0);
         (self.sums, self.outstanding, self.wrong) = ([None; 2], 0, is_wrong.into());
         (self.which, self.folds, self.makes) = (0, None, [None; 2]);
-        for (which, makes) in (0..stripe.parity()).zip(&mut self.makes) {
+        for (which, makes) in (0..placement.parity()).zip(&mut self.makes) {
             let slot = (at.segment, at.slot);
-            *makes = Rebuild::new(stripe, slot, Chunk::Parity(which), chunks, DeviceSet::EMPTY);
+            *makes = Rebuild::new(placement, slot, Chunk::Parity(which), chunks, DeviceSet::EMPTY);
         }
     }
 
