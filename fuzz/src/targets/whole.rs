@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, ensure};
-use hostftl_chaos::still::{Case, Image};
+use hostftl_chaos::fault_free::{Case, Image};
 use hostftl_core::{BLOCK, DeviceInfo, DeviceKind, Page, SECTOR};
 use hostftl_format::superblock::{LAYER_BYTES, RESERVE, Superblock, Text, data_window, places};
 use hostftl_format::zonefile;

@@ -9,7 +9,7 @@ use hostftl_core::{AdminCommand, AdminOutcome, DeviceSet, Layer};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Disk;
-use crate::draw::changes::{Newcomer, newcomer};
+use crate::draw::changes::{AddedDevice, added_device};
 use crate::draw::fate::Fate;
 use crate::draw::members;
 use crate::events::Named;
@@ -32,7 +32,7 @@ impl World {
     /// After a durable root, may cancel the removal of a device, if the layer still can.
     pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
         let leaving = layer.members().leaving();
-        let often = if self.swarm.busy { 250 } else { 60 };
+        let often = if self.swarm.is_stress { 250 } else { 60 };
         let Some(device) = leaving.first().filter(|_| self.swarm.changes) else { return };
         if !self.dice.chance(often) {
             return;
@@ -45,14 +45,14 @@ impl World {
         if done == Ok(AdminOutcome::Started) && self.dice.chance(800) {
             self.config.members.leaving.remove(device);
             self.tallies.note(Named::Stayed);
-            self.tell_change("stays", DeviceSet::single(device));
+            self.report_change("stays", DeviceSet::single(device));
         }
     }
 
     /// After a durable root, may start the removal of a device while the volume is served, if the
     /// layer permits it. The superblocks record it immediately.
     pub(crate) fn perhaps_remove(&mut self, layer: &mut AnyLayer) {
-        let may = self.swarm.live_changes;
+        let may = self.swarm.online_changes;
         // The superblocks would record all these changes together.
         let members = self.config.members;
         let untold = (layer.members().removed() - members.removed)
@@ -67,12 +67,12 @@ impl World {
         self.config.members.leaving = layer.members().leaving();
         self.config.exported = self.plan.limits.exported;
         self.stays.remove(device);
-        self.tallies.note(Named::LeavesLive);
-        self.tell_change("is to leave while the volume is served", DeviceSet::single(device));
+        self.tallies.note(Named::LeavesOnline);
+        self.report_change("is to leave while the volume is served", DeviceSet::single(device));
     }
 
     /// After a durable root, checks that no device with a cancelled removal was removed.
-    pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
+    pub(crate) fn observe_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
         // A spare may replace a lost device, which is then removed.
         if !self.config.members.spare.is_within(layer.members().spares()) {
             self.stays = DeviceSet::EMPTY;
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    fn tell_change(&self, what: &str, devices: DeviceSet) {
+    fn report_change(&self, what: &str, devices: DeviceSet) {
         if self.trace {
             eprintln!("{} devices {devices:?}: {what}", self.steps);
         }
@@ -97,8 +97,8 @@ impl World {
         let count = self.infos.len() as u8;
         let stack = (&self.infos[0], count.into());
         let (has_parity, is_zoned) = (self.config.log.parity > 0, self.segments.is_some());
-        let drawn = newcomer(&mut self.dice, &self.swarm, stack, has_parity, is_zoned);
-        let Some(Newcomer { info, is_spare }) = drawn else { return };
+        let drawn = added_device(&mut self.dice, &self.swarm, stack, has_parity, is_zoned);
+        let Some(AddedDevice { info, is_spare }) = drawn else { return };
         let mut config = self.config.clone();
         if config.members.born == 0 {
             config.members.born = count;
@@ -128,7 +128,7 @@ impl World {
         self.model.grow(plan.limits.exported);
         self.workload.grow(plan.limits.exported);
         self.tallies.note(Named::Added);
-        self.tell_change("comes", DeviceSet::single(count));
+        self.report_change("comes", DeviceSet::single(count));
     }
 
     /// Starts the removal of a device, if enough others are good.
@@ -136,11 +136,11 @@ impl World {
         let members = self.config.members;
         let all = self.devices() - members.removed;
         let lost = match self.swarm.victim {
-            Some(victim) if self.gone => self.buried.with(victim),
+            Some(victim) if self.is_victim_stale => self.buried.with(victim),
             _ => self.buried,
         };
         let all = all - (members.spare | self.journal_device());
-        let Some(leaves) = members::one_of(&mut self.dice, all) else { return };
+        let Some(leaves) = members::pick_one(&mut self.dice, all) else { return };
         let left = (all - (lost | members.fresh | members.leaving)).without(leaves);
         let parity = u32::from(self.config.log.parity);
         if left.len() <= parity || members.fresh.contains(leaves) {
@@ -150,11 +150,11 @@ impl World {
         self.stays.remove(leaves);
         self.config.exported = self.plan.limits.exported;
         self.tallies.note(Named::Leaves);
-        self.tell_change("is to leave", DeviceSet::single(leaves));
+        self.report_change("is to leave", DeviceSet::single(leaves));
     }
 
     /// After a durable root, destroys the removed devices once the superblocks record the removal.
-    pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+    pub(crate) fn observe_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let left = layer.members().removed() - self.config.members.removed;
         let taken = self.config.members.spare - layer.members().spares();
         if (left | taken).is_empty() || self.dice.chance(300) {
@@ -165,18 +165,19 @@ impl World {
             self.config.members.leaving |= layer.members().leaving();
             self.config.exported = self.plan.limits.exported;
             self.tallies.note(Named::SpareTaken);
-            self.tell_change("takes the place of a lost one", taken);
+            self.report_change("takes the place of a lost one", taken);
         }
         if left.is_empty() {
             return;
         }
-        self.swarm.second = self.swarm.second.filter(|second| !left.contains(*second));
+        self.swarm.second_victim =
+            self.swarm.second_victim.filter(|second| !left.contains(*second));
         self.config.members.removed |= left;
         self.config.members.leaving -= left;
         self.config.exported = self.plan.limits.exported;
         self.buried |= left;
         self.tallies.note(Named::Removed);
-        self.tell_change("has left", left);
+        self.report_change("has left", left);
         for device in left.iter().map(usize::from) {
             let size = self.infos[device].sectors;
             let (volatile, destage) = (self.swarm.volatile, self.swarm.destage);

@@ -14,7 +14,7 @@ use crate::world::World;
 /// Returns whether one of `devices` has roots from which an older copy of another device can be
 /// detected. All of them may have been removed, and for a device in removal no superblock records
 /// its completion.
-fn others_tell(config: &LayerConfig, devices: DeviceSet) -> bool {
+fn others_reveal(config: &LayerConfig, devices: DeviceSet) -> bool {
     let it = &config.members;
     !devices.is_within(it.removed | it.leaving | it.spare | it.fresh)
 }
@@ -53,7 +53,7 @@ impl World {
             return;
         }
         let others = (self.devices() - self.journal_device()).without(device);
-        let noticed = self.swarm.older.is_none() || others_tell(&self.config, others);
+        let noticed = self.swarm.older.is_none() || others_reveal(&self.config, others);
         let disk = &mut self.machine.disks[usize::from(device)];
         let noticed = self.copied == Copied::Known && noticed && disk.differs();
         match exchange(&mut self.dice, self.copied, noticed) {
@@ -152,14 +152,14 @@ mod tests {
     fn one_device_alone_can_not_tell() {
         let mut config = LayerConfig::new(LayerKind::Log);
         let (one, two) = (DeviceSet::single(1), DeviceSet::from_iter([1, 2]));
-        assert!(others_tell(&config, one));
+        assert!(others_reveal(&config, one));
         config.members.removed = one;
-        assert!(!others_tell(&config, one), "the other one has left");
+        assert!(!others_reveal(&config, one), "the other one has left");
         (config.members.removed, config.members.leaving) = (DeviceSet::EMPTY, one);
-        assert!(!others_tell(&config, one), "it has perhaps left");
+        assert!(!others_reveal(&config, one), "it has perhaps left");
         config.members.fresh = DeviceSet::single(2);
-        assert!(!others_tell(&config, two), "no root lies on one that just came");
+        assert!(!others_reveal(&config, two), "no root lies on one that just came");
         config.members.fresh = DeviceSet::EMPTY;
-        assert!(others_tell(&config, two));
+        assert!(others_reveal(&config, two));
     }
 }

@@ -86,7 +86,7 @@ impl World {
             return self.secure.second;
         }
         let of_it = swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device);
-        of_it && (self.secure.victim || self.gone)
+        of_it && (self.secure.victim || self.is_victim_stale)
     }
 
     /// Draws the actual destination of a write.

@@ -288,10 +288,10 @@ impl Disk {
     pub fn exchange(&mut self) {
         let (old, zones) = self.old.take().expect("a copy was made");
         self.current.copy_from_slice(&old);
-        let gone = core::mem::replace(&mut self.durable, old);
+        let before = core::mem::replace(&mut self.durable, old);
         // Without power, the content of its cache is lost.
-        let gone_zones = core::mem::replace(&mut self.zones, zones);
-        self.old = Some((gone, gone_zones.as_ref().map(Zones::durable)));
+        let zones_before = core::mem::replace(&mut self.zones, zones);
+        self.old = Some((before, zones_before.as_ref().map(Zones::durable)));
     }
 
     /// Returns whether the durable content differs from the copy of [`Disk::remember`].

@@ -25,7 +25,7 @@ impl Errors {
         let excused = claims.get(row) != Claim::Kept;
         self.given += 1;
         self.excuses += u64::from(excused);
-        self.deaths += u64::from(excused && row == Row::DeadDevice);
+        self.deaths += u64::from(excused && row == Row::FailedDevice);
         excused
     }
 
@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn what_a_layer_claims_to_keep_from_the_host_is_no_excuse() {
         let mut errors = Errors::default();
-        assert!(!errors.add(Row::DeadDevice, &Claims::all(Claim::Kept)));
+        assert!(!errors.add(Row::FailedDevice, &Claims::all(Claim::Kept)));
         assert!(errors.any() && errors.excuses() == 0 && !errors.any_death());
-        assert!(errors.add(Row::DeadDevice, &Claims::all(Claim::Detected)));
+        assert!(errors.add(Row::FailedDevice, &Claims::all(Claim::Detected)));
         assert!(errors.any_death() && errors.are_deaths_alone());
         assert!(errors.add(Row::ReadError, &Claims::all(Claim::Detected)));
         assert!(!errors.are_deaths_alone());

@@ -62,7 +62,7 @@ impl Machine {
                     if detour == Detour::Lost {
                         self.staging.fill(0);
                     }
-                    let kinds = Kinds::of(gather, tally, stamp);
+                    let kinds = Kinds::new(gather, tally, stamp);
                     let done = disk.append(*lba, &self.staging, |sector| kinds.get(sector));
                     return self.ended(done);
                 }
@@ -71,7 +71,7 @@ impl Machine {
                     Detour::Lost => return Ok(Verdict::default()),
                     Detour::To(other) => other,
                 };
-                let kinds = Kinds::of(gather, tally, stamp);
+                let kinds = Kinds::new(gather, tally, stamp);
                 disk.write(at, &self.staging, |sector| kinds.get(sector), dice);
             }
             Command::Reset { device, lba, sectors } => {
@@ -194,7 +194,7 @@ impl Machine {
         match command {
             Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
-                let kinds = Kinds::of(gather, tally, stamp);
+                let kinds = Kinds::new(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
                 for (index, bytes) in (0..).zip(self.staging.chunks_exact(SECTOR)) {
                     if dice.chance(500) {
@@ -237,7 +237,7 @@ impl Machine {
         match command {
             Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
-                let kinds = Kinds::of(gather, tally, stamp);
+                let kinds = Kinds::new(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
                 if disk.segment_of(*lba).is_some() {
                     let keep = || dice.chance(permille);
@@ -272,7 +272,7 @@ struct Kinds {
 
 impl Kinds {
     /// Finds the metadata in a gather list; it is log metadata if the tally contains log sectors.
-    fn of(gather: &Gather, tally: &Tally, epoch: u32) -> Self {
+    fn new(gather: &Gather, tally: &Tally, epoch: u32) -> Self {
         let is_log = tally.get(Cause::Map) + tally.get(Cause::Journal) > 0;
         let kind = if is_log { Kind::Log(epoch) } else { Kind::Meta };
         let mut meta = [(0, 0); MAX_PIECES];

@@ -39,8 +39,8 @@ impl Flight {
 
 #[derive(Debug)]
 pub(crate) struct Flights {
-    going: Vec<Flight>,
-    hung: Vec<Flight>,
+    running: Vec<Flight>,
+    timed_out: Vec<Flight>,
     /// Number of commands submitted so far.
     begun: u64,
 }
@@ -48,38 +48,38 @@ pub(crate) struct Flights {
 impl Flights {
     /// Creates an empty set.
     pub(crate) fn new() -> Self {
-        Flights { going: Vec::with_capacity(256), hung: Vec::new(), begun: 0 }
+        Flights { running: Vec::with_capacity(256), timed_out: Vec::new(), begun: 0 }
     }
 
     /// Returns whether a command can complete now.
     pub(crate) fn any_going(&self) -> bool {
-        !self.going.is_empty()
+        !self.running.is_empty()
     }
 
     /// Returns whether a command is hung.
-    pub(crate) fn any_hung(&self) -> bool {
-        !self.hung.is_empty()
+    pub(crate) fn any_timed_out(&self) -> bool {
+        !self.timed_out.is_empty()
     }
 
     /// Returns whether a command to a device is in flight.
     pub(crate) fn any_to(&self, device: u8) -> bool {
         let of_it = |flight: &Flight| flight.command.device() == Some(device);
-        self.going.iter().chain(&self.hung).any(of_it)
+        self.running.iter().chain(&self.timed_out).any(of_it)
     }
 
     /// Returns whether a token is in use.
     pub(crate) fn has(&self, token: Token) -> bool {
-        self.going.iter().chain(&self.hung).any(|other| other.token == token)
+        self.running.iter().chain(&self.timed_out).any(|other| other.token == token)
     }
 
     /// Returns whether a running command conflicts with the extent.
     pub(crate) fn overlaps(&self, extent: Option<Extent>) -> bool {
-        self.going.iter().any(|other| overlap(other.extent, extent))
+        self.running.iter().any(|other| overlap(other.extent, extent))
     }
 
     /// Returns whether the layer has abandoned all running commands to devices.
     pub(crate) fn are_given_up(&self) -> bool {
-        self.going.iter().all(|flight| flight.late || flight.command.device().is_none())
+        self.running.iter().all(|flight| flight.late || flight.command.device().is_none())
     }
 
     /// Returns whether commands of devices other than `may_be` would be late too, if the deadline
@@ -87,7 +87,7 @@ impl Flights {
     pub(crate) fn others_would_be_late(&self, may_be: DeviceSet) -> bool {
         let of_others =
             |flight: &Flight| flight.command.device().is_some_and(|it| !may_be.contains(it));
-        !may_be.is_empty() && self.going.iter().any(of_others)
+        !may_be.is_empty() && self.running.iter().any(of_others)
     }
 
     /// Checks that a command to a segment is submitted at a permitted time.
@@ -99,8 +99,8 @@ impl Flights {
         (now, deadline): (Nanos, Nanos),
     ) -> Result<(), String> {
         let Some(here) = place(extent, disks) else { return Ok(()) };
-        let hung = self.hung.iter().filter(|it| now < it.sent + deadline);
-        let others = self.going.iter().filter(|it| !it.late).chain(hung);
+        let timed_out = self.timed_out.iter().filter(|it| now < it.sent + deadline);
+        let others = self.running.iter().filter(|it| !it.late).chain(timed_out);
         for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
             let resets =
                 |command: &Command| matches!(command, Command::Reset { .. } | Command::Mark { .. });
@@ -114,9 +114,9 @@ impl Flights {
     }
 
     /// Returns whether a command has to wait in its segment behind a hung one.
-    pub(crate) fn is_behind_hung(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
+    pub(crate) fn is_behind_timed_out(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
         let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
-        here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
+        here.is_some() && self.timed_out.iter().any(|it| write_place(it, disks) == here)
     }
 
     /// Adds a submitted command, which hangs or not.
@@ -130,7 +130,7 @@ impl Flights {
         let (token, command, stamp) = it;
         let flight = Flight { token, command, stamp, extent, sent, seq: self.begun, late: false };
         self.begun += 1;
-        let list = if hangs { &mut self.hung } else { &mut self.going };
+        let list = if hangs { &mut self.timed_out } else { &mut self.running };
         list.push(flight);
     }
 
@@ -141,25 +141,25 @@ impl Flights {
         (order, stubborn): (Order, u32),
         disks: &[Disk],
     ) -> Flight {
-        let count = self.going.len() as u64;
+        let count = self.running.len() as u64;
         let index = match order {
             Order::Oldest if dice.chance(stubborn) => 0,
             Order::Newest if dice.chance(stubborn) => count - 1,
             _ => dice.below(count),
         };
-        let index = self.first_of_segment(index as usize, disks);
+        let index = self.first_in_segment(index as usize, disks);
         match order {
-            Order::Any => self.going.swap_remove(index),
-            Order::Oldest | Order::Newest => self.going.remove(index),
+            Order::Any => self.running.swap_remove(index),
+            Order::Oldest | Order::Newest => self.running.remove(index),
         }
     }
 
     /// Returns the first command of the segment that the command at `index` changes.
-    fn first_of_segment(&self, index: usize, disks: &[Disk]) -> usize {
-        let Some(place) = write_place(&self.going[index], disks) else { return index };
-        let same = |&at: &usize| write_place(&self.going[at], disks) == Some(place);
-        let all = (0..self.going.len()).filter(same);
-        all.min_by_key(|&at| self.going[at].seq).unwrap_or(index)
+    fn first_in_segment(&self, index: usize, disks: &[Disk]) -> usize {
+        let Some(place) = write_place(&self.running[index], disks) else { return index };
+        let same = |&at: &usize| write_place(&self.running[at], disks) == Some(place);
+        let all = (0..self.running.len()).filter(same);
+        all.min_by_key(|&at| self.running[at].seq).unwrap_or(index)
     }
 
     /// Lets commands that have hung for `deadline` or longer complete late from now on. With
@@ -170,23 +170,23 @@ impl Flights {
         (now, deadline): (Nanos, Nanos),
         may_stay: bool,
     ) {
-        for index in (0..self.hung.len()).rev() {
+        for index in (0..self.timed_out.len()).rev() {
             let stays = may_stay && dice.chance(500);
-            if self.hung[index].sent + deadline <= now && !stays {
-                let flight = self.hung.swap_remove(index);
-                self.going.push(Flight { late: true, ..flight });
+            if self.timed_out[index].sent + deadline <= now && !stays {
+                let flight = self.timed_out.swap_remove(index);
+                self.running.push(Flight { late: true, ..flight });
             }
         }
     }
 
     /// Returns all commands, hung ones last.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
-        self.going.iter().chain(&self.hung)
+        self.running.iter().chain(&self.timed_out)
     }
 
     /// Returns all commands; those of a zoned device in the order of submission.
     pub(crate) fn in_order(&mut self, zoned: bool) -> impl Iterator<Item = &mut Flight> {
-        let mut all: Vec<_> = self.going.iter_mut().chain(&mut self.hung).collect();
+        let mut all: Vec<_> = self.running.iter_mut().chain(&mut self.timed_out).collect();
         if zoned {
             all.sort_by_key(|flight| flight.seq);
         }
@@ -195,7 +195,7 @@ impl Flights {
 
     /// Discards every command at the end of the life.
     pub(crate) fn void(&mut self) {
-        for flight in self.going.drain(..).chain(self.hung.drain(..)) {
+        for flight in self.running.drain(..).chain(self.timed_out.drain(..)) {
             flight.command.void();
         }
     }
@@ -223,12 +223,12 @@ mod tests {
             let begun = (token, Command::Flush { device: 0 }, 0);
             flights.begin(begun, None, 100, hangs);
         }
-        assert!(flights.has(Token(0)) && flights.any_hung() && !flights.are_given_up());
+        assert!(flights.has(Token(0)) && flights.any_timed_out() && !flights.are_given_up());
         assert_eq!(next(&mut flights).token, Token(1));
         flights.release(&mut Dice::new(1, 1), (149, 50), false);
-        assert!(flights.any_hung() && !flights.any_going(), "it is not late yet");
+        assert!(flights.any_timed_out() && !flights.any_going(), "it is not late yet");
         flights.release(&mut Dice::new(1, 1), (150, 50), false);
-        assert!(!flights.any_hung() && flights.are_given_up());
+        assert!(!flights.any_timed_out() && flights.are_given_up());
         assert!(next(&mut flights).is_late() && !flights.has(Token(0)));
     }
 }

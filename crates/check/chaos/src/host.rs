@@ -14,10 +14,10 @@ use crate::arena::GARBAGE;
 use crate::content::{fill, identify};
 use crate::errors::Errors;
 use crate::events::{Named, Tallies};
-use crate::heard::Heard;
-use crate::hiccup::Hiccups;
 use crate::model::{Moment, Span, Wrong};
-use crate::workload::{Kind, Wish};
+use crate::reported_damage::ReportedDamage;
+use crate::transient_faults::TransientFaults;
+use crate::workload::{Kind, PlannedRequest};
 use crate::world::World;
 
 /// Number of steps without a reply to a pending request that counts as a stall.
@@ -26,7 +26,7 @@ const PATIENCE: u64 = 200_000;
 /// Request without a reply.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    wish: Wish,
+    request: PlannedRequest,
     /// Range and version that it writes; version 0 for other requests.
     span: Span,
     begin: Moment,
@@ -49,9 +49,9 @@ pub(crate) struct Excuses<'a> {
     /// Errors that the layer received.
     pub errors: &'a Errors,
     /// Transient faults among them.
-    pub hiccups: &'a Hiccups,
+    pub transient_faults: &'a TransientFaults,
     /// Damage that the layer reported.
-    pub heard: &'a Heard,
+    pub reported_damage: &'a ReportedDamage,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Host {
 
     /// Checks after a step that no request has been pending for too long. With `idle` the layer
     /// cannot make progress.
-    pub(crate) fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
+    pub(crate) fn observe_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
         if self.waiting == 0 || idle {
             self.last_reply = steps;
         } else if steps - self.last_reply > PATIENCE {
@@ -110,11 +110,11 @@ impl Host {
     }
 
     /// Abandons every request at the end of a life.
-    pub(crate) fn give_up(&mut self, w: &mut World) {
+    pub(crate) fn abandon_all(&mut self, w: &mut World) {
         let spans = self.pending.iter_mut().filter_map(Option::take).map(|pending| pending.span);
         for span in spans.chain(self.failed_writes.drain(..)) {
             if span.version > 0 {
-                w.model.give_up(span);
+                w.model.abandon(span);
             }
         }
     }
@@ -136,15 +136,15 @@ impl Host {
     /// Creates the next request.
     pub(crate) fn ask(&mut self, layer: &AnyLayer, errors: &Errors, w: &mut World) -> Input {
         let most = layer.credits().sectors.min(w.plan.limits.max_transfer);
-        let wish = w.workload.next(&w.swarm, most, &mut w.dice);
-        let Wish { kind, lba, sectors, fua } = wish;
+        let request = w.workload.next(&w.swarm, most, &mut w.dice);
+        let PlannedRequest { kind, lba, sectors, fua } = request;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
         // A page that is still moving off a dead device is lost until the move completes.
         let after_death = errors.any_death()
             && !layer.members().lost().is_empty()
-            && !is_lost(wish, errors, layer, w);
+            && !is_lost(request, errors, layer, w);
         let span = Span { lba, sectors, version: 0 };
-        let mut pending = Pending { wish, span, begin: 0, after_death };
+        let mut pending = Pending { request, span, begin: 0, after_death };
         let model = &mut w.model;
         match kind {
             Kind::Write => pending.span = model.begin_write(lba, sectors, false),
@@ -192,7 +192,7 @@ impl Host {
 
     fn note_request(&self, pending: &Pending, w: &mut World) {
         let tallies = &mut w.tallies;
-        let Wish { kind, sectors, fua, .. } = pending.wish;
+        let PlannedRequest { kind, sectors, fua, .. } = pending.request;
         match kind {
             Kind::Flush => return tallies.note(Named::Flush),
             Kind::Beyond => return tallies.note(Named::OutOfRange),
@@ -207,7 +207,7 @@ impl Host {
         if write {
             w.sent.1 += sectors;
         }
-        let is_write = |other: &&Pending| !matches!(other.wish.kind, Kind::Read | Kind::Beyond);
+        let is_write = |other: &&Pending| !matches!(other.request.kind, Kind::Read | Kind::Beyond);
         let mut others = self.pending.iter().flatten().filter(is_write);
         if others.any(|other| other.span.overlaps(&pending.span)) {
             tallies.note(if write { Named::Overlap } else { Named::ReadDuringWrite });
@@ -228,28 +228,28 @@ impl Host {
         let pending = self.pending[slot].take().expect("a ticket is answered once");
         self.waiting -= 1;
         self.last_reply = steps;
-        let Pending { wish, begin, .. } = pending;
-        let is_write = matches!(wish.kind, Kind::Write | Kind::Trim | Kind::Zeroes);
-        let judged = match (wish.kind, result) {
+        let Pending { request, begin, .. } = pending;
+        let is_write = matches!(request.kind, Kind::Write | Kind::Trim | Kind::Zeroes);
+        let judged = match (request.kind, result) {
             (Kind::Trim | Kind::Zeroes | Kind::Flush, _) if data.is_some() => {
-                Err(format!("{wish:?} came back with a payload"))
+                Err(format!("{request:?} came back with a payload"))
             }
             (Kind::Beyond, Err(HostError::Range)) => Ok(()),
-            (Kind::Beyond, _) => Err(format!("{wish:?} was answered {result:?}")),
+            (Kind::Beyond, _) => Err(format!("{request:?} was answered {result:?}")),
             (Kind::Read, Ok(())) => match &data {
                 Some(payload) => judge(pending.span, begin, payload.id(), w),
-                None => Err(format!("{wish:?} came back without its payload")),
+                None => Err(format!("{request:?} came back without its payload")),
             },
             (_, Ok(())) if is_write => {
-                w.model.end_write(pending.span, wish.fua);
-                self.unflushed.trim |= wish.kind == Kind::Trim && !wish.fua;
-                self.unflushed.zeroes |= wish.kind == Kind::Zeroes && !wish.fua;
-                self.unflushed.fua |= wish.fua;
+                w.model.end_write(pending.span, request.fua);
+                self.unflushed.trim |= request.kind == Kind::Trim && !request.fua;
+                self.unflushed.zeroes |= request.kind == Kind::Zeroes && !request.fua;
+                self.unflushed.fua |= request.fua;
                 Ok(())
             }
             (_, Ok(())) => {
-                match w.places.host_of(wish.lba) {
-                    Some(sectors) => w.model.end_flush_of(sectors, begin),
+                match w.places.host_range(request.lba) {
+                    Some(sectors) => w.model.end_flush_in(sectors, begin),
                     None => w.model.end_flush(begin),
                 }
                 self.unflushed = Unflushed { flush: true, ..Default::default() };
@@ -257,7 +257,7 @@ impl Host {
             }
             (_, Err(error)) => self.refused(&pending, error, excuses, layer, w),
         };
-        if wish.kind == Kind::Read {
+        if request.kind == Kind::Read {
             w.model.end_read(begin);
         }
         if let Some(payload) = data {
@@ -269,35 +269,41 @@ impl Host {
     /// Checks an error reply.
     fn refused(
         &mut self,
-        &Pending { wish, span, after_death, .. }: &Pending,
+        &Pending { request, span, after_death, .. }: &Pending,
         error: HostError,
         excuses: Excuses,
         layer: &AnyLayer,
         w: &mut World,
     ) -> Result<(), String> {
-        let Excuses { errors, hiccups, heard } = excuses;
-        if wish.kind == Kind::Read && after_death && !is_lost(wish, errors, layer, w) {
-            return Err(format!("{wish:?} is an error, and no dead device alone has it"));
+        let Excuses { errors, transient_faults, reported_damage } = excuses;
+        if request.kind == Kind::Read && after_death && !is_lost(request, errors, layer, w) {
+            return Err(format!("{request:?} is an error, and no dead device alone has it"));
         }
         // A block with lost sectors cannot be written in part either.
         let block = u64::from(SECTORS_PER_BLOCK);
-        let whole = wish.lba.is_multiple_of(block) && wish.sectors.is_multiple_of(block);
-        let given_up = w.gave_up && (wish.kind == Kind::Read || !whole);
+        let whole = request.lba.is_multiple_of(block) && request.sectors.is_multiple_of(block);
+        let given_up = w.gave_up && (request.kind == Kind::Read || !whole);
         // Damage is found when the data is read, which may be long after the start.
         let excused = errors.excuses() > 0 || w.damaged || given_up;
-        let untold = || heard.untold(wish, error, layer, w).filter(|_| wish.kind == Kind::Read);
-        if w.is_out_of_room(wish.kind, error, layer) {
+        let unreported = || {
+            reported_damage
+                .unreported(request, error, layer, w)
+                .filter(|_| request.kind == Kind::Read)
+        };
+        if w.is_out_of_room(request.kind, error, layer) {
             w.tallies.note(Named::OutOfRoom);
-        } else if w.is_too_small(wish.kind, error) {
+        } else if w.is_too_small(request.kind, error) {
             w.tallies.note(Named::TooSmall);
         } else if !excused || error == HostError::Range {
-            return Err(format!("{wish:?} was answered {error:?} and no device had failed"));
-        } else if w.places.is_unharmed(wish.lba) {
-            return Err(format!("{wish:?} was answered {error:?} and another target had failed"));
+            return Err(format!("{request:?} was answered {error:?} and no device had failed"));
+        } else if w.places.is_unharmed(request.lba) {
+            return Err(format!(
+                "{request:?} was answered {error:?} and another target had failed"
+            ));
         } else if let Some(why) =
-            untold().or_else(|| hiccups.wrong_error(wish.kind, error, errors, w))
+            unreported().or_else(|| transient_faults.wrong_error(request.kind, error, errors, w))
         {
-            return Err(format!("{wish:?} was answered {error:?} {why}"));
+            return Err(format!("{request:?} was answered {error:?} {why}"));
         }
         w.tallies.note(Named::HostError);
         if span.version > 0 {
@@ -309,10 +315,10 @@ impl Host {
 
 /// Returns whether data of a read may be only on a dead device. Layers that track lost ranges must
 /// read everything else.
-fn is_lost(wish: Wish, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
+fn is_lost(request: PlannedRequest, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
     let tells = w.promises().knows_lost && errors.are_deaths_alone();
-    let end = wish.lba + wish.sectors;
-    let overlaps = |&(lba, sectors): &(u64, u64)| wish.lba < lba + sectors && lba < end;
+    let end = request.lba + request.sectors;
+    let overlaps = |&(lba, sectors): &(u64, u64)| request.lba < lba + sectors && lba < end;
     !tells || w.damaged || layer.lost_ranges().iter().any(overlaps)
 }
 

@@ -34,7 +34,7 @@ impl World {
     /// Chooses whether the journal is missing from a life that starts in `mode`.
     pub(crate) fn miss_journal(&mut self, mode: Mode) {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
-        let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
+        let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.device_failure;
         if mortal && self.dice.chance(150) {
             self.config.members.missing.insert(journal);
             self.tallies.note(Named::JournalAway);
@@ -67,7 +67,8 @@ impl World {
         let swarm = &mut self.swarm;
         swarm.devices = journal.into();
         swarm.victim = swarm.victim.map(|victim| if is_part(&victim) { victim } else { 0 });
-        swarm.second = swarm.second.filter(|it| is_part(it) && Some(*it) != swarm.victim);
+        swarm.second_victim =
+            swarm.second_victim.filter(|it| is_part(it) && Some(*it) != swarm.victim);
         self.infos.truncate(usize::from(journal) + 1);
         self.machine.disks.truncate(self.infos.len());
     }
@@ -79,8 +80,8 @@ impl World {
 
     /// Accepts that a volume is refused without its journal, unless it was stopped cleanly. After a
     /// clean stop, a journal that timed out before it died is still an excuse.
-    pub(crate) fn refused_without_journal(&mut self, hung_once: bool) -> Result<(), String> {
-        if self.clean && !hung_once {
+    pub(crate) fn refused_without_journal(&mut self, timed_out_once: bool) -> Result<(), String> {
+        if self.clean && !timed_out_once {
             return Err(
                 "refused without its journal, which a clean stop did not leave needed".into()
             );

@@ -11,7 +11,7 @@ use crate::disk::Survival;
 use crate::draw::fate::Fate;
 use crate::draw::members::{self, Presence, Replacement};
 use crate::events::Named;
-use crate::second::may_lose;
+use crate::second_victim::may_lose;
 use crate::workload::Kind;
 use crate::world::World;
 
@@ -31,12 +31,12 @@ impl World {
         self.renew_journal(mode);
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
-        let (is_gone, is_secure) = (self.gone, self.secure.victim);
-        let drawn = members::presence(&mut self.dice, &self.swarm, is_gone, is_secure);
+        let (was_stale, is_secure) = (self.is_victim_stale, self.secure.victim);
+        let drawn = members::presence(&mut self.dice, &self.swarm, was_stale, is_secure);
         let Presence { is_missing, is_stale } = drawn;
         if is_missing {
             self.config.members.missing.insert(victim);
-            self.gone = true;
+            self.is_victim_stale = true;
             self.tallies.note(Named::Degraded);
         }
         self.tallies.note_if(is_stale, Named::Returned);
@@ -48,7 +48,7 @@ impl World {
     pub(crate) fn replace(&mut self, mode: Mode) {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
-        let lost = self.buried | DeviceSet::single_if(self.gone, victim);
+        let lost = self.buried | DeviceSet::single_if(self.is_victim_stale, victim);
         let (lost, fresh) = (lost - self.config.members.removed, self.config.members.fresh);
         for (device, how) in members::replacements(&mut self.dice, lost, fresh, victim) {
             if how == Replacement::New {
@@ -58,7 +58,7 @@ impl World {
             }
             self.config.members.fresh.insert(device);
             self.config.members.returning.insert(device);
-            self.gone = false;
+            self.is_victim_stale = false;
             self.secure.victim = false;
             self.tallies.note(Named::CameBack);
         }
@@ -74,8 +74,8 @@ impl World {
         members.returning.remove(device);
         members.leaving.remove(device);
         self.buried.remove(device);
-        self.gone &= self.swarm.victim != Some(device);
-        self.swarm.second = self.swarm.second.filter(|second| *second != device);
+        self.is_victim_stale &= self.swarm.victim != Some(device);
+        self.swarm.second_victim = self.swarm.second_victim.filter(|second| *second != device);
         self.secure.victim = false;
         if self.trace {
             eprintln!("{} device {device} is replaced", self.steps);
@@ -89,7 +89,7 @@ impl World {
         layer: &AnyLayer,
         is_busy: impl Fn(u8) -> bool,
     ) -> Option<u8> {
-        let may = self.swarm.live_changes;
+        let may = self.swarm.online_changes;
         let others = self.config.members.removed | self.journal_device();
         let lost = layer.members().lost() - (others | layer.members().coming());
         let lost = (lost & self.devices()).first()?;
@@ -98,26 +98,26 @@ impl World {
 
     /// Replaces a device that a running layer has lost by an empty one, or brings it back with its
     /// contents. It may die again. Returns the command for the layer.
-    pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> AdminCommand {
+    pub(crate) fn put_online(&mut self, device: u8, fate: &mut Fate) -> AdminCommand {
         // Zones cannot be continued while the volume is served.
         let back = self.segments.is_none() && self.swarm.victim == Some(device);
         let comes_back = back && self.dice.chance(400);
-        let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
+        let command = if comes_back { self.put_back(device) } else { self.put_new_online(device) };
         self.config.members.missing.remove(device);
         if self.swarm.victim == Some(device) {
             fate.draw_for_next_victim(&mut self.dice);
         }
-        verb
+        command
     }
 
-    fn put_new_live(&mut self, device: u8) -> AdminCommand {
+    fn put_new_online(&mut self, device: u8) -> AdminCommand {
         self.put_new(device);
         let at = usize::from(device);
         // The epochs of the new device start at 0.
         for epochs in [&mut self.epochs, &mut self.known] {
             epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
         }
-        self.tallies.note(Named::ReplacedLive);
+        self.tallies.note(Named::ReplacedOnline);
         AdminCommand::Replaced { device, discard: self.infos[at].discard }
     }
 
@@ -128,8 +128,8 @@ impl World {
         self.machine.disks[at].cut(survival, &mut self.dice);
         self.config.members.fresh.insert(device);
         self.config.members.returning.insert(device);
-        (self.gone, self.secure.victim) = (false, false);
-        self.tallies.note(Named::CameBackLive);
+        (self.is_victim_stale, self.secure.victim) = (false, false);
+        self.tallies.note(Named::CameBackOnline);
         let disk = &self.machine.disks[at];
         let mut read = |lba: u64, buf: &mut MetaBuf| {
             let sectors = (buf.pages().len() * BLOCK / SECTOR) as u32;
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// After a durable root, removes from `fresh` the devices that the root trusts.
-    pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
+    pub(crate) fn observe_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         // A device that is missing again has not joined: it is still joining, or was removed.
         let others = layer.members().coming() | layer.members().lost() | layer.members().removed();
         let joined = self.config.members.fresh - others;
@@ -165,9 +165,10 @@ impl World {
     }
 
     /// Records that the victim missed writes, so that it is no longer up to date.
-    pub(crate) fn victim_is_gone(&mut self) {
-        let new = self.swarm.victim.is_some() && !std::mem::replace(&mut self.gone, true);
-        self.gone = self.swarm.victim.is_some();
+    pub(crate) fn is_victim_stale(&mut self) {
+        let new =
+            self.swarm.victim.is_some() && !std::mem::replace(&mut self.is_victim_stale, true);
+        self.is_victim_stale = self.swarm.victim.is_some();
         self.tallies.note_if(new && !self.buried.is_empty(), Named::SecondLoss);
     }
 
@@ -201,7 +202,7 @@ impl World {
         let Some(victim) = self.swarm.victim.filter(|_| self.swarm.journal.is_none()) else {
             return;
         };
-        if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose(layer) > 0 {
+        if self.swarm.faults.concern_data_only() && !self.is_victim_stale && may_lose(layer) > 0 {
             self.tallies.note(Named::ScrubThenNext);
             self.choose_next_victim(DeviceSet::single(victim), fate);
         }
@@ -209,7 +210,7 @@ impl World {
 
     /// Records before a step whether the volume is nearly full: trims of the step may free space
     /// after it has refused a write.
-    pub(crate) fn look_at_room(&mut self, layer: &AnyLayer) {
+    pub(crate) fn observe_room(&mut self, layer: &AnyLayer) {
         self.was_full = self.config.log.logical_size.is_some() && is_nearly_full(layer);
     }
 
@@ -221,10 +222,10 @@ impl World {
 
     /// Selects another device for faults, which is not in `spared`.
     pub(crate) fn choose_next_victim(&mut self, spared: DeviceSet, fate: &mut Fate) {
-        let out = self.buried | spared | self.swarm.second.into_iter().collect();
+        let out = self.buried | spared | self.swarm.second_victim.into_iter().collect();
         let all = self.devices() - self.journal_device();
-        let Some(next) = members::one_of(&mut self.dice, all - out) else { return };
-        (self.swarm.victim, self.gone, self.secure.victim) = (Some(next), false, false);
+        let Some(next) = members::pick_one(&mut self.dice, all - out) else { return };
+        (self.swarm.victim, self.is_victim_stale, self.secure.victim) = (Some(next), false, false);
         self.victims.insert(next);
         if self.trace {
             eprintln!("{} the next victim is device {next}", self.steps);
@@ -234,13 +235,13 @@ impl World {
 
     /// Updates whether the layer can lose the next victim. When the host leaves no space, stripes
     /// again include lost devices, with missing chunks.
-    pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
+    pub(crate) fn observe_protection(&mut self, layer: &AnyLayer) {
         let changed = !(self.buried | self.config.members.fresh).is_empty() || !self.secure.victim;
-        if changed && !self.gone {
-            self.secure.victim = may_lose(layer) > u32::from(self.swarm.second.is_some());
+        if changed && !self.is_victim_stale {
+            self.secure.victim = may_lose(layer) > u32::from(self.swarm.second_victim.is_some());
         }
-        self.secure.second = self.swarm.second.is_some()
-            && if self.gone { self.second_is_secure(layer) } else { self.secure.victim };
+        self.secure.second = self.swarm.second_victim.is_some()
+            && if self.is_victim_stale { self.second_is_secure(layer) } else { self.secure.victim };
     }
 }
 

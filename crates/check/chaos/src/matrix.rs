@@ -39,7 +39,7 @@ pub enum Row {
     TornWrite,
     ReadError,
     Hang,
-    DeadDevice,
+    FailedDevice,
     MetadataRot,
     LogRot,
     DataRot,
@@ -90,7 +90,7 @@ impl Claims {
     ///
     /// # Errors
     /// The missing row or column, or the cell without a valid claim.
-    pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
+    pub fn for_layer(layer: LayerKind, parity: bool) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
         if parity {
             claims.amend(TEXT, &mark(layer, PARITY))?;
@@ -102,7 +102,7 @@ impl Claims {
     ///
     /// # Errors
     /// When a row, column or claim is missing or invalid.
-    pub fn of_journal(layer: LayerKind) -> Result<Self, String> {
+    pub fn for_journal(layer: LayerKind) -> Result<Self, String> {
         let mut claims = parse(TEXT, layer.name())?;
         claims.amend(TEXT, &mark(layer, JOURNAL)).map(|()| claims)
     }
@@ -198,12 +198,12 @@ mod tests {
     fn every_layer_says_something_of_every_promise_and_fault() {
         for &layer in LayerKind::EVERY {
             let choices = &layer.registration().chaos;
-            Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
+            Claims::for_layer(layer, false).unwrap_or_else(|why| panic!("{why}"));
             if choices.parity.0 > 0 {
-                Claims::of(layer, true).unwrap_or_else(|why| panic!("{why}"));
+                Claims::for_layer(layer, true).unwrap_or_else(|why| panic!("{why}"));
             }
             if choices.journal > 0 {
-                Claims::of_journal(layer).unwrap_or_else(|why| panic!("{why}"));
+                Claims::for_journal(layer).unwrap_or_else(|why| panic!("{why}"));
             }
         }
     }
@@ -215,13 +215,13 @@ mod tests {
             let mut config = LayerConfig::new(layer);
             for parity in (0..=2).filter(|parity| *parity == 0 || chaos.parity.0 > 0) {
                 config.log.parity = parity;
-                let claims = Claims::of(layer, parity > 0);
+                let claims = Claims::for_layer(layer, parity > 0);
                 let claims = claims.unwrap_or_else(|why| panic!("{why}"));
-                let goes_on = claims.get(Row::DeadDevice) == Claim::Kept;
+                let goes_on = claims.get(Row::FailedDevice) == Claim::Kept;
                 assert_eq!(config.tolerates(), u32::from(parity), "{layer}");
                 assert_eq!(parity > 0, goes_on, "{layer}, parity: {parity}");
                 assert!(!promises.tells_corrupt || claims.admits(Row::DataRot), "{layer}");
-                assert!(!promises.knows_lost || claims.admits(Row::DeadDevice), "{layer}");
+                assert!(!promises.knows_lost || claims.admits(Row::FailedDevice), "{layer}");
             }
         }
     }
@@ -235,7 +235,7 @@ mod tests {
             claims.amend(&table, &mark).map(|()| claims)
         };
         let claims = with("| `dead-device` | kept: so |\n\n| `hang` | kept |").expect("sound");
-        assert_eq!(claims.get(Row::DeadDevice), Claim::Kept);
+        assert_eq!(claims.get(Row::FailedDevice), Claim::Kept);
         assert_eq!(claims.get(Row::Hang), Claim::NotClaimed, "the table ends at a blank line");
         assert!(with("| `ded-device` | kept |").is_err() && with("| `hang` | maybe |").is_err());
     }

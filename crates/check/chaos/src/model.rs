@@ -148,7 +148,7 @@ impl Model {
     }
 
     /// Ends a write without a successful reply: it may have taken effect, but cannot from now on.
-    pub fn give_up(&mut self, span: Span) {
+    pub fn abandon(&mut self, span: Span) {
         let end = self.tick();
         for list in &mut self.sectors[span.range()] {
             if let Some(write) = list.iter_mut().rfind(|write| write.version == span.version) {
@@ -170,7 +170,7 @@ impl Model {
     }
 
     /// Records the acknowledgement of a flush of one of several hosts, which has these sectors.
-    pub fn end_flush_of(&mut self, sectors: core::ops::Range<u64>, begin: Moment) {
+    pub fn end_flush_in(&mut self, sectors: core::ops::Range<u64>, begin: Moment) {
         self.tick();
         let life = this_life(&self.lives);
         for list in &mut self.sectors[sectors.start as usize..sectors.end as usize] {
@@ -337,7 +337,7 @@ mod tests {
         model.begin_life();
     }
 
-    fn look(model: &mut Model, lba: u64, version: u32) -> Result<(), Wrong> {
+    fn observe(model: &mut Model, lba: u64, version: u32) -> Result<(), Wrong> {
         let begin = model.begin_read();
         let found = match version {
             0 => Found::Zeros,
@@ -352,9 +352,9 @@ mod tests {
     fn a_read_sees_the_newest_completed_version() {
         let mut model = model();
         let (old, new) = (put(&mut model, 3).version, put(&mut model, 3).version);
-        assert!(look(&mut model, 3, new).is_ok());
-        assert!(matches!(look(&mut model, 3, old), Err(Wrong::Old { .. })));
-        assert!(look(&mut model, 3, 0).is_err());
+        assert!(observe(&mut model, 3, new).is_ok());
+        assert!(matches!(observe(&mut model, 3, old), Err(Wrong::Old { .. })));
+        assert!(observe(&mut model, 3, 0).is_err());
         let begin = model.begin_read();
         let misplaced = Found::Version { lba: 4, version: new };
         assert_eq!(model.judge(3, misplaced, begin), Err(Wrong::Misplaced(4)));
@@ -367,9 +367,9 @@ mod tests {
         let two = model.begin_write(3, 1, false);
         model.end_write(one, false);
         model.end_write(two, false);
-        assert!(look(&mut model, 3, one.version).is_ok());
-        assert!(look(&mut model, 3, one.version).is_ok());
-        assert!(look(&mut model, 3, two.version).is_err());
+        assert!(observe(&mut model, 3, one.version).is_ok());
+        assert!(observe(&mut model, 3, one.version).is_ok());
+        assert!(observe(&mut model, 3, two.version).is_err());
     }
 
     #[test]
@@ -379,12 +379,12 @@ mod tests {
         let two = model.begin_write(3, 1, false);
         model.end_write(one, false);
         model.end_write(two, false);
-        assert!(look(&mut model, 3, one.version).is_ok());
+        assert!(observe(&mut model, 3, one.version).is_ok());
         let flush = model.begin_flush();
         model.end_flush(flush);
         cut(&mut model);
-        assert!(look(&mut model, 3, two.version).is_err());
-        assert!(look(&mut model, 3, one.version).is_ok());
+        assert!(observe(&mut model, 3, two.version).is_err());
+        assert!(observe(&mut model, 3, one.version).is_ok());
     }
 
     #[test]
@@ -395,9 +395,9 @@ mod tests {
         let late = put(&mut model, 3);
         model.end_flush(flush);
         cut(&mut model);
-        assert!(look(&mut model, 3, 0).is_err());
-        assert!(look(&mut model, 3, kept.version).is_ok());
-        assert!(look(&mut model, 3, late.version).is_err(), "once read, it is fixed");
+        assert!(observe(&mut model, 3, 0).is_err());
+        assert!(observe(&mut model, 3, kept.version).is_ok());
+        assert!(observe(&mut model, 3, late.version).is_err(), "once read, it is fixed");
     }
 
     #[test]
@@ -405,12 +405,12 @@ mod tests {
         let mut model = model();
         let (kept, lost) = (put(&mut model, 3), put(&mut model, 9));
         let flush = model.begin_flush();
-        model.end_flush_of(0..8, flush);
+        model.end_flush_in(0..8, flush);
         cut(&mut model);
-        assert!(look(&mut model, 3, 0).is_err());
-        assert!(look(&mut model, 3, kept.version).is_ok());
-        assert!(look(&mut model, 9, 0).is_ok());
-        assert!(look(&mut model, 9, lost.version).is_err());
+        assert!(observe(&mut model, 3, 0).is_err());
+        assert!(observe(&mut model, 3, kept.version).is_ok());
+        assert!(observe(&mut model, 9, 0).is_ok());
+        assert!(observe(&mut model, 9, lost.version).is_err());
     }
 
     #[test]
@@ -420,8 +420,8 @@ mod tests {
         cut(&mut model);
         let flush = model.begin_flush();
         model.end_flush(flush);
-        assert!(look(&mut model, 3, 0).is_ok());
-        assert!(look(&mut model, 3, lost.version).is_err());
+        assert!(observe(&mut model, 3, 0).is_ok());
+        assert!(observe(&mut model, 3, lost.version).is_err());
     }
 
     #[test]
@@ -429,23 +429,23 @@ mod tests {
         let mut model = model();
         let late = put(&mut model, 3);
         cut(&mut model);
-        assert!(look(&mut model, 3, late.version).is_ok());
+        assert!(observe(&mut model, 3, late.version).is_ok());
         cut(&mut model);
-        assert!(look(&mut model, 3, 0).is_err());
-        assert!(look(&mut model, 3, late.version).is_ok());
+        assert!(observe(&mut model, 3, 0).is_err());
+        assert!(observe(&mut model, 3, late.version).is_ok());
     }
 
     #[test]
     fn a_write_in_flight_at_a_cut_may_show_until_it_is_replaced() {
         let mut model = model();
         let open = model.begin_write(3, 1, false);
-        model.give_up(open);
+        model.abandon(open);
         cut(&mut model);
         let new = model.begin_write(3, 1, false);
         model.end_write(new, true);
         cut(&mut model);
-        assert!(look(&mut model, 3, open.version).is_err());
-        assert!(look(&mut model, 3, new.version).is_ok());
+        assert!(observe(&mut model, 3, open.version).is_err());
+        assert!(observe(&mut model, 3, new.version).is_ok());
     }
 
     #[test]
@@ -455,9 +455,9 @@ mod tests {
         let fua = model.begin_write(3, 1, false);
         model.end_write(fua, true);
         cut(&mut model);
-        assert!(look(&mut model, 3, 0).is_err());
-        assert!(look(&mut model, 4, 0).is_ok());
-        assert!(look(&mut model, 4, plain.version).is_err());
+        assert!(observe(&mut model, 3, 0).is_err());
+        assert!(observe(&mut model, 4, 0).is_ok());
+        assert!(observe(&mut model, 4, plain.version).is_err());
     }
 
     #[test]
@@ -468,15 +468,15 @@ mod tests {
         model.end_flush(flush);
         let trim = model.begin_write(3, 1, true);
         model.end_write(trim, false);
-        assert!(look(&mut model, 3, data.version).is_err());
-        assert!(look(&mut model, 3, 0).is_ok());
+        assert!(observe(&mut model, 3, data.version).is_err());
+        assert!(observe(&mut model, 3, 0).is_ok());
         cut(&mut model);
-        assert!(look(&mut model, 3, data.version).is_ok());
+        assert!(observe(&mut model, 3, data.version).is_ok());
         let trim = model.begin_write(3, 1, true);
         model.end_write(trim, true);
         cut(&mut model);
-        assert!(look(&mut model, 3, data.version).is_err());
-        assert!(look(&mut model, 3, 0).is_ok());
+        assert!(observe(&mut model, 3, data.version).is_err());
+        assert!(observe(&mut model, 3, 0).is_ok());
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
         model.end_read(begin);
         let span = model.begin_write(3, 1, false);
         model.end_write(span, true);
-        assert!(look(&mut model, 3, old.version).is_err());
-        assert!(look(&mut model, 3, span.version).is_ok());
+        assert!(observe(&mut model, 3, old.version).is_err());
+        assert!(observe(&mut model, 3, span.version).is_ok());
     }
 }

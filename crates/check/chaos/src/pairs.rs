@@ -11,15 +11,15 @@ type Kind = (&'static str, &'static [Named]);
 const KINDS: [Kind; 16] = [
     ("power cut", &[Named::Cut]),
     ("process killed", &[Named::Killed]),
-    ("device lost", &[Named::DeadDevice, Named::Degraded]),
+    ("device lost", &[Named::FailedDevice, Named::Degraded]),
     ("two lost", &[Named::TwoLost, Named::SecondLoss]),
     ("stale device", &[Named::Stale]),
     ("write lost or misdirected", &[Named::LostWrite, Named::MisdirectedWrite]),
     ("rot", &[Named::MetadataRot, Named::LogRot, Named::DataRot]),
-    ("replaced", &[Named::Replaced, Named::ReplacedLive]),
-    ("came back", &[Named::CameBack, Named::CameBackLive]),
+    ("replaced", &[Named::Replaced, Named::ReplacedOnline]),
+    ("came back", &[Named::CameBack, Named::CameBackOnline]),
     ("added", &[Named::Added]),
-    ("told to leave", &[Named::Leaves, Named::LeavesLive]),
+    ("told to leave", &[Named::Leaves, Named::LeavesOnline]),
     ("told to stay", &[Named::Stayed]),
     ("spare taken", &[Named::SpareTaken]),
     ("scrubbed", &[Named::Scrubbed]),
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_pair_counts_once_in_a_seed_in_which_both_happened() {
         let (mut it, mut tallies) = (Pairs::default(), Tallies::default());
-        for event in [Named::Cut, Named::Cut, Named::CameBackLive] {
+        for event in [Named::Cut, Named::Cut, Named::CameBackOnline] {
             tallies.note(event);
         }
         it.note(&tallies);

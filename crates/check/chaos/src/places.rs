@@ -27,7 +27,7 @@ impl Places {
     ///
     /// # Errors
     /// When the layer cannot use these devices.
-    pub fn of(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<Self, String> {
+    pub fn new(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<Self, String> {
         let list = places(config, infos).map_err(|why| format!("places: {why}"))?;
         Ok(Places { list, struck: 0 })
     }
@@ -38,7 +38,7 @@ impl Places {
     }
 
     /// Returns the range of the host that has this sector of the volume; `None` for a single host.
-    pub fn host_of(&self, lba: u64) -> Option<Range<u64>> {
+    pub fn host_range(&self, lba: u64) -> Option<Range<u64>> {
         Some(self.list.get(self.index(lba)?)?.exported.clone())
     }
 

@@ -90,7 +90,7 @@ pub fn digest_seed(seed: u64, layer: LayerKind) -> u32 {
 fn run_world(world: &mut World, seed: u64, layer: LayerKind) -> Result<Report, Violation> {
     let violation = |step, what| Violation { seed, layer: layer.name(), step, what };
     PANIC.with(|cell| cell.borrow_mut().take());
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| live(world)));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| run_lives(world)));
     let step = world.steps;
     match outcome {
         Ok(Ok(())) => {}
@@ -109,7 +109,7 @@ fn run_world(world: &mut World, seed: u64, layer: LayerKind) -> Result<Report, V
 }
 
 /// Runs lives until the host has done enough, then one without faults that reads everything.
-fn live(world: &mut World) -> Result<(), String> {
+fn run_lives(world: &mut World) -> Result<(), String> {
     let mut mode = Mode::Format;
     world.blank();
     for _ in 0..LIVES {
@@ -150,7 +150,7 @@ mod tests {
         (0..60).any(|seed| {
             let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
             world.swarm.faults = faults;
-            live(&mut world).is_err()
+            run_lives(&mut world).is_err()
         })
     }
 
@@ -170,7 +170,7 @@ mod tests {
             let mut world = World::new(seed, LayerKind::Passthrough, false).expect("a plan");
             world.claims = Claims::all(Claim::Kept);
             world.swarm.faults = faults;
-            live(&mut world).is_err()
+            run_lives(&mut world).is_err()
         })
     }
 
@@ -190,7 +190,7 @@ mod tests {
             world.claims = Claims::all(Claim::Kept);
             world.swarm.victim = Some(0);
             world.swarm.faults = faults;
-            live(&mut world).is_err()
+            run_lives(&mut world).is_err()
         })
     }
 
@@ -201,7 +201,10 @@ mod tests {
 
     #[test]
     fn a_device_that_is_dead_or_stale_is_not_borne_without_parity() {
-        assert!(is_seen_of_one(Faults { dead: true, ..Faults::default() }), "dead device");
+        assert!(
+            is_seen_of_one(Faults { device_failure: true, ..Faults::default() }),
+            "dead device"
+        );
         assert!(is_seen_of_one(Faults { stale: true, ..Faults::default() }), "stale device");
     }
 

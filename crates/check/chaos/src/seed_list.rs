@@ -54,7 +54,7 @@ impl Seeds {
         let begun = Instant::now();
         let weight = u64::from(layer.registration().chaos.weight);
         let (mut pool, mut tried) = (Vec::new(), Summary::default());
-        let mut need = Need::of(layer);
+        let mut need = Need::for_layer(layer);
         while !need.is_met() && tried.next < MOST || tried.steps < POOL * weight {
             let batch: Vec<u64> = (tried.next..tried.next + BATCH).collect();
             for report in run_seeds(layer, &batch, threads)? {
@@ -66,7 +66,7 @@ impl Seeds {
             after(&tried);
         }
         let (mut seeds, mut summary, mut need) =
-            (Seeds::default(), Summary::default(), Need::of(layer));
+            (Seeds::default(), Summary::default(), Need::for_layer(layer));
         while summary.steps < RANGE * weight {
             let report = &pool[seeds.end as usize];
             seeds.end += 1;
@@ -102,7 +102,7 @@ impl Seeds {
 struct Need(Vec<u64>);
 
 impl Need {
-    fn of(layer: LayerKind) -> Self {
+    fn for_layer(layer: LayerKind) -> Self {
         let rows = Tallies::default();
         Need(rows.rows(layer).map(|(_, _, needed)| if needed { NEW } else { 0 }).collect())
     }

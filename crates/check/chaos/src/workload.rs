@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// Request of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct PlannedRequest {
     /// Kind of request.
     pub kind: Kind,
     /// First sector.
@@ -82,31 +82,31 @@ impl Workload {
 
     /// Returns the next request, of at most `most` sectors unless it is a trim or zeroes. It stays
     /// within the range of one host.
-    pub fn next(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
-        let mut wish = self.of_any(swarm, most, dice);
-        if self.hosts.is_empty() || wish.kind == Kind::Beyond {
-            return wish;
+    pub fn next(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> PlannedRequest {
+        let mut request = self.any(swarm, most, dice);
+        if self.hosts.is_empty() || request.kind == Kind::Beyond {
+            return request;
         }
-        if wish.kind == Kind::Flush {
-            return Wish { lba: dice.pick(&self.hosts), ..wish };
+        if request.kind == Kind::Flush {
+            return PlannedRequest { lba: dice.pick(&self.hosts), ..request };
         }
-        if wish.sectors == self.exported {
-            wish.lba = dice.pick(&self.hosts);
+        if request.sectors == self.exported {
+            request.lba = dice.pick(&self.hosts);
         }
-        let next = self.hosts.iter().find(|first| **first > wish.lba);
+        let next = self.hosts.iter().find(|first| **first > request.lba);
         let end = *next.unwrap_or(&self.exported);
-        let whole = wish.lba + wish.sectors;
-        wish.sectors = whole.min(end) - wish.lba;
+        let whole = request.lba + request.sectors;
+        request.sectors = whole.min(end) - request.lba;
         // Sequential cursors continue in the range of the next host.
         for cursor in [&mut self.audited, &mut self.filled] {
             if *cursor == whole && whole > end {
                 *cursor = end;
             }
         }
-        wish
+        request
     }
 
-    fn of_any(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
+    fn any(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> PlannedRequest {
         let most = u64::from(most.min(LONGEST));
         if self.auditing() {
             return run(&mut self.audited, self.exported, most, Kind::Read);
@@ -118,20 +118,20 @@ impl Workload {
         let kind = kinds[dice.weigh(&swarm.mix)];
         let fua = dice.chance(swarm.fua);
         match kind {
-            Kind::Flush => return Wish { kind, lba: 0, sectors: 0, fua: false },
+            Kind::Flush => return PlannedRequest { kind, lba: 0, sectors: 0, fua: false },
             Kind::Read if dice.chance(3) => {
                 let lba = self.exported - dice.below(2);
-                return Wish { kind: Kind::Beyond, lba, sectors: 2, fua: false };
+                return PlannedRequest { kind: Kind::Beyond, lba, sectors: 2, fua: false };
             }
             Kind::Trim | Kind::Zeroes if dice.chance(10) => {
-                return Wish { kind, lba: 0, sectors: self.exported, fua };
+                return PlannedRequest { kind, lba: 0, sectors: self.exported, fua };
             }
             _ => {}
         }
         let sectors = self.length(swarm, most, dice).min(self.exported);
         let lba = self.place(swarm, sectors, dice);
         self.next = lba + sectors;
-        Wish { kind, lba, sectors, fua }
+        PlannedRequest { kind, lba, sectors, fua }
     }
 
     fn length(&self, swarm: &Swarm, most: u64, dice: &mut Dice) -> u64 {
@@ -157,9 +157,9 @@ impl Workload {
     }
 }
 
-fn run(cursor: &mut u64, end: u64, most: u64, kind: Kind) -> Wish {
+fn run(cursor: &mut u64, end: u64, most: u64, kind: Kind) -> PlannedRequest {
     let lba = *cursor;
     let sectors = most.min(end - lba);
     *cursor += sectors;
-    Wish { kind, lba, sectors, fua: false }
+    PlannedRequest { kind, lba, sectors, fua: false }
 }

@@ -72,7 +72,7 @@ pub struct World {
     /// Whether the medium was damaged, so that the volume may refuse to open.
     pub damaged: bool,
     /// Whether the victim missed writes, so that it is no longer up to date.
-    pub gone: bool,
+    pub is_victim_stale: bool,
     /// Earlier victims whose loss the layer has compensated.
     pub buried: DeviceSet,
     /// All victims so far.
@@ -127,7 +127,7 @@ impl World {
             model: Model::default(),
             tallies: Tallies::default(),
             workload: Workload::new(plan.limits.exported, swarm.fill),
-            places: Places::of(&config, &infos)?,
+            places: Places::new(&config, &infos)?,
             volume: dice.bits() | 1 << 63,
             dice,
             swarm,
@@ -142,7 +142,7 @@ impl World {
             cuts: 0,
             sent: (0, 0),
             damaged: false,
-            gone: false,
+            is_victim_stale: false,
             buried: DeviceSet::EMPTY,
             victims: DeviceSet::EMPTY,
             stays: DeviceSet::EMPTY,
@@ -177,13 +177,13 @@ impl World {
         (self.buried, self.secure, self.config.members.fresh) = (none, Secure::BOTH, none);
         (self.config.members.returning, self.stays) = (none, none);
         self.begin_as_made();
-        let now = self.swarm.victim.into_iter().chain(self.swarm.second);
+        let now = self.swarm.victim.into_iter().chain(self.swarm.second_victim);
         self.victims = now.collect();
         self.damaged = false;
         self.gave_up = false;
         self.full = false;
         self.known.clear();
-        self.gone = false;
+        self.is_victim_stale = false;
         self.clean = false;
         self.copied = Copied::Not;
         let unit = self.infos[0].iu_sectors;

@@ -74,7 +74,7 @@ pub(crate) fn break_segment(
         return None;
     };
     let breaks = w.swarm.faults.bad_segment
-        && !fate.is_calm()
+        && !fate.is_fault_free()
         && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
         && w.dice.chance(3)
         && may_break(w, device)

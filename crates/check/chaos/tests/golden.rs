@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hostftl_chaos::still::{Case, Image, Still, content};
+use hostftl_chaos::fault_free::{Case, FaultFreeRun, Image, content};
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_format::page::crc32c;
 use hostftl_layers::Mode;
@@ -104,7 +104,7 @@ fn golden_images_open_and_read_what_was_written() {
         let versions = unpack(&zstd::bulk::decompress(&packed, 256 << 20).unwrap(), &mut image);
         // Once after the cut, and once after the following stop.
         for _ in 0..2 {
-            let mut still = Still::start(&case, image, Mode::Open).unwrap();
+            let mut still = FaultFreeRun::start(&case, image, Mode::Open).unwrap();
             assert_eq!(still.refusal(), None, "{}", case.name);
             assert_eq!(still.check(), Ok(()), "{}", case.name);
             assert_eq!(still.exported(), versions.len() as u64, "{}", case.name);

@@ -12,7 +12,7 @@ fn the_rules_of_membership_hold() {
     }
     println!("{seen:?}");
     let Seen { served, degraded, asked, apart, flushes, losses, torn, .. } = seen;
-    let Seen { verbs, cut_verbs, .. } = seen;
+    let Seen { admin_commands, cut_verbs, .. } = seen;
     for (what, count) in [
         ("starts", served),
         ("degraded starts", degraded),
@@ -21,7 +21,7 @@ fn the_rules_of_membership_hold() {
         ("flushes", flushes),
         ("losses", losses),
         ("torn superblocks", torn),
-        ("changes of the members", verbs),
+        ("changes of the members", admin_commands),
         ("changes that were cut off", cut_verbs),
     ] {
         assert!(count > 200, "only {count} {what}");

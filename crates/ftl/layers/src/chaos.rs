@@ -60,7 +60,7 @@ pub struct Chaos {
     /// Share of the steps of `make test`, relative to other layers.
     pub weight: u32,
     /// Chance that an operator issues commands while the volume is served.
-    pub verbs: u32,
+    pub admin_commands: u32,
     /// Draws the parameters of this layer only.
     pub vary: fn(&mut LayerConfig, &mut dyn Chance),
 }
@@ -121,7 +121,7 @@ impl Chaos {
         segments: None,
         events: "ob",
         weight: 3,
-        verbs: 0,
+        admin_commands: 0,
         vary: |_, _| {},
     };
 }

@@ -8,7 +8,7 @@ pub(super) mod pages;
 use std::sync::OnceLock;
 
 use anyhow::anyhow;
-use hostftl_chaos::still::{Case, Image, Still};
+use hostftl_chaos::fault_free::{Case, FaultFreeRun, Image};
 use hostftl_core::{BLOCK, DeviceKind, SECTOR};
 use hostftl_layers::Mode;
 use rand::{RngExt, SeedableRng};
@@ -47,7 +47,7 @@ fn base(case: Case, churn: u32) -> Base {
     let (mut image, versions) = case.image().expect("a layer of ours");
     let exported = versions.len() as u64;
     if churn > 0 {
-        let mut still = Still::start(&case, image, Mode::Open).expect("a layer of ours");
+        let mut still = FaultFreeRun::start(&case, image, Mode::Open).expect("a layer of ours");
         requests(&mut still, churn, &mut Xoshiro256PlusPlus::seed_from_u64(1)).expect("no fault");
         image = still.cut();
     }
@@ -63,7 +63,11 @@ fn base(case: Case, churn: u32) -> Base {
 
 /// Overwrites most of the volume repeatedly, with trims and flushes. Errors of requests are
 /// allowed.
-fn requests(still: &mut Still, count: u32, rng: &mut Xoshiro256PlusPlus) -> Result<(), String> {
+fn requests(
+    still: &mut FaultFreeRun,
+    count: u32,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), String> {
     let room = still.exported() - 32;
     for request in 0..count {
         let lba = rng.random_range(0..room) & !7;
@@ -120,7 +124,7 @@ fn point(base: &Base, image: &mut Image, rng: &mut Xoshiro256PlusPlus) {
 
 fn run(base: &Base, mut image: Image, more: u32, seed: u64) -> Result<(), String> {
     for _ in 0..2 {
-        let mut still = Still::start(&base.case, image, Mode::Open)?;
+        let mut still = FaultFreeRun::start(&base.case, image, Mode::Open)?;
         if still.refusal().is_some() {
             drop(still.cut());
             return Ok(());

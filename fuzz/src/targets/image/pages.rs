@@ -1,7 +1,7 @@
 //! The checksummed pages of an image. The checksum is in the page itself, or in other pages that
 //! refer to it. A changed page is sealed again, and so is every page that refers to it.
 
-use hostftl_chaos::still::Image;
+use hostftl_chaos::fault_free::Image;
 use hostftl_core::{BLOCK, MetaBuf, Page, SECTOR};
 use hostftl_format::page::crc32c;
 use hostftl_format::{log, zones};

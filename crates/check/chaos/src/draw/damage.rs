@@ -40,7 +40,7 @@ pub(crate) fn detour(
     size: Option<u64>,
     is_fresh: bool,
 ) -> Detour {
-    let often = if swarm.busy { 6 } else { 2 };
+    let often = if swarm.is_stress { 6 } else { 2 };
     if swarm.faults.lost && dice.chance(often) && !is_fresh {
         return Detour::Lost;
     }

@@ -23,7 +23,7 @@ pub(crate) enum Dying {
 #[derive(Debug)]
 pub(crate) struct Fate {
     /// Whether this life has no faults.
-    calm: bool,
+    is_fault_free: bool,
     /// Step before which the power is cut.
     cut_at: u64,
     /// Command from which on commands time out.
@@ -31,9 +31,9 @@ pub(crate) struct Fate {
     /// Whether all commands of the victim time out from then on, instead of one, and whether any
     /// did.
     all_hang: bool,
-    hung_once: bool,
+    timed_out_once: bool,
     /// Command from which on a device is dead.
-    dead_at: u64,
+    fail_at: u64,
     /// Devices that time out and die.
     dying: Dying,
     /// Number of commands to devices so far.
@@ -42,16 +42,25 @@ pub(crate) struct Fate {
 
 impl Fate {
     /// Creates a schedule without faults; with `calm` none will be added.
-    pub(crate) fn new(calm: bool) -> Self {
+    pub(crate) fn new(fault_free: bool) -> Self {
         let never = u64::MAX;
-        let (cut_at, hang_at, dead_at) = (never, never, never);
-        let (all_hang, hung_once, dying, commands) = (false, false, Dying::Victim, 0);
-        Fate { calm, cut_at, hang_at, all_hang, hung_once, dead_at, dying, commands }
+        let (cut_at, hang_at, fail_at) = (never, never, never);
+        let (all_hang, timed_out_once, dying, commands) = (false, false, Dying::Victim, 0);
+        Fate {
+            is_fault_free: fault_free,
+            cut_at,
+            hang_at,
+            all_hang,
+            timed_out_once,
+            fail_at,
+            dying,
+            commands,
+        }
     }
 
     /// Returns whether this life has no faults.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calm
+    pub(crate) fn is_fault_free(&self) -> bool {
+        self.is_fault_free
     }
 
     /// Draws the faults of a life, including a cut during its start, after `cuts` cuts. The last
@@ -67,10 +76,10 @@ impl Fate {
         }
         // A stack with redundancy runs for a long time before and after the loss of a device.
         let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
-        if swarm.faults.dead && dice.chance(often) {
-            fate.dead_at = 1 + dice.below(within);
+        if swarm.faults.device_failure && dice.chance(often) {
+            fate.fail_at = 1 + dice.below(within);
         }
-        if swarm.second.is_some() {
+        if swarm.second_victim.is_some() {
             fate.dying = dice.pick(&[Dying::Victim, Dying::Second, Dying::Both, Dying::Both]);
         }
         fate
@@ -85,7 +94,7 @@ impl Fate {
         swarm: &Swarm,
         cut_every: u64,
     ) {
-        if swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
+        if swarm.faults.cut && !self.is_fault_free && self.cut_at == u64::MAX {
             self.cut_at = steps + 1 + dice.below(2 * cut_every);
         }
     }
@@ -101,7 +110,7 @@ impl Fate {
     /// Draws when the next victim fails.
     pub(crate) fn draw_for_next_victim(&mut self, dice: &mut Dice) {
         let soon = self.commands + 1 + dice.below(3000);
-        self.dead_at = if dice.chance(400) { soon } else { u64::MAX };
+        self.fail_at = if dice.chance(400) { soon } else { u64::MAX };
         self.hang_at = u64::MAX;
     }
 
@@ -147,7 +156,7 @@ impl Fate {
 
     /// Returns whether the death of a device is due, and whether this is its first command.
     pub(crate) fn is_death_due(&self) -> (bool, bool) {
-        (self.commands >= self.dead_at, self.commands == self.dead_at)
+        (self.commands >= self.fail_at, self.commands == self.fail_at)
     }
 
     /// Returns the devices that time out and die.
@@ -166,7 +175,7 @@ impl Fate {
         if !self.all_hang {
             self.hang_at = u64::MAX;
         }
-        self.hung_once = true;
+        self.timed_out_once = true;
     }
 
     /// Returns whether all commands of the victim time out after the first one.
@@ -175,8 +184,8 @@ impl Fate {
     }
 
     /// Returns whether a command timed out.
-    pub(crate) fn hung_once(&self) -> bool {
-        self.hung_once
+    pub(crate) fn timed_out_once(&self) -> bool {
+        self.timed_out_once
     }
 }
 
@@ -197,11 +206,11 @@ mod tests {
         for all_hang in [false, true] {
             let mut fate = Fate { hang_at: 2, all_hang, ..Fate::new(false) };
             fate.begin_command(&mut dice, &flush, 1, &swarm);
-            assert!(!fate.is_hang_due() && !fate.hung_once());
+            assert!(!fate.is_hang_due() && !fate.timed_out_once());
             fate.begin_command(&mut dice, &flush, 2, &swarm);
             assert!(fate.is_hang_due());
             fate.hang();
-            assert_eq!((fate.is_hang_due(), fate.hung_once()), (all_hang, true));
+            assert_eq!((fate.is_hang_due(), fate.timed_out_once()), (all_hang, true));
         }
     }
 
@@ -224,7 +233,7 @@ mod tests {
         swarm.faults = Default::default();
         for _ in 0..1000 {
             let fate = Fate::draw(&mut dice, &swarm, 0, 10);
-            assert_eq!((fate.cut_at, fate.hang_at, fate.dead_at), (u64::MAX, u64::MAX, u64::MAX));
+            assert_eq!((fate.cut_at, fate.hang_at, fate.fail_at), (u64::MAX, u64::MAX, u64::MAX));
         }
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn draw(seed: u64, layer: LayerKind, swarm: &Swarm) -> Result<Option<
         return Ok(None);
     }
     let is_mortal = swarm.parity == 0 && dice.chance(950);
-    let mortal = if is_mortal { Some(mortal(&mut dice, Claims::of_journal(layer)?)) } else { None };
+    let mortal =
+        if is_mortal { Some(mortal(&mut dice, Claims::for_journal(layer)?)) } else { None };
     let flushes = dice.chance(600).then(|| dice.pick(&[5, 20, 60]));
     let unit = dice.pick(&[1, 8, 8, 16]);
     let slots = dice.pick(&[4, 5, 6, 8, 12, 30, 80, 80]);

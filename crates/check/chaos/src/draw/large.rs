@@ -49,7 +49,7 @@ impl Swarm {
     pub fn enlarge(&mut self, it: Large) {
         self.sectors = it.sectors;
         if let Some(superpage) = it.superpage {
-            (self.superpage, self.map_unit) = (superpage, superpage);
+            (self.superpage, self.iu_sectors) = (superpage, superpage);
         }
         (self.sizes, self.hot.0, self.grain) = (it.sizes, it.hot, 1);
         (self.sequential, self.fill, self.also) = (it.sequential, it.fill, it.also);

@@ -6,7 +6,7 @@ use super::swarm::Swarm;
 use crate::dice::Dice;
 
 /// Draws a device of a set; `None` if the set is empty.
-pub(crate) fn one_of(dice: &mut Dice, set: DeviceSet) -> Option<u8> {
+pub(crate) fn pick_one(dice: &mut Dice, set: DeviceSet) -> Option<u8> {
     let all: Vec<u8> = set.iter().collect();
     (!all.is_empty()).then(|| dice.pick(&all))
 }
@@ -23,11 +23,17 @@ pub(crate) struct Presence {
 /// Draws whether the victim is missing from a life. `is_gone` means that it missed writes; it then
 /// returns only if the layer claims to detect that by itself. With `is_secure` the layer can work
 /// without it.
-pub(crate) fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) -> Presence {
+pub(crate) fn presence(
+    dice: &mut Dice,
+    swarm: &Swarm,
+    was_stale: bool,
+    is_secure: bool,
+) -> Presence {
     let faults = swarm.faults;
-    let is_stale = is_gone && faults.stale && dice.chance(300);
-    let often = if swarm.busy && swarm.parity > 1 { 350 } else { 100 };
-    let is_missing = is_gone && !is_stale || is_secure && faults.dead && dice.chance(often);
+    let is_stale = was_stale && faults.stale && dice.chance(300);
+    let often = if swarm.is_stress && swarm.parity > 1 { 350 } else { 100 };
+    let is_missing =
+        was_stale && !is_stale || is_secure && faults.device_failure && dice.chance(often);
     Presence { is_missing, is_stale }
 }
 
@@ -66,9 +72,9 @@ mod tests {
     #[test]
     fn a_device_is_drawn_from_its_set_only() {
         let mut dice = Dice::new(1, 1);
-        assert_eq!(one_of(&mut dice, DeviceSet::EMPTY), None);
+        assert_eq!(pick_one(&mut dice, DeviceSet::EMPTY), None);
         let set = DeviceSet::from_iter([1, 4, 7]);
-        let drawn = (0..100).filter_map(|_| one_of(&mut dice, set));
+        let drawn = (0..100).filter_map(|_| pick_one(&mut dice, set));
         assert_eq!(drawn.collect::<DeviceSet>(), set);
     }
 

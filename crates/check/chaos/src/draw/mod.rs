@@ -5,7 +5,7 @@
 //! isolation. The parts of a whole seed have separate dice, with different salts: if one part draws
 //! more numbers than before, the others are unchanged.
 
-mod busy;
+pub(crate) mod admin;
 pub(crate) mod changes;
 pub(crate) mod copies;
 pub(crate) mod damage;
@@ -13,12 +13,12 @@ pub(crate) mod fate;
 mod journal;
 mod large;
 pub(crate) mod members;
-pub(crate) mod operator;
+mod mixed_sizes;
 pub(crate) mod power;
-mod second;
+mod second_victim;
+mod stress;
 pub(crate) mod swarm;
 pub(crate) mod transient;
-mod uneven;
 pub(crate) mod zones;
 
 use hostftl_core::{BLOCK, DeviceInfo, SECTOR, Segments};
@@ -50,14 +50,14 @@ pub(crate) struct Seed {
 /// Draws the choices of a seed for `layer`.
 pub(crate) fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
     let mut dice = Dice::new(number, layer as u64);
-    let stack = Stack::draw(&mut dice, layer, second::with_two_parities(number, layer));
-    let mut claims = Claims::of(layer, stack.parity > 0)?;
+    let stack = Stack::draw(&mut dice, layer, second_victim::with_two_parities(number, layer));
+    let mut claims = Claims::for_layer(layer, stack.parity > 0)?;
     let mut swarm = Swarm::draw(&mut dice, &claims, layer, stack);
-    (swarm.changes, swarm.live_changes) = changes::draw(number, layer);
+    (swarm.changes, swarm.online_changes) = changes::draw(number, layer);
     if let Some(large) = large::draw(number, layer) {
         swarm.enlarge(large);
     }
-    swarm.verbs = operator::rate(number, layer);
+    swarm.admin_commands = admin::rate(number, layer);
     let journal = journal::draw(number, layer, &swarm)?;
     if let Some(Journal { mortal, flushes, .. }) = &journal {
         swarm.add_journal(*mortal, *flushes);
@@ -65,11 +65,11 @@ pub(crate) fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
     }
     (swarm.faults.stale, swarm.older) = copies::draw(number, &claims, layer, &swarm);
     swarm.faults = transient::draw(number, &claims, &swarm);
-    swarm.second = second::draw(number, &swarm);
-    if let Some(busy) = busy::draw(number, &claims, layer, &swarm) {
-        swarm.make_busy(busy);
+    swarm.second_victim = second_victim::draw(number, &swarm);
+    if let Some(stress) = stress::draw(number, &claims, layer, &swarm) {
+        swarm.apply_stress(stress);
     }
-    swarm.uneven = uneven::draw(number, layer, swarm.devices);
+    swarm.mixed_sizes = mixed_sizes::draw(number, layer, swarm.devices);
     let mut config = configure(&mut dice, layer, &swarm, journal.is_some());
     config.uuid[..8].copy_from_slice(&number.to_le_bytes());
     if let Some(limit) = transient::fault_limit(number) {
@@ -124,7 +124,7 @@ impl Seed {
     /// Returns the properties of the devices.
     pub(crate) fn infos(&self) -> Vec<DeviceInfo> {
         let (config, swarm) = (&self.config, &self.swarm);
-        let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
+        let mut info = DeviceInfo::block(swarm.sectors, swarm.iu_sectors);
         info.volatile_cache = swarm.volatile;
         info.discard = swarm.discard;
         info.collection_hint = config.kind.needs_hint();
@@ -133,8 +133,8 @@ impl Seed {
         if config.kind.registration().devices == Devices::FastAndSlow {
             infos[0].sectors = swarm.fast;
         }
-        if swarm.uneven && self.segments.is_none() {
-            uneven::lengthen(&mut uneven::dice(self.number), &mut infos);
+        if swarm.mixed_sizes && self.segments.is_none() {
+            mixed_sizes::lengthen(&mut mixed_sizes::dice(self.number), &mut infos);
         }
         infos.extend(self.journal.clone());
         infos
@@ -166,7 +166,7 @@ mod tests {
             for (drawn, row) in [
                 (faults.cut, Row::PowerCut),
                 (faults.hang, Row::Hang),
-                (faults.dead, Row::DeadDevice),
+                (faults.device_failure, Row::FailedDevice),
                 (faults.metadata_rot, Row::MetadataRot),
                 (faults.log_rot, Row::LogRot),
                 (faults.data_rot, Row::DataRot),
@@ -185,13 +185,13 @@ mod tests {
     fn two_devices_with_faults_are_two_and_a_journal_is_neither() {
         let mut count = (0, 0);
         for Seed { swarm, .. } in seeds() {
-            if let Some(second) = swarm.second {
+            if let Some(second) = swarm.second_victim {
                 assert!(swarm.parity == 2 && swarm.victim.is_some_and(|it| it != second));
                 count.0 += 1;
             }
             if let Some(journal) = swarm.journal {
                 assert_eq!(u32::from(journal), swarm.devices, "it is behind the others");
-                assert!(swarm.second != Some(journal) && swarm.victim != Some(journal));
+                assert!(swarm.second_victim != Some(journal) && swarm.victim != Some(journal));
                 count.1 += 1;
             }
             assert!(swarm.older.is_none_or(|it| u32::from(it) < swarm.devices && it < 16));
@@ -201,8 +201,9 @@ mod tests {
 
     #[test]
     fn busy_stacks_are_cut_and_lose_devices() {
-        let busy = seeds().filter(|it| it.swarm.busy);
-        let count = busy.map(|it| assert!(it.swarm.faults.cut && it.swarm.verbs > 0)).count();
+        let stress = seeds().filter(|it| it.swarm.is_stress);
+        let count =
+            stress.map(|it| assert!(it.swarm.faults.cut && it.swarm.admin_commands > 0)).count();
         assert!(count > 10, "{count}");
     }
 

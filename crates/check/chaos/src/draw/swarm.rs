@@ -43,7 +43,7 @@ pub enum Sizes {
 pub struct Faults {
     pub cut: bool,
     pub hang: bool,
-    pub dead: bool,
+    pub device_failure: bool,
     pub read_error: bool,
     pub metadata_rot: bool,
     pub log_rot: bool,
@@ -65,7 +65,7 @@ impl Faults {
         Faults {
             cut: some(Row::PowerCut, 900),
             hang: some(Row::Hang, 250),
-            dead: some(Row::DeadDevice, 250),
+            device_failure: some(Row::FailedDevice, 250),
             read_error: some(Row::ReadError, 150),
             metadata_rot: some(Row::MetadataRot, 150),
             log_rot: some(Row::LogRot, 150),
@@ -79,10 +79,11 @@ impl Faults {
     }
 
     /// Returns whether only data is damaged, and only between two lives.
-    pub fn are_of_data_alone(&self) -> bool {
-        let Faults { hang, dead, metadata_rot, log_rot, lost, misdirected, .. } = *self;
+    pub fn concern_data_only(&self) -> bool {
+        let Faults { hang, device_failure, metadata_rot, log_rot, lost, misdirected, .. } = *self;
         let Faults { stale, bad_segment, write_error, flush_error, no_space, failing, .. } = *self;
-        let others = [hang, dead, metadata_rot, log_rot, lost, misdirected, stale, bad_segment];
+        let others =
+            [hang, device_failure, metadata_rot, log_rot, lost, misdirected, stale, bad_segment];
         !others.into_iter().chain([write_error, flush_error, no_space, failing]).any(|it| it)
     }
 }
@@ -95,7 +96,7 @@ pub struct Swarm {
     /// Only device with faults, for a layer that can work without one.
     pub victim: Option<u8>,
     /// Second device with faults at the same time, for a layer that can work without two.
-    pub second: Option<u8>,
+    pub second_victim: Option<u8>,
     /// Sectors of each device.
     pub sectors: u64,
     /// Sectors of the fast device of a tier, and the policy that selects its pages.
@@ -110,7 +111,7 @@ pub struct Swarm {
     /// Write unit of the layer in sectors.
     pub superpage: u32,
     /// Indirection unit of the devices in sectors.
-    pub map_unit: u32,
+    pub iu_sectors: u32,
     /// Number of parities of a log over several devices, and its compression.
     pub parity: u8,
     pub compress: Codec,
@@ -159,20 +160,20 @@ pub struct Swarm {
     /// Whether a large volume has the extra options that its layer sometimes has.
     pub also: bool,
     /// Probability that an operator makes a request, at each choice.
-    pub verbs: u32,
+    pub admin_commands: u32,
     /// Whether devices are added and removed.
     pub changes: bool,
     /// Whether the stack is busy: it has all kinds of faults and changes.
-    pub busy: bool,
+    pub is_stress: bool,
     /// Whether the volume always exports more than fits. `spares` is whether most added devices are
     /// spares.
     pub thin: bool,
     /// Whether most added devices are spares.
     pub spares: bool,
     /// Whether its devices differ in length.
-    pub uneven: bool,
+    pub mixed_sizes: bool,
     /// Whether lost devices are replaced while the volume is served.
-    pub live_changes: bool,
+    pub online_changes: bool,
     /// Possible faults.
     pub faults: Faults,
 }
@@ -245,13 +246,17 @@ impl Swarm {
             mortal,
             older: None,
             victim: (parity > 0).then(|| dice.below(devices.into()) as u8),
-            second: None,
+            second_victim: None,
             sectors: match choices.sectors {
                 Some(sectors) => sectors,
                 None => megabytes * 2048 + dice.below(256) * 8,
             },
             superpage,
-            map_unit: if choices.has_small_units { dice.pick(&[8, superpage]) } else { superpage },
+            iu_sectors: if choices.has_small_units {
+                dice.pick(&[8, superpage])
+            } else {
+                superpage
+            },
             parity,
             stacked: dice.chance(500),
             compress: dice.pick(&[Codec::Lz4, Codec::Raw]),
@@ -279,25 +284,25 @@ impl Swarm {
             aim: dice.pick(&[0, 0, 5, 20]),
             audit: dice.pick(&[100, 300, 700]),
             also: false,
-            verbs: 0,
-            busy: false,
+            admin_commands: 0,
+            is_stress: false,
             thin: false,
             spares: false,
-            uneven: false,
+            mixed_sizes: false,
             changes: false,
-            live_changes: false,
+            online_changes: false,
             faults,
         };
         if choices.stacks_flushes && swarm.stacked {
             (swarm.mix[4], swarm.sizes) = (40, Sizes::Small);
         }
-        swarm.perhaps_silent(dice);
+        swarm.perhaps_without_flushes(dice);
         swarm
     }
 
     /// Makes some hosts send no flushes and wait for each reply, so that only the layer itself can
     /// resolve a shortage.
-    fn perhaps_silent(&mut self, dice: &mut Dice) {
+    fn perhaps_without_flushes(&mut self, dice: &mut Dice) {
         if dice.chance(50) {
             (self.mix[4], self.fua, self.depth) = (0, 0, 1);
         }

@@ -39,7 +39,7 @@ pub(crate) fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Seg
         |info: DeviceInfo| AnyLayer::plan(config, &vec![info; swarm.devices as usize]).is_ok();
     let many = (ROOMY.div_ceil(segments.size.into()) as u32).max(segments.count);
     let roomy = Segments { count: many.next_multiple_of(segments.units), ..segments };
-    let by_block = fits(DeviceInfo::block(ROOMY, swarm.map_unit));
+    let by_block = fits(DeviceInfo::block(ROOMY, swarm.iu_sectors));
     let wanted = fits(info(roomy, swarm.volatile)) && (!by_block || dice.chance(500));
     wanted.then_some(segments)
 }

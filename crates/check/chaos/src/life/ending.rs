@@ -5,7 +5,7 @@ use hostftl_layers::Mode;
 
 use super::{Life, Phase};
 use crate::events::Named;
-use crate::heard;
+use crate::reported_damage;
 
 /// End of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +34,18 @@ impl Life<'_> {
                     Err(format!("device {device} is said to have failed and did not"))
                 }
             }
-            Event::Lost { sectors } => self.heard.lost(sectors, errors, w),
-            Event::Corrupt { lba, sectors } => self.heard.corrupt(lba, sectors, errors, w),
+            Event::Lost { sectors } => self.reported_damage.lost(sectors, errors, w),
+            Event::Corrupt { lba, sectors } => {
+                self.reported_damage.corrupt(lba, sectors, errors, w)
+            }
             Event::Mended { device, lba, sectors } => {
                 self.mended.insert(device);
-                heard::mended(device, lba, sectors, w)
+                reported_damage::note_repaired(device, lba, sectors, w)
             }
             Event::Failing { device, is_lost, .. } => {
                 w.tallies.note(if is_lost { Named::Faulted } else { Named::Failing });
                 if is_lost {
-                    w.is_gone(device);
+                    w.mark_stale(device);
                 }
                 let any = w.swarm.victim.is_none() && (w.damaged || errors.any());
                 if w.victims.contains(device) || any {
@@ -57,11 +59,11 @@ impl Life<'_> {
             }
             Event::CheckpointDone => {
                 self.roots_of_scrub += 1;
-                w.look_at_fresh(&self.layer, &mut self.fate);
+                w.observe_fresh(&self.layer, &mut self.fate);
                 w.bury(&self.layer, &mut self.fate);
-                w.look_at_second(&self.layer);
-                let stays = w.look_at_stays(&self.layer);
-                w.look_at_leaving(&self.layer, &mut self.fate);
+                w.observe_second_victim(&self.layer);
+                let stays = w.observe_stays(&self.layer);
+                w.observe_leaving(&self.layer, &mut self.fate);
                 w.perhaps_cancel(&mut self.layer);
                 w.perhaps_remove(&mut self.layer);
                 w.copied.root_done();
@@ -71,7 +73,7 @@ impl Life<'_> {
             Event::Over { end, beyond, mended, .. } => self.scrub_over(end, beyond, mended),
             Event::Older { .. } | Event::GcStarted | Event::Full => {
                 w.tallies.note(match event {
-                    Event::Older { .. } => Named::OlderTold,
+                    Event::Older { .. } => Named::OlderReported,
                     Event::GcStarted => Named::Gc,
                     _ => Named::Full,
                 });
@@ -98,7 +100,7 @@ impl Life<'_> {
         let missing = self.w.config.members.missing - self.w.config.members.removed;
         // The superblocks may not record removals yet.
         let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
-        let second = self.w.swarm.second.into_iter().collect::<DeviceSet>();
+        let second = self.w.swarm.second_victim.into_iter().collect::<DeviceSet>();
         let known = second | self.w.buried | self.w.config.members.fresh;
         let others = |victim: u8| !lost.is_within(known.with(victim));
         if !missing.is_within(lost) || self.w.swarm.victim.is_some_and(others) {
@@ -117,7 +119,7 @@ impl Life<'_> {
         };
         self.phase = Phase::Over(End::Stopped);
         let out = self.layer.members().lost() | self.layer.members().removed();
-        if !self.hiccups.unflushed().is_within(out) && !self.layer.has_failed() {
+        if !self.transient_faults.unflushed().is_within(out) && !self.layer.has_failed() {
             return Err("stopped after a flush that failed as if nothing had".into());
         }
         if !self.errors.any() && (!self.layer.idle() || !self.flights.are_given_up()) {
@@ -135,20 +137,21 @@ impl Life<'_> {
     /// Checks a refusal of the volume: some faults excuse it permanently, and some for this life.
     fn refused(&mut self, why: &'static str) -> Result<(), String> {
         let journal = self.w.mortal_journal();
-        let lacks_journal = journal.is_some_and(|it| self.is_dead(it) || self.hiccups.any());
+        let lacks_journal =
+            journal.is_some_and(|it| self.has_failed(it) || self.transient_faults.any());
         let starting = self.phase == Phase::Starting;
         // A stack with redundancy opens without a device that timed out.
-        let hung = self.fate.hung_once() && self.w.swarm.victim.is_some() && starting;
-        let passing = self.hiccups.are_alone(&self.errors, self.w) && starting;
+        let timed_out = self.fate.timed_out_once() && self.w.swarm.victim.is_some() && starting;
+        let passing = self.transient_faults.are_alone(&self.errors, self.w) && starting;
         self.phase = Phase::Over(End::Refused);
         if lacks_journal {
-            return self.w.refused_without_journal(self.fate.hung_once());
+            return self.w.refused_without_journal(self.fate.timed_out_once());
         }
         if self.w.has_copy() && !self.errors.any() {
             return self.w.refused_with_copy();
         }
-        if hung || passing {
-            self.w.tallies.note_if(!hung, Named::RefusedForNow);
+        if timed_out || passing {
+            self.w.tallies.note_if(!timed_out, Named::RefusedForNow);
             self.w.refused_for_now = true;
         } else if self.w.damaged || self.errors.excuses() > 0 {
             self.w.tallies.note(Named::Refused);
@@ -176,7 +179,7 @@ impl Life<'_> {
     pub(super) fn switch_off(&mut self) {
         self.layer.power_off();
         self.flights.void();
-        self.host.give_up(self.w);
+        self.host.abandon_all(self.w);
         self.w.model.begin_life();
     }
 }

@@ -5,8 +5,8 @@
 //! layer ([`Errors`]) and the damage that it reported ([`Heard`]). `ending.rs` checks the end of a
 //! life, `verbs.rs` makes the requests of an operator.
 
+mod admin;
 mod ending;
-mod verbs;
 
 use hostftl_core::{
     Command, DeviceError, DeviceSet, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token,
@@ -20,12 +20,12 @@ use crate::events::Named;
 use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent};
 use crate::flights::{Flight, Flights};
-use crate::heard::{self, Heard};
-use crate::hiccup::Hiccups;
 use crate::host::{Excuses, Host};
 use crate::matrix::Row;
 use crate::model::Moment;
+use crate::reported_damage::{self, ReportedDamage};
 use crate::trace;
+use crate::transient_faults::TransientFaults;
 use crate::world::World;
 use crate::zoned;
 pub(crate) use ending::End;
@@ -58,9 +58,9 @@ pub(crate) struct Life<'w> {
     flights: Flights,
     host: Host,
     fate: Fate,
-    hiccups: Hiccups,
+    transient_faults: TransientFaults,
     errors: Errors,
-    heard: Heard,
+    reported_damage: ReportedDamage,
     phase: Phase,
     mode: Mode,
     audited: bool,
@@ -76,19 +76,19 @@ pub(crate) struct Life<'w> {
 
 impl<'w> Life<'w> {
     /// Creates a life over the contents of the devices; with `calm` it has no faults.
-    pub(crate) fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
+    pub(crate) fn new(w: &'w mut World, mode: Mode, fault_free: bool) -> Result<Self, String> {
         let (buffers, free) = w.issue();
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
         let layer = layer.map_err(|why| format!("new after plan: {why}"))?;
         w.workload.end_audit();
         w.reopen();
-        let (mut fate, mut hiccups) = (Fate::new(calm), Hiccups::default());
+        let (mut fate, mut transient_faults) = (Fate::new(fault_free), TransientFaults::default());
         let mut errors = Errors::default();
         zoned::remember_broken(&mut errors, w);
-        if !calm {
+        if !fault_free {
             fate = Fate::draw(&mut w.dice, &w.swarm, w.cuts, w.start_steps);
             let (rates, full) = Rates::draw(&mut w.dice, &w.swarm, w.full);
-            (hiccups, w.full) = (Hiccups::new(rates), full);
+            (transient_faults, w.full) = (TransientFaults::new(rates), full);
             w.damage(mode);
         }
         Ok(Life {
@@ -96,9 +96,9 @@ impl<'w> Life<'w> {
             flights: Flights::new(),
             host: Host::new(w.swarm.depth as usize, free),
             fate,
-            hiccups,
+            transient_faults,
             errors,
-            heard: Heard::default(),
+            reported_damage: ReportedDamage::default(),
             phase: Phase::New,
             mode,
             audited: false,
@@ -128,7 +128,7 @@ impl<'w> Life<'w> {
                 self.switch_off();
                 return Ok(end);
             }
-            let replaces = self.phase == Phase::Ready && self.replace_live();
+            let replaces = self.phase == Phase::Ready && self.replace_online();
             if self.fate.is_cut(self.steps) {
                 return Ok(self.cut());
             }
@@ -160,7 +160,7 @@ impl<'w> Life<'w> {
             return Some(Input::Timer);
         }
         self.w.now += self.w.dice.below(1000);
-        if self.flights.any_hung()
+        if self.flights.any_timed_out()
             && self.w.dice.chance(5)
             && !self.flights.others_would_be_late(self.w.may_be_late())
         {
@@ -168,7 +168,7 @@ impl<'w> Life<'w> {
             // For the layer all commands in flight are late now.
             self.flights.all().for_each(|flight| self.w.places.strike(flight.token));
         }
-        if self.phase == Phase::Ready && self.w.dice.chance(self.w.swarm.verbs) {
+        if self.phase == Phase::Ready && self.w.dice.chance(self.w.swarm.admin_commands) {
             self.operate();
             return Some(Input::Timer);
         }
@@ -193,14 +193,14 @@ impl<'w> Life<'w> {
 
     /// Stops the layer, or lets time pass, when no other input is possible.
     fn choose_rarely(&mut self, timer: Option<u64>) -> Option<Input> {
-        let hung = self.flights.any_hung();
-        let answers = !hung || self.fate.all_hang() && self.w.dice.chance(500);
+        let timed_out = self.flights.any_timed_out();
+        let answers = !timed_out || self.fate.all_hang() && self.w.dice.chance(500);
         if self.phase == Phase::Ready && self.host.waiting() == 0 && answers {
             self.phase = Phase::Stopping(self.w.model.begin_flush());
             self.fate.draw_for_stop(&mut self.w.dice, self.steps);
             return Some(Input::Stop);
         }
-        if timer.is_none() && self.host.waiting() == 0 && hung {
+        if timer.is_none() && self.host.waiting() == 0 && timed_out {
             self.flights.release(&mut self.w.dice, (self.w.now, 0), false);
             return Some(self.complete_one());
         }
@@ -227,10 +227,10 @@ impl<'w> Life<'w> {
 
     fn execute(&mut self, flight: &mut Flight) -> Outcome {
         let device = flight.command.device();
-        if let Some(device) = device.filter(|device| self.is_dead(*device)) {
-            self.errors.add(Row::DeadDevice, &self.w.claims);
+        if let Some(device) = device.filter(|device| self.has_failed(*device)) {
+            self.errors.add(Row::FailedDevice, &self.w.claims);
             self.errors.disorder();
-            self.w.is_gone(device);
+            self.w.mark_stale(device);
             return Err(DeviceError::Gone);
         }
         if device.is_some() && flight.is_late() && self.w.dice.chance(500) {
@@ -243,7 +243,7 @@ impl<'w> Life<'w> {
         if let Some(error) = zoned::break_segment(&flight.command, fate, errors, w) {
             return Err(error);
         }
-        if !is_made && let Some(error) = self.hiccups.strike(flight, fate, errors, w) {
+        if !is_made && let Some(error) = self.transient_faults.strike(flight, fate, errors, w) {
             return Err(error);
         }
         let detour = if device.is_some() { w.detour(&flight.command) } else { Detour::None };
@@ -270,7 +270,7 @@ impl<'w> Life<'w> {
             self.expect(Err(format!("no end after {MOST_STEPS} steps")));
         }
         let timer = matches!(input, Input::Timer);
-        self.w.look_at_room(&self.layer);
+        self.w.observe_room(&self.layer);
         self.layer.step(self.w.now, input, out);
         let made = MAX_OUTPUTS - out.outputs_left();
         for output in out.drain() {
@@ -279,17 +279,17 @@ impl<'w> Life<'w> {
         }
         let mended = std::mem::take(&mut self.mended);
         if self.phase == Phase::Ready {
-            self.expect(heard::exposed(mended, &self.layer, self.w));
+            self.expect(reported_damage::exposed(mended, &self.layer, self.w));
         }
-        self.w.look_at_protection(&self.layer);
-        if timer && self.flights.any_hung() {
+        self.w.observe_protection(&self.layer);
+        if timer && self.flights.any_timed_out() {
             // On zones, commands keep their order, so none may stay hung forever.
             let (now, deadline) = (self.w.now, self.w.config.deadline);
             let may_stay = self.fate.all_hang() && deadline > 0 && self.w.segments.is_none();
             self.flights.release(&mut self.w.dice, (now, deadline), may_stay);
         }
         let idle = made == 0 && self.phase == Phase::Starting;
-        let judged = self.host.look_at_stall(self.steps, idle);
+        let judged = self.host.observe_stall(self.steps, idle);
         self.expect(judged);
         if self.steps.is_multiple_of(CHECK_EVERY) || matches!(self.phase, Phase::Over(_)) {
             self.check();
@@ -305,8 +305,9 @@ impl<'w> Life<'w> {
         match output {
             Output::Submit(token, command) => self.submit(token, command),
             Output::Reply(reply) => {
-                let (errors, hiccups, heard) = (&self.errors, &self.hiccups, &self.heard);
-                let excuses = Excuses { errors, hiccups, heard };
+                let (errors, transient_faults, reported_damage) =
+                    (&self.errors, &self.transient_faults, &self.reported_damage);
+                let excuses = Excuses { errors, transient_faults, reported_damage };
                 let judged = self.host.answered(reply, self.steps, excuses, &self.layer, self.w);
                 self.expect(judged);
             }
@@ -337,18 +338,18 @@ impl<'w> Life<'w> {
         if command.device().is_some() {
             self.fate.begin_command(&mut self.w.dice, &command, self.steps, &self.w.swarm);
             self.w.tallies.note_if(self.flights.overlaps(extent), Named::DeviceOverlap);
-            self.w.tallies.note_if(self.fate.is_death_due().1, Named::DeadDevice);
+            self.w.tallies.note_if(self.fate.is_death_due().1, Named::FailedDevice);
         }
         let (disks, until) = (&self.w.machine.disks, (self.w.now, self.w.config.deadline));
         let in_order = self.flights.keeps_order(&command, extent, disks, until);
         self.expect(in_order);
-        let mut hangs = self.flights.is_behind_hung(extent, &self.w.machine.disks);
+        let mut hangs = self.flights.is_behind_timed_out(extent, &self.w.machine.disks);
         if hangs {
             self.errors.add(Row::Hang, &self.w.claims);
         } else if self.hangs(&command) {
             self.fate.hang();
             self.errors.add(Row::Hang, &self.w.claims);
-            command.device().into_iter().for_each(|device| self.w.is_gone(device));
+            command.device().into_iter().for_each(|device| self.w.mark_stale(device));
             hangs = true;
         }
         if hangs {
@@ -364,7 +365,7 @@ impl<'w> Life<'w> {
     }
 
     /// Returns whether a device is missing or dead.
-    fn is_dead(&self, device: u8) -> bool {
+    fn has_failed(&self, device: u8) -> bool {
         let died = self.fate.is_death_due().0 && self.w.is_dying(device, self.fate.dying());
         let away = self.w.config.members.missing | self.w.buried;
         died && !self.is_made() || away.contains(device)

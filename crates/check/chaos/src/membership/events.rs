@@ -9,21 +9,21 @@ impl Life<'_> {
     pub(super) fn event(&mut self) -> Result<(), End> {
         let any = self.dice.below(self.disks.len() as u64) as usize;
         if self.session.is_some() {
-            let (verbs, joins) = if self.has_verbs { (40, 25) } else { (0, 0) };
-            return match self.dice.weigh(&[40, 20, 25, 5, 5, verbs, joins]) {
+            let (admin_commands, joins) = if self.has_verbs { (40, 25) } else { (0, 0) };
+            return match self.dice.weigh(&[40, 20, 25, 5, 5, admin_commands, joins]) {
                 0 => self.flush(),
                 1 => {
-                    let members = self.session.as_ref().map_or(1, |it| it.seats.len());
+                    let members = self.session.as_ref().map_or(1, |it| it.member_disks.len());
                     self.lose((any % members) as u8)
                 }
                 2 => self.stop(),
                 3 => {
                     self.disks[any].sick ^= true;
-                    self.tell(|_| format!("superblocks of {any} fail, or work again"));
+                    self.record(|_| format!("superblocks of {any} fail, or work again"));
                     Ok(())
                 }
                 4 => Err(End::Crash),
-                5 => self.verb(),
+                5 => self.admin_command(),
                 _ => self.join(),
             };
         }
@@ -32,15 +32,15 @@ impl Life<'_> {
         match self.dice.weigh(&[30, 20, 15, 12, 12, copies, copies, 6, 4, 20]) {
             0 => self.start(false).map(drop),
             1 => self.start(true).map(drop),
-            2 => self.look(),
+            2 => self.inspect(),
             3 => {
                 self.disks[any].here ^= true;
-                self.tell(|_| format!("{any} goes, or comes"));
+                self.record(|_| format!("{any} goes, or comes"));
                 Ok(())
             }
             4 => {
                 self.disks.iter_mut().for_each(|disk| disk.here = true);
-                self.tell(|_| "all are there".into());
+                self.record(|_| "all are there".into());
                 Ok(())
             }
             5 => {
@@ -57,14 +57,14 @@ impl Life<'_> {
             }
             8 => {
                 self.disks[any].sick ^= true;
-                self.tell(|_| format!("superblocks of {any} fail, or work again"));
+                self.record(|_| format!("superblocks of {any} fail, or work again"));
                 Ok(())
             }
             _ => {
                 let set = self.dice.bits();
                 let all = self.disks.iter_mut().enumerate();
                 all.for_each(|(index, disk)| disk.here = set >> index & 1 == 1);
-                self.tell(|it| format!("only {:b} are there", set & ((1 << it.disks.len()) - 1)));
+                self.record(|it| format!("only {:b} are there", set & ((1 << it.disks.len()) - 1)));
                 Ok(())
             }
         }
@@ -87,7 +87,7 @@ impl Life<'_> {
             self.disks[index] = Disk { here: self.disks[index].here, sick: false, ..copy };
             self.restored |= 1 << index;
             self.given_up |= 1 << index;
-            self.tell(|_| format!("an older copy of {index} takes its place"));
+            self.record(|_| format!("an older copy of {index} takes its place"));
         }
     }
 
@@ -97,7 +97,7 @@ impl Life<'_> {
         if disk.copies[0].is_ok() && disk.copies[0] == disk.copies[1] && !disk.sick {
             let copy = self.dice.below(2) as usize;
             disk.copies[copy] = Err(SuperFault::Damaged);
-            self.tell(|_| format!("copy {copy} of {index} rots"));
+            self.record(|_| format!("copy {copy} of {index} rots"));
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum End {
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     /// Disk of each member; `None` for a missing one.
-    pub(super) seats: Vec<Option<usize>>,
+    pub(super) member_disks: Vec<Option<usize>>,
     /// Members that take part.
     pub(super) used: DeviceSet,
     /// Members among them that still miss data because they were added or returned.
@@ -30,11 +30,11 @@ pub(super) struct Session {
     /// Members among them that stay empty until another member is lost.
     pub(super) spare: DeviceSet,
     /// Indices of removed members.
-    pub(super) gone: DeviceSet,
+    pub(super) removed: DeviceSet,
     /// Members that the layer has lost.
     pub(super) lost: DeviceSet,
     /// Members with failed superblock writes, which are excluded from the next start on.
-    pub(super) gave_up: DeviceSet,
+    pub(super) excluded_next: DeviceSet,
     pub(super) roster: Roster,
     /// Newest node, and the branch of the history that it continues.
     pub(super) node: u32,
@@ -52,17 +52,17 @@ impl Session {
     /// Returns the members with missing data; they count against the losses that the volume
     /// tolerates.
     pub(super) fn lacking(&self) -> DeviceSet {
-        (self.lost | self.fresh) - (self.gone | self.spare)
+        (self.lost | self.fresh) - (self.removed | self.spare)
     }
 
     /// Returns the disks of a set of members.
     pub(super) fn disks(&self, set: DeviceSet) -> impl Iterator<Item = usize> + Clone {
-        set.iter().filter_map(|member| self.seats[usize::from(member)])
+        set.iter().filter_map(|member| self.member_disks[usize::from(member)])
     }
 
     /// Returns the members that must be recorded as lost.
     pub(super) fn missed(&self) -> DeviceSet {
-        (self.lost | self.gave_up) - self.gone
+        (self.lost | self.excluded_next) - self.removed
     }
 }
 
@@ -130,7 +130,7 @@ impl<'a> Life<'a> {
             stamps: 1,
             is_over: false,
         };
-        life.tell(|_| format!("{count} devices, of which {tolerates} may be lost"));
+        life.record(|_| format!("{count} devices, of which {tolerates} may be lost"));
         life
     }
 
@@ -149,7 +149,7 @@ impl<'a> Life<'a> {
             match self.event() {
                 Ok(()) => {}
                 Err(End::Crash) => {
-                    self.tell(|_| "  killed".into());
+                    self.record(|_| "  killed".into());
                     (self.session, self.crash_in) = (None, None);
                     self.after_cut()?;
                 }
@@ -159,25 +159,25 @@ impl<'a> Life<'a> {
         if self.has_verbs { Ok(()) } else { self.way_out() }
     }
 
-    pub(super) fn tell(&mut self, what: impl FnOnce(&Self) -> String) {
+    pub(super) fn record(&mut self, what: impl FnOnce(&Self) -> String) {
         if self.story.is_some() {
             let what = what(self);
             self.story.iter_mut().for_each(|story| story.push(what.clone()));
         }
     }
 
-    pub(super) fn look(&mut self) -> Result<(), End> {
-        self.tell(|_| "look".into());
+    pub(super) fn inspect(&mut self) -> Result<(), End> {
+        self.record(|_| "look".into());
         let before = self.disks.clone();
-        if let Some(Judged { seats, .. }) = self.judge() {
-            let absent = (0..).zip(&seats).filter(|(_, seat)| seat.is_none());
+        if let Some(Judged { member_disks, .. }) = self.judge() {
+            let absent = (0..).zip(&member_disks).filter(|(_, member_disk)| member_disk.is_none());
             let lost = absent.map(|(index, _)| index).collect::<DeviceSet>();
-            let records = seats.iter().map(|seat| seat.map(|(_, record)| record));
+            let records = member_disks.iter().map(|it| it.map(|(_, record)| record));
             let mut roster = Roster::new(records).read_only();
             if let Some(write) = roster
                 .next(Standing::from_lost(lost.to_bits()), || Stamp { change: u64::MAX, at: 1 })
             {
-                let (disk, _) = seats[usize::from(write.member)].expect("it is there");
+                let (disk, _) = member_disks[usize::from(write.member)].expect("it is there");
                 self.disks[disk].write(write.copy, &write.superblock, false);
             }
         }
@@ -186,7 +186,7 @@ impl<'a> Life<'a> {
 
     /// Starts the volume; with consent, even without absent members.
     pub(super) fn start(&mut self, consent: bool) -> Result<Outcome, End> {
-        self.tell(|_| format!("start, consent {consent}"));
+        self.record(|_| format!("start, consent {consent}"));
         let Some(judged) = self.judge() else {
             self.seen.refused += 1;
             return Ok(Outcome::Refuses);
@@ -197,7 +197,7 @@ impl<'a> Life<'a> {
         }
         let Some((mut session, base)) = self.recover(&judged, !judged.unsaid.is_empty())? else {
             self.seen.refused += 1;
-            self.tell(|_| "  the layer refuses".into());
+            self.record(|_| "  the layer refuses".into());
             return Ok(Outcome::Refuses);
         };
         // With member changes, no operator consents to a start on an older state; forks occur only
@@ -209,9 +209,9 @@ impl<'a> Life<'a> {
         }
         if !judged.unsaid.is_empty() {
             let taking_part: Vec<usize> = session.disks(session.used).collect();
-            let left_out = self.file.disks().filter(|disk| !taking_part.contains(disk));
-            let left_out = left_out.fold(0, |set, disk| set | 1 << disk);
-            self.given_up |= left_out;
+            let excluded = self.file.disks().filter(|disk| !taking_part.contains(disk));
+            let excluded = excluded.fold(0, |set, disk| set | 1 << disk);
+            self.given_up |= excluded;
             // The consent is valid from now on, even if the start is interrupted.
             self.history.consent(session.disks(session.whole()), base);
         }
@@ -227,10 +227,12 @@ impl<'a> Life<'a> {
         self.check_thrown_out(&session)?;
         self.check_forks(session.node)?;
         self.seen.served += 1;
-        self.seen.degraded += u64::from(!session.lost.is_within(session.gone));
-        self.tell(|_| {
-            let Session { node, used, lost, fresh, seats, .. } = &session;
-            format!("  serves {node} with {used:?}, lost {lost:?}, fresh {fresh:?}, {seats:?}")
+        self.seen.degraded += u64::from(!session.lost.is_within(session.removed));
+        self.record(|_| {
+            let Session { node, used, lost, fresh, member_disks, .. } = &session;
+            format!(
+                "  serves {node} with {used:?}, lost {lost:?}, fresh {fresh:?}, {member_disks:?}"
+            )
         });
         self.session = Some(session);
         Ok(Outcome::Serves)
@@ -240,14 +242,15 @@ impl<'a> Life<'a> {
     /// serves.
     fn recover(&mut self, judged: &Judged, consented: bool) -> Result<Option<(Session, u32)>, End> {
         let newest = judged.newest();
-        let seats: Vec<_> = judged.seats.iter().map(|seat| seat.map(|(disk, _)| disk)).collect();
-        let seat = |member: u8| seats[usize::from(member)];
-        let all = DeviceSet::first_n(seats.len());
-        let used = all.iter().filter(|member| seat(*member).is_some()).collect::<DeviceSet>();
-        let [fresh, spare, gone] =
+        let disks = judged.member_disks.iter().map(|it| it.map(|(disk, _)| disk));
+        let member_disks: Vec<_> = disks.collect();
+        let disk_at = |member: u8| member_disks[usize::from(member)];
+        let all = DeviceSet::first_n(member_disks.len());
+        let used = all.iter().filter(|member| disk_at(*member).is_some()).collect::<DeviceSet>();
+        let [fresh, spare, removed] =
             [newest.fresh, newest.spare, newest.removed].map(DeviceSet::from_bits);
         let came = (fresh & used) - spare;
-        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let data = |member: u8| self.disks[disk_at(member).expect("it is there")].data;
         let has_data = (used - spare).iter().filter(|member| data(*member).whole);
         let Some(best) = has_data.map(data).max_by_key(|data| data.root) else {
             return Ok(None);
@@ -255,20 +258,20 @@ impl<'a> Life<'a> {
         let lacking = came.iter().filter(|member| !data(*member).whole).collect::<DeviceSet>();
         let fresh = lacking & best.lost;
         // A member that the newest root does not know was just added and is empty.
-        for disk in (lacking - fresh).iter().filter_map(seat) {
+        for disk in (lacking - fresh).iter().filter_map(disk_at) {
             self.disks[disk].data = best;
         }
-        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let data = |member: u8| self.disks[disk_at(member).expect("it is there")].data;
         let held = used - (fresh | spare);
         let stale = held.iter().filter(|index| data(*index).root < best.everywhere);
         let lost = stale.collect::<DeviceSet>() | (all - used) | best.lost;
-        let lost = lost - (fresh | spare & used | gone);
+        let lost = lost - (fresh | spare & used | removed);
         // A joining member that was interrupted while it received the last data misses it again.
         let (fresh, lost) = (fresh | came & lost, lost - came);
-        for disk in fresh.iter().filter_map(seat) {
+        for disk in fresh.iter().filter_map(disk_at) {
             self.disks[disk].data.whole = false;
         }
-        let data = |member: u8| self.disks[seat(member).expect("it is there")].data;
+        let data = |member: u8| self.disks[disk_at(member).expect("it is there")].data;
         let takes_part = held - (lost | fresh);
         let members = takes_part.iter().map(|index| data(index).node);
         let depth = |node: &u32| self.history.depth(*node);
@@ -285,21 +288,20 @@ impl<'a> Life<'a> {
         if !takes_part.iter().all(has_all) {
             return Err(End::Breach(Rule::NoStaleMember));
         }
-        let disks = takes_part.iter().filter_map(seat);
-        let line = match self.history.line(base, disks) {
+        let line = match self.history.line(base, takes_part.iter().filter_map(disk_at)) {
             Some(line) => line,
             None if consented => self.history.fork(base),
             None => return Err(End::Breach(Rule::NothingIsLostSilently)),
         };
-        let roster = Roster::new(judged.seats.iter().map(|seat| seat.map(|(_, record)| record)));
+        let roster = Roster::new(judged.member_disks.iter().map(|it| it.map(|(_, record)| record)));
         let session = Session {
-            seats,
+            member_disks,
             used,
             fresh,
             spare,
-            gone,
+            removed,
             lost,
-            gave_up: DeviceSet::EMPTY,
+            excluded_next: DeviceSet::EMPTY,
             roster,
             node,
             line,
@@ -324,7 +326,7 @@ impl<'a> Life<'a> {
     /// Writes a root, and the data before it, to all members that have all data.
     pub(super) fn write_root(&mut self, session: &mut Session) -> Result<(), End> {
         session.root += 1;
-        let lost = (session.lost | session.fresh) - session.gone;
+        let lost = (session.lost | session.fresh) - session.removed;
         for disk in session.disks(session.whole()).collect::<Vec<_>>() {
             if self.is_crash() {
                 return Err(End::Crash);
@@ -371,24 +373,25 @@ impl<'a> Life<'a> {
         more: Standing,
     ) -> Result<bool, End> {
         loop {
-            let (lost, gone) = (session.missed(), session.gone.to_bits());
+            let (lost, removed) = (session.missed(), session.removed.to_bits());
             let stamp = self.stamp();
-            let out = Some((session.spare & lost | session.gone).to_bits());
-            let standing = Standing { lost: lost.to_bits(), out, removed: gone, ..more };
+            let out = Some((session.spare & lost | session.removed).to_bits());
+            let standing = Standing { lost: lost.to_bits(), out, removed, ..more };
             let Some(write) = session.roster.next(standing, || stamp) else {
                 return Ok(true);
             };
-            let disk = session.seats[usize::from(write.member)].expect("it is there");
+            let disk = session.member_disks[usize::from(write.member)].expect("it is there");
             if self.put(disk, &write, false)? {
                 session.roster.wrote(&write);
                 continue;
             }
             session.roster.failed(&write);
-            let needed = (session.lacking() | session.gave_up).with(write.member) - session.spare;
+            let needed =
+                (session.lacking() | session.excluded_next).with(write.member) - session.spare;
             if at_start || needed.len() > self.tolerates || more != Standing::default() {
                 return Ok(false);
             }
-            session.gave_up.insert(write.member);
+            session.excluded_next.insert(write.member);
             self.has_failed = true;
             self.given_up |= 1 << disk;
         }
@@ -397,7 +400,7 @@ impl<'a> Life<'a> {
     pub(super) fn flush(&mut self) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         session.node = self.history.write(session.node);
-        self.tell(|_| format!("flush of {}", session.node));
+        self.record(|_| format!("flush of {}", session.node));
         self.write_root(&mut session)?;
         let settled = session.roster.may_promise(session.missed().to_bits())
             || self.settle(&mut session, false, Standing::default())?;
@@ -413,11 +416,11 @@ impl<'a> Life<'a> {
     /// Loses a member of the layer.
     pub(super) fn lose(&mut self, member: u8) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        if !(session.used - (session.lost | session.gone)).contains(member) {
+        if !(session.used - (session.lost | session.removed)).contains(member) {
             self.session = Some(session);
             return Ok(());
         }
-        self.tell(|_| format!("the layer loses {member}"));
+        self.record(|_| format!("the layer loses {member}"));
         if (session.lacking().with(member) - session.spare).len() > self.tolerates {
             return Ok(()); // The volume fails, and the process ends.
         }
@@ -440,7 +443,7 @@ impl<'a> Life<'a> {
 
     pub(super) fn stop(&mut self) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        self.tell(|_| "stop".into());
+        self.record(|_| "stop".into());
         self.write_root(&mut session)?;
         self.settle(&mut session, false, Standing::default()).map(drop)
     }

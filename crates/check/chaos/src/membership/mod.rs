@@ -11,12 +11,12 @@
 //!
 //! The rules are listed in [`Rule`].
 
+mod admin;
 mod disks;
 mod events;
 mod history;
 mod life;
 mod rules;
-mod verbs;
 mod volume_file;
 
 use std::fmt;
@@ -95,7 +95,7 @@ pub struct Seen {
     /// Crashes during a write.
     pub torn: u64,
     /// Changes of the members by an operator.
-    pub verbs: u64,
+    pub admin_commands: u64,
     /// Crashes during these, followed by a start.
     pub cut_verbs: u64,
 }
@@ -103,7 +103,7 @@ pub struct Seen {
 impl AddAssign for Seen {
     fn add_assign(&mut self, more: Seen) {
         let Seen { sequences, events, served, degraded, asked, .. } = more;
-        let Seen { apart, refused, flushes, losses, torn, verbs, cut_verbs, .. } = more;
+        let Seen { apart, refused, flushes, losses, torn, admin_commands, cut_verbs, .. } = more;
         self.sequences += sequences;
         self.events += events;
         self.served += served;
@@ -114,7 +114,7 @@ impl AddAssign for Seen {
         self.flushes += flushes;
         self.losses += losses;
         self.torn += torn;
-        self.verbs += verbs;
+        self.admin_commands += admin_commands;
         self.cut_verbs += cut_verbs;
     }
 }

@@ -40,8 +40,8 @@ impl Life<'_> {
     pub(super) fn check_thrown_out(&self, session: &Session) -> Result<(), End> {
         let taking_part: Vec<usize> = session.disks(session.used - session.lost).collect();
         let here = self.file.disks().filter(|disk| self.disks[*disk].here);
-        let mut left_out = here.filter(|disk| !taking_part.contains(disk));
-        if left_out.all(|disk| self.given_up >> disk & 1 == 1) {
+        let mut excluded = here.filter(|disk| !taking_part.contains(disk));
+        if excluded.all(|disk| self.given_up >> disk & 1 == 1) {
             Ok(())
         } else {
             Err(End::Breach(Rule::NobodyIsThrownOut))
@@ -51,7 +51,7 @@ impl Life<'_> {
     /// Checks that, once all devices work again, each branch of the history that enough devices
     /// have can be served.
     pub(super) fn way_out(&mut self) -> Result<(), Rule> {
-        self.tell(|_| "all are there and work; is there a way out?".into());
+        self.record(|_| "all are there and work; is there a way out?".into());
         (self.session, self.crash_in, self.is_over) = (None, None, true);
         let disks = self.disks.clone();
         for leaf in self.history.leaves() {

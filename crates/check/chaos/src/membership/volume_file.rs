@@ -48,7 +48,7 @@ pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     /// Disk and superblock of each member; `None` for a missing one.
-    pub seats: Vec<Option<(usize, Record)>>,
+    pub member_disks: Vec<Option<(usize, Record)>>,
     /// Members whose absence requires consent.
     pub unsaid: DeviceSet,
     /// Disks with pending names that are members, and those that are to be cleared.
@@ -59,7 +59,7 @@ pub(super) struct Judged {
 impl Judged {
     /// Returns the newest valid superblock.
     pub(super) fn newest(&self) -> Superblock {
-        let all = self.seats.iter().flatten().map(|(_, record)| record.superblock);
+        let all = self.member_disks.iter().flatten().map(|(_, record)| record.superblock);
         all.max_by_key(|it| it.generation).expect("a volume has members")
     }
 }
@@ -100,10 +100,10 @@ impl Life<'_> {
         let listed = self.file.devices.len();
         let more = new.iter().filter(|index| usize::from(**index) >= listed).count();
         let verdict = assemble(&superblocks(&list), tolerates);
-        self.tell(|_| format!("  {verdict:?}, pending {choice:?}"));
+        self.record(|_| format!("  {verdict:?}, pending {choice:?}"));
         let disks = |places: Vec<usize>| places.into_iter().map(|at| pending[at].0).collect();
-        let judged = |seats, unsaid| Judged {
-            seats,
+        let judged = |member_disks, unsaid| Judged {
+            member_disks,
             unsaid: DeviceSet::from_bits(unsaid),
             come: disks(choice.come.clone()),
             undone: disks(choice.undone.clone()),
@@ -150,12 +150,14 @@ impl Life<'_> {
                 self.disks[*disk].copies[copy] = Disk::blank().copies[copy];
             }
         }
-        let Judged { seats, come, .. } = judged;
+        let Judged { member_disks, come, .. } = judged;
         if !self.file.pending.is_empty() {
             let (pending, old) = (self.file.pending.clone(), self.file.devices.clone());
             let index = |disk: usize| {
-                let own = |seat: &Option<(usize, Record)>| seat.is_some_and(|(it, _)| it == disk);
-                seats.iter().position(own)
+                let own = |member_disk: &Option<(usize, Record)>| {
+                    member_disk.is_some_and(|(it, _)| it == disk)
+                };
+                member_disks.iter().position(own)
             };
             let uuid_of = |disk: usize| self.disks[disk].superblock().ok().map(|it| it.superblock);
             let mut devices = old;

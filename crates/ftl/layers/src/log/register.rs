@@ -232,7 +232,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         stacks_flushes: true,
         large: Some(Large { superpages: &[], ..Large::USUAL }),
         segments: Some(Strips { reads_at_once: true, ..Strips::USUAL }),
-        verbs: 500,
+        admin_commands: 500,
         vary,
         ..Chaos::USUAL
     },

@@ -135,13 +135,13 @@ impl Case {
         let mut versions = Vec::new();
         let mut image = self.blank();
         for (mode, stops) in [(Mode::Format, true), (Mode::Open, false)] {
-            let mut still = Still::start(self, image, mode)?;
-            if let Some(why) = still.refusal() {
+            let mut run = FaultFreeRun::start(self, image, mode)?;
+            if let Some(why) = run.refusal() {
                 return Err(format!("refused: {why}"));
             }
-            versions.resize(still.exported() as usize, 0);
-            still.play(&mut versions)?;
-            image = if stops { still.stop()? } else { still.cut() };
+            versions.resize(run.exported() as usize, 0);
+            run.play(&mut versions)?;
+            image = if stops { run.stop()? } else { run.cut() };
         }
         Ok((image, versions))
     }
@@ -188,7 +188,7 @@ pub fn content(lba: u64, version: u32) -> [u8; SECTOR] {
 
 /// Layer that is ready, or that refused its volume.
 #[derive(Debug)]
-pub struct Still {
+pub struct FaultFreeRun {
     layer: AnyLayer,
     machine: Machine,
     flight: VecDeque<(Token, Command, u32)>,
@@ -201,7 +201,7 @@ pub struct Still {
     read: Vec<u8>,
 }
 
-impl Still {
+impl FaultFreeRun {
     /// Opens the volume of `image`, or formats it.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Still {
         let host = arena.add(LONGEST);
         let layer = AnyLayer::new(&case.config, &case.infos, buffers, mode);
         let layer = layer.map_err(|why| why.to_string())?;
-        let mut still = Still {
+        let mut run = FaultFreeRun {
             layer,
             machine,
             flight: VecDeque::new(),
@@ -229,10 +229,10 @@ impl Still {
             answer: None,
             read: Vec::new(),
         };
-        let started = still.feed(Input::Timer);
-        let started = started.and_then(|()| still.go_on(|it| it.ready || it.over.is_some()));
-        still.unless(started)?;
-        Ok(still)
+        let started = run.feed(Input::Timer);
+        let started = started.and_then(|()| run.run_until(|it| it.ready || it.over.is_some()));
+        run.unless(started)?;
+        Ok(run)
     }
 
     /// Returns the reason why the volume was refused, if it was.
@@ -286,7 +286,7 @@ impl Still {
     }
 
     /// Completes commands and lets time pass until `done`.
-    fn go_on(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), String> {
+    fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         for _ in 0..MOST_STEPS {
             if done(self) {
                 return Ok(());
@@ -329,7 +329,7 @@ impl Still {
         let request = Request { ticket, op, lba, sectors, tally };
         let what = format!("{:?}", request.op);
         let asked = self.feed(Input::Host(request));
-        let asked = asked.and_then(|()| self.go_on(|it| it.answer.is_some()));
+        let asked = asked.and_then(|()| self.run_until(|it| it.answer.is_some()));
         self.unless(asked.map_err(|why| format!("{why}: {what}, {sectors} sectors at {lba}")))?;
         Ok(self.answer.take().expect("waited for"))
     }
@@ -423,7 +423,7 @@ impl Still {
     pub fn stop(mut self) -> Result<Image, String> {
         self.over = None;
         let stopped = self.feed(Input::Stop);
-        let stopped = stopped.and_then(|()| self.go_on(|it| it.over.is_some()));
+        let stopped = stopped.and_then(|()| self.run_until(|it| it.over.is_some()));
         self.unless(stopped)?;
         Ok(self.cut())
     }

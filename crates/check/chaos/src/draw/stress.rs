@@ -23,18 +23,18 @@ const RARE: u64 = 0x7261_7265_2033;
 
 /// Options of a busy stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Busy {
+pub struct Stress {
     faults: Faults,
     spares: bool,
     thin: bool,
     sectors: u64,
-    verbs: u32,
+    admin_commands: u32,
     cut_every: u64,
     life: u64,
 }
 
 /// Draws whether the stack of a seed is busy. The possible faults follow from the claims.
-pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Busy> {
+pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Stress> {
     if !layer.registration().promises.changes() {
         return None;
     }
@@ -52,38 +52,38 @@ pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) 
     let thin = rare.chance(THIN[usize::from(swarm.parity)]);
     let mut faults = swarm.faults;
     faults.cut = true;
-    faults.dead = claims.admits(Row::DeadDevice);
+    faults.device_failure = claims.admits(Row::FailedDevice);
     faults.stale = claims.admits(Row::StaleDevice);
     faults.log_rot = claims.admits(Row::LogRot) && dice.chance(500);
     faults.metadata_rot = claims.admits(Row::MetadataRot) && !faults.log_rot;
     faults.lost = claims.admits(Row::LostWrite);
     faults.misdirected = claims.admits(Row::MisdirectedWrite);
-    Some(Busy {
+    Some(Stress {
         faults,
         spares,
         thin,
         // Larger devices would rule out additional ones.
         sectors: swarm.sectors.min(LARGEST),
         // With rare cuts and requests, a scrub can complete.
-        verbs: if swarm.parity > 1 { 120 } else { 30 },
+        admin_commands: if swarm.parity > 1 { 120 } else { 30 },
         cut_every: swarm.cut_every.max(dice.pick(&[100, 1000])),
         life: swarm.life.max(100),
     })
 }
 
 /// Draws the options of a stack that may lose only its journal: devices are added and removed.
-fn with_journal(dice: &mut Dice, claims: &Claims, swarm: &Swarm) -> Busy {
+fn with_journal(dice: &mut Dice, claims: &Claims, swarm: &Swarm) -> Stress {
     let mut faults = swarm.faults;
     faults.cut = true;
-    faults.dead |= claims.admits(Row::DeadDevice);
+    faults.device_failure |= claims.admits(Row::FailedDevice);
     faults.log_rot |= claims.admits(Row::LogRot) && dice.chance(500);
     faults.metadata_rot |= claims.admits(Row::MetadataRot) && !faults.log_rot;
-    Busy {
+    Stress {
         faults,
         spares: swarm.spares,
         thin: dice.chance(THIN[usize::from(swarm.parity)]),
         sectors: swarm.sectors,
-        verbs: 30,
+        admin_commands: 30,
         cut_every: swarm.cut_every,
         life: swarm.life.max(100),
     }
@@ -91,10 +91,11 @@ fn with_journal(dice: &mut Dice, claims: &Claims, swarm: &Swarm) -> Busy {
 
 impl Swarm {
     /// Makes the stack busy.
-    pub fn make_busy(&mut self, it: Busy) {
-        (self.busy, self.changes, self.live_changes) = (true, true, true);
+    pub fn apply_stress(&mut self, it: Stress) {
+        (self.is_stress, self.changes, self.online_changes) = (true, true, true);
         (self.faults, self.spares, self.sectors) = (it.faults, it.spares, it.sectors);
-        (self.verbs, self.cut_every, self.life) = (it.verbs, it.cut_every, it.life);
+        (self.admin_commands, self.cut_every, self.life) =
+            (it.admin_commands, it.cut_every, it.life);
         // A volume that exports more than fits is filled first.
         if it.thin {
             (self.thin, self.fill) = (true, true);

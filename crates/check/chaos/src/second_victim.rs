@@ -16,7 +16,7 @@ use crate::world::World;
 impl World {
     /// Returns whether this is the second device.
     pub(crate) fn is_second(&self, device: u8) -> bool {
-        self.swarm.second == Some(device)
+        self.swarm.second_victim == Some(device)
     }
 
     /// Returns whether a device dies or times out when that is due.
@@ -31,24 +31,24 @@ impl World {
     pub(crate) fn may_be_late(&self) -> DeviceSet {
         let victim = self.swarm.victim.into_iter().collect();
         match self.swarm.parity {
-            2 if self.gone => self.buried | victim,
+            2 if self.is_victim_stale => self.buried | victim,
             2 => self.buried,
             _ => victim,
         }
     }
 
     /// Records that a device missed writes, so that it is no longer up to date.
-    pub(crate) fn is_gone(&mut self, device: u8) {
+    pub(crate) fn mark_stale(&mut self, device: u8) {
         if self.is_second(device) {
             self.bury_second();
         } else if self.swarm.victim == Some(device) {
-            self.victim_is_gone();
+            self.is_victim_stale();
         }
     }
 
     fn bury_second(&mut self) {
-        let Some(second) = self.swarm.second.take() else { return };
-        self.tallies.note_if(self.gone || !self.buried.is_empty(), Named::TwoLost);
+        let Some(second) = self.swarm.second_victim.take() else { return };
+        self.tallies.note_if(self.is_victim_stale || !self.buried.is_empty(), Named::TwoLost);
         self.buried.insert(second);
         if self.trace {
             eprintln!("{} the second device, {second}, is lost", self.steps);
@@ -57,11 +57,12 @@ impl World {
 
     /// Before a life that starts in `mode`, may remove the second device permanently.
     pub(crate) fn miss_second(&mut self, mode: Mode) {
-        let may = mode == Mode::Open && self.swarm.faults.dead;
-        let Some(second) = self.swarm.second.filter(|second| may && self.may_fail(*second)) else {
+        let may = mode == Mode::Open && self.swarm.faults.device_failure;
+        let Some(second) = self.swarm.second_victim.filter(|second| may && self.may_fail(*second))
+        else {
             return;
         };
-        if self.dice.chance(if self.swarm.busy { 550 } else { 200 }) {
+        if self.dice.chance(if self.swarm.is_stress { 550 } else { 200 }) {
             self.bury_second();
             self.config.members.missing.insert(second);
         }
@@ -69,12 +70,12 @@ impl World {
 
     /// After a durable root, makes a lost second device an earlier victim, and may choose another
     /// one when the layer can lose two devices again.
-    pub(crate) fn look_at_second(&mut self, layer: &AnyLayer) {
-        if self.swarm.second.is_some_and(|second| layer.members().lost().contains(second)) {
+    pub(crate) fn observe_second_victim(&mut self, layer: &AnyLayer) {
+        if self.swarm.second_victim.is_some_and(|second| layer.members().lost().contains(second)) {
             self.bury_second();
         }
-        let whole = self.swarm.parity > 1 && !self.gone && may_lose(layer) > 1;
-        if self.swarm.second.is_some() || !whole || !self.dice.chance(300) {
+        let whole = self.swarm.parity > 1 && !self.is_victim_stale && may_lose(layer) > 1;
+        if self.swarm.second_victim.is_some() || !whole || !self.dice.chance(300) {
             return;
         }
         let members = self.config.members;
@@ -82,8 +83,8 @@ impl World {
         let out = out | members.removed | members.leaving;
         let out = out | self.swarm.victim.into_iter().collect();
         let others = self.devices() - out;
-        if let Some(second) = members::one_of(&mut self.dice, others) {
-            self.swarm.second = Some(second);
+        if let Some(second) = members::pick_one(&mut self.dice, others) {
+            self.swarm.second_victim = Some(second);
             self.victims.insert(second);
         }
     }

@@ -15,11 +15,11 @@ const MEMBERS: usize = 8;
 
 impl Life<'_> {
     /// Changes the members, as an operator.
-    pub(super) fn verb(&mut self) -> Result<(), End> {
+    pub(super) fn admin_command(&mut self) -> Result<(), End> {
         // The layer does not count members with failing superblocks, so it may lose more members
         // than the volume tolerates.
         let bearable = self.session.as_ref().is_some_and(|session| {
-            let set = session.lacking() | (session.gave_up - session.spare);
+            let set = session.lacking() | (session.excluded_next - session.spare);
             set.len() <= self.tolerates
         });
         self.is_changing = bearable;
@@ -32,13 +32,13 @@ impl Life<'_> {
         let Some(newest) = self.session.as_ref().and_then(|it| it.roster.target()) else {
             return Ok(());
         };
-        let verb = self.dice.weigh(&[20, 25, 20, 10, 15, 20]);
-        if (2..=3).contains(&verb) {
-            return self.add(verb == 3);
+        let command = self.dice.weigh(&[20, 25, 20, 10, 15, 20]);
+        if (2..=3).contains(&command) {
+            return self.add(command == 3);
         }
         let Some((disk, member)) = self.name(&newest)? else { return Ok(()) };
-        self.seen.verbs += 1;
-        match verb {
+        self.seen.admin_commands += 1;
+        match command {
             0 => self.offline(member),
             1 => self.replace(disk, member),
             4 => self.remove(disk, member),
@@ -61,13 +61,13 @@ impl Life<'_> {
     /// Returns whether the volume may lose another member deliberately.
     fn may_lose(&self, member: u8) -> bool {
         self.session.as_ref().is_some_and(|session| {
-            let set = (session.lacking() | session.gave_up).with(member);
-            !session.gone.contains(member) && set.len() <= self.tolerates
+            let set = (session.lacking() | session.excluded_next).with(member);
+            !session.removed.contains(member) && set.len() <= self.tolerates
         })
     }
 
     fn offline(&mut self, member: u8) -> Result<(), End> {
-        self.tell(|_| format!("offline {member}"));
+        self.record(|_| format!("offline {member}"));
         if !self.may_lose(member) {
             return Ok(());
         }
@@ -103,10 +103,10 @@ impl Life<'_> {
             return Ok(());
         }
         let (new, device) = self.new_disk();
-        self.tell(|_| format!("{new} comes in the place of {old}, member {member}"));
+        self.record(|_| format!("{new} comes in the place of {old}, member {member}"));
         self.announce(&[new])?;
         let stamp = self.stamp();
-        self.seat(new, member, |newest| replacement(newest, member, device, stamp))?;
+        self.assign_disk(new, member, |newest| replacement(newest, member, device, stamp))?;
         self.given_up |= 1 << old;
         self.list(Some(old), Some(new))
     }
@@ -120,14 +120,14 @@ impl Life<'_> {
         if !is_lost || !self.history.leads_to(data.node, node) || !self.settled()? {
             return Ok(());
         }
-        self.tell(|_| format!("{disk}, member {member}, comes back"));
+        self.record(|_| format!("{disk}, member {member}, comes back"));
         self.disks[disk].data.whole = false;
         let stamp = self.stamp();
-        self.seat(disk, member, |newest| comeback(newest, &own.superblock, stamp))
+        self.assign_disk(disk, member, |newest| comeback(newest, &own.superblock, stamp))
     }
 
     /// Writes the superblock of a joining device, and then those of the others.
-    fn seat(
+    fn assign_disk(
         &mut self,
         disk: usize,
         member: u8,
@@ -140,11 +140,11 @@ impl Life<'_> {
             return Ok(());
         }
         session.roster.replace(member, Record { superblock, sound: [true; 2] });
-        session.seats[usize::from(member)] = Some(disk);
+        session.member_disks[usize::from(member)] = Some(disk);
         session.used.insert(member);
         session.fresh.insert(member);
         session.lost.remove(member);
-        session.gave_up.remove(member);
+        session.excluded_next.remove(member);
         self.settle(&mut session, false, Standing::default())?;
         self.session = Some(session);
         Ok(())
@@ -165,13 +165,14 @@ impl Life<'_> {
     fn add(&mut self, is_spare: bool) -> Result<(), End> {
         let count = self.dice.between(1, 2) as usize;
         let Some(session) = &self.session else { return Ok(()) };
-        let is_full = session.seats.len() + count > MEMBERS || self.disks.len() + count > DISKS;
-        if !(session.lacking() | session.gave_up).is_empty() || is_full || !self.settled()? {
+        let is_full =
+            session.member_disks.len() + count > MEMBERS || self.disks.len() + count > DISKS;
+        if !(session.lacking() | session.excluded_next).is_empty() || is_full || !self.settled()? {
             return Ok(());
         }
-        self.seen.verbs += 1;
+        self.seen.admin_commands += 1;
         let (new, devices): (Vec<_>, Vec<_>) = (0..count).map(|_| self.new_disk()).unzip();
-        self.tell(|_| format!("{new:?} come, as spares {is_spare}"));
+        self.record(|_| format!("{new:?} come, as spares {is_spare}"));
         self.announce(&new)?;
         let stamp = self.stamp();
         let mut session = self.session.take().expect("it settled");
@@ -184,8 +185,8 @@ impl Life<'_> {
             .roster
             .add(superblocks.iter().map(|it| Record { superblock: *it, sound: [true; 2] }));
         for disk in &new {
-            let member = session.seats.len() as u8;
-            session.seats.push(Some(*disk));
+            let member = session.member_disks.len() as u8;
+            session.member_disks.push(Some(*disk));
             session.used.insert(member);
             session.spare |= DeviceSet::single_if(is_spare, member);
             // It is empty, so it misses nothing.
@@ -206,12 +207,12 @@ impl Life<'_> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         let whole = session.whole();
         let enough = whole.len() > self.tolerates.max(1) + 1;
-        let lacks = !(session.lacking() | session.gave_up).is_empty();
+        let lacks = !(session.lacking() | session.excluded_next).is_empty();
         if lacks || !whole.contains(member) || !enough {
             self.session = Some(session);
             return Ok(());
         }
-        self.tell(|_| format!("{disk}, member {member}, is removed"));
+        self.record(|_| format!("{disk}, member {member}, is removed"));
         let leaves =
             Standing { leaving: Some(DeviceSet::single(member).to_bits()), ..Standing::default() };
         if !self.settle(&mut session, false, leaves)? {
@@ -219,11 +220,11 @@ impl Life<'_> {
             return Ok(());
         }
         session.used.remove(member);
-        session.gone.insert(member);
+        session.removed.insert(member);
         self.given_up |= 1 << disk;
         self.write_root(&mut session)?;
-        let gone = Standing { leaving: Some(0), ..Standing::default() };
-        self.settle(&mut session, false, gone)?;
+        let removed = Standing { leaving: Some(0), ..Standing::default() };
+        self.settle(&mut session, false, removed)?;
         self.session = Some(session);
         self.list(Some(disk), None)
     }
@@ -235,7 +236,7 @@ impl Life<'_> {
             self.session = Some(session);
             return Ok(());
         };
-        self.tell(|_| format!("{member} has all data"));
+        self.record(|_| format!("{member} has all data"));
         let Session { node, root, everywhere, .. } = session;
         session.fresh.remove(member);
         let lost = session.lacking();

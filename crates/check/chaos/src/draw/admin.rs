@@ -12,7 +12,11 @@ const SALT: u64 = 0x776f_7264_7320_6f66;
 /// Draws the frequency of operator requests of a seed, in thousandths of all choices; 0 is never.
 pub(crate) fn rate(seed: u64, layer: LayerKind) -> u32 {
     let mut dice = Dice::new(seed.rotate_left(24) ^ SALT, layer as u64);
-    if dice.chance(layer.registration().chaos.verbs) { dice.pick(&[1, 1, 5, 20]) } else { 0 }
+    if dice.chance(layer.registration().chaos.admin_commands) {
+        dice.pick(&[1, 1, 5, 20])
+    } else {
+        0
+    }
 }
 
 /// Draws a request. With `keeps_scrubbing` a scrub is rarely stopped.
@@ -57,8 +61,8 @@ mod tests {
     fn a_scrub_that_is_kept_going_is_rarely_stopped() {
         let stops = |keeps| {
             let mut dice = Dice::new(1, 1);
-            let verbs = (0..1000).map(|_| draw(&mut dice, keeps));
-            verbs.filter(|verb| *verb == AdminCommand::Scrub(Scrub::Stop)).count()
+            let admin_commands = (0..1000).map(|_| draw(&mut dice, keeps));
+            admin_commands.filter(|command| *command == AdminCommand::Scrub(Scrub::Stop)).count()
         };
         assert!(5 * stops(true) < stops(false));
     }

@@ -21,7 +21,7 @@ use crate::world::World;
 
 /// Transient faults of one life and their consequences.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hiccups {
+pub(crate) struct TransientFaults {
     rates: Rates,
     /// Errors for which the host may receive an error; `fulls` counts those of a full device.
     errors: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Hiccups {
     unflushed: DeviceSet,
 }
 
-impl Hiccups {
+impl TransientFaults {
     /// Returns whether any command failed.
     pub(crate) fn any(&self) -> bool {
         self.any
@@ -40,7 +40,7 @@ impl Hiccups {
 
     /// Creates the state of a life with these rates.
     pub(crate) fn new(rates: Rates) -> Self {
-        Hiccups { rates, ..Hiccups::default() }
+        TransientFaults { rates, ..TransientFaults::default() }
     }
 
     /// Fails a command with a transient fault, or returns `None`.
@@ -52,7 +52,7 @@ impl Hiccups {
         w: &mut World,
     ) -> Option<DeviceError> {
         let device = flight.command.device()?;
-        if fate.is_calm() || !w.may_fail(device) || flight.is_late() {
+        if fate.is_fault_free() || !w.may_fail(device) || flight.is_late() {
             return None;
         }
         if let Command::Read { .. } = flight.command {

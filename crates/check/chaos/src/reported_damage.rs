@@ -6,18 +6,18 @@ use hostftl_layers::AnyLayer;
 
 use crate::errors::Errors;
 use crate::events::Named;
-use crate::second::may_lose;
-use crate::workload::Wish;
+use crate::second_victim::may_lose;
+use crate::workload::PlannedRequest;
 use crate::world::World;
 
 /// Reports of one life.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReportedDamage {
     /// Ranges of the host that were reported corrupt: first sector and end.
     corrupt: Vec<(u64, u64)>,
 }
 
-impl Heard {
+impl ReportedDamage {
     /// Checks a report that `sectors` sectors are lost.
     pub(crate) fn lost(
         &mut self,
@@ -49,14 +49,14 @@ impl Heard {
             return Err(format!("{sectors} sectors at {lba} are said to be corrupt"));
         }
         self.corrupt.push((lba, end));
-        w.tallies.note(Named::CorruptTold);
+        w.tallies.note(Named::CorruptReported);
         Ok(())
     }
 
     /// Returns the fault of a read error whose cause was not reported before.
-    pub(crate) fn untold(
+    pub(crate) fn unreported(
         &self,
-        wish: Wish,
+        request: PlannedRequest,
         error: HostError,
         layer: &AnyLayer,
         w: &World,
@@ -65,8 +65,8 @@ impl Heard {
         if !tells || layer.has_failed() {
             return None;
         }
-        let end = wish.lba + wish.sectors;
-        let covers = |&(first, last): &(u64, u64)| wish.lba < last && first < end;
+        let end = request.lba + request.sectors;
+        let covers = |&(first, last): &(u64, u64)| request.lba < last && first < end;
         (!self.corrupt.iter().any(covers)).then_some("before anybody heard why")
     }
 }
@@ -88,12 +88,17 @@ pub(crate) fn exposed(damaged: DeviceSet, layer: &AnyLayer, w: &World) -> Result
 }
 
 /// Checks a report that a range of a device was repaired.
-pub(crate) fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
+pub(crate) fn note_repaired(
+    device: u8,
+    lba: u64,
+    sectors: u32,
+    w: &mut World,
+) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
     let harmed = w.victims.contains(device);
     if !harmed || sectors == 0 || lba + u64::from(sectors) > size {
         return Err(format!("{sectors} sectors at {lba} of device {device} are said to be mended"));
     }
-    w.tallies.note(Named::MendedTold);
+    w.tallies.note(Named::RepairReported);
     Ok(())
 }

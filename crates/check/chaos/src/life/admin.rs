@@ -3,35 +3,35 @@
 use hostftl_core::{AdminCommand, AdminOutcome, Layer, Refusal, Scrub, TaskEnd, TaskKind};
 
 use super::Life;
-use crate::draw::operator;
+use crate::draw::admin;
 use crate::events::Named;
 
 impl Life<'_> {
     /// Makes a request of an operator.
     pub(super) fn operate(&mut self) {
         // Where two devices are lost at a time, a scrub would rarely complete.
-        let goes_on = self.w.swarm.busy && self.w.swarm.parity > 1;
-        let verb = operator::draw(&mut self.w.dice, goes_on);
-        self.w.observe("", || format!("{verb:?}"));
-        self.w.tallies.note(Named::Verb);
+        let goes_on = self.w.swarm.is_stress && self.w.swarm.parity > 1;
+        let command = admin::draw(&mut self.w.dice, goes_on);
+        self.w.observe("", || format!("{command:?}"));
+        self.w.tallies.note(Named::AdminCommand);
         let had_none = self.layer.tasks().iter().all(|task| task.kind != TaskKind::Scrub);
-        let answer = self.layer.operate(verb);
+        let answer = self.layer.operate(command);
         let works = !self.layer.has_failed();
-        match (verb, answer) {
+        match (command, answer) {
             (AdminCommand::Scrub(Scrub::Start(place)), Ok(AdminOutcome::Started)) if had_none => {
                 (self.scrubs_all, self.roots_of_scrub) = (place == 0, 0);
             }
             (AdminCommand::Scrub(Scrub::Start(_)), Err(_)) if had_none && works => {
-                self.expect(Err(format!("{verb:?} was answered {answer:?}")));
+                self.expect(Err(format!("{command:?} was answered {answer:?}")));
             }
-            (_, Err(Refusal::Unable)) => self.expect(Err(format!("{verb:?} can't be done"))),
+            (_, Err(Refusal::Unable)) => self.expect(Err(format!("{command:?} can't be done"))),
             _ => {}
         }
     }
 
     /// May replace a lost device while the volume is served. The superblocks record it first, and
     /// the power may be cut before the layer is notified. Returns whether it was replaced.
-    pub(super) fn replace_live(&mut self) -> bool {
+    pub(super) fn replace_online(&mut self) -> bool {
         let flights = &self.flights;
         let is_busy = |device| flights.any_to(device);
         let Some(device) = self.w.choose_to_replace(&self.layer, is_busy) else { return false };
@@ -45,14 +45,14 @@ impl Life<'_> {
                 return false;
             }
         }
-        let verb = self.w.put_live(device, &mut self.fate);
+        let command = self.w.put_online(device, &mut self.fate);
         if self.w.dice.chance(200) && self.fate.cut_now(self.steps) {
             return false;
         }
-        self.w.observe("", || format!("{verb:?}"));
-        let answer = self.layer.operate(verb);
+        self.w.observe("", || format!("{command:?}"));
+        let answer = self.layer.operate(command);
         if answer != Ok(AdminOutcome::Started) {
-            self.expect(Err(format!("{verb:?} was answered {answer:?}")));
+            self.expect(Err(format!("{command:?} was answered {answer:?}")));
         }
         true
     }
@@ -74,7 +74,7 @@ impl Life<'_> {
             return Err(format!("a scrub repaired {mended} rows, and no root made that durable"));
         }
         w.tallies.note_if(end == TaskEnd::Done, Named::Scrubbed);
-        w.tallies.note_if(mended > 0, Named::ScrubMended);
+        w.tallies.note_if(mended > 0, Named::ScrubRepaired);
         if end == TaskEnd::Done && self.scrubs_all && beyond == 0 {
             w.scrubbed(&self.layer, &mut self.fate);
         }
