@@ -131,6 +131,7 @@ fn device(spec: &DeviceSpec) -> Value {
         "name": spec.name(),
         "exported_bytes": bytes(spec.exported()),
         "physical_bytes": bytes(spec.sectors()),
+        "nominal_bytes": spec.flash().and_then(|flash| flash.nominal).map(bytes),
         "map_unit_bytes": bytes(spec.map_unit().into()),
         "reclaim_unit_bytes": bytes(info.reclaim_unit),
         "placements": info.placements,

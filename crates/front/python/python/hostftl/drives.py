@@ -34,8 +34,9 @@ class Drive:
 
     @property
     def devices(self) -> list[Record]:
-        """The figures of each device: ``exported_bytes``, ``physical_bytes``, ``map_unit_bytes``,
-        ``dies``, rated ``cycles`` of a block, ``raw``, ``flash``, and ``model_bytes`` of memory."""
+        """The figures of each device: ``exported_bytes``, ``physical_bytes``, ``nominal_bytes`` of
+        the real drive (None if unknown), ``map_unit_bytes``, ``placements``, ``dies``, rated
+        ``cycles`` of a block, ``raw``, ``flash``, and ``model_bytes`` of memory."""
         found: list[Record] = self._about["devices"]
         return found
 
