@@ -189,7 +189,7 @@ fn a_row_that_needs_too_much_memory_is_refused_before_anything_runs() {
     study.memory = 4 << 20;
     let error = compare(&study, &Silent).and_then(Outcome::whole).unwrap_err();
     assert!(matches!(error, StudyError::Memory { .. }), "{error}");
-    assert!(error.to_string().starts_with("passthrough on hatl-2g takes "), "{error}");
+    assert!(error.to_string().starts_with("passthrough on hatl-2g needs "), "{error}");
 }
 
 #[test]
