@@ -165,6 +165,7 @@ impl Leaves {
     /// Iterates over the leaves of an LSP in order.
     pub(crate) fn in_lsp(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         let all = self.list(self.heads.get(self.head(lsp)), |node| node.next);
+        // Several LSPs may share a list, which is in the order of sectors.
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
@@ -190,6 +191,7 @@ impl Leaves {
     fn list(&self, first: u32, next: fn(&Node) -> u32) -> impl Iterator<Item = Leaf> + '_ {
         let mut at = first;
         core::iter::from_fn(move || {
+            // Number 0 is the end of a list.
             let node = (at != 0).then(|| self.node(at))?;
             at = next(&node);
             Some(node.leaf)
@@ -223,6 +225,7 @@ impl Leaves {
         let end = (self.lsp(lsn) + 1) * self.superpage;
         match (at != 0).then(|| self.node(at).leaf) {
             Some(leaf) if leaf.lsn <= lsn => (Some(leaf), leaf.lsn + leaf.len()),
+            // In a shared list the next leaf may belong to a later LSP.
             Some(leaf) => (None, end.min(leaf.lsn)),
             None => (None, end),
         }
@@ -244,6 +247,7 @@ impl Leaves {
         };
         self.nodes.put(at, node);
         self.count += 1;
+        // Evaluated before the new node becomes the head.
         self.touched += u32::from(self.heads.get(head) == 0);
         self.set_next(before, head, at);
         self.chain(at);

@@ -71,6 +71,7 @@ impl ObsoleteImages {
         let next = (from..end).find(|group| self.groups[*group as usize]);
         self.cursor = next.map_or(end, |group| group + 1);
         if let Some(group) = next {
+            // The group is noted again when its next image is written.
             self.groups[group as usize] = false;
             self.under_way += 1;
             // Images alternate between two places, so the next generation has the place of the

@@ -73,6 +73,7 @@ impl Pool {
     /// is whether the device accepts discards.
     pub(crate) fn new(layout: &Layout, weighs: bool, discards: bool) -> Self {
         let count = layout.count as usize;
+        // One list for each weight, from 0 to the number of slots.
         let lists = layout.superpage as usize + 1;
         Pool {
             superpage: layout.superpage,
@@ -179,6 +180,8 @@ impl Pool {
 
     /// Changes the state of a superpage, and updates the victim lists.
     pub(crate) fn become_(&mut self, vsp: u32, state: State, pinned: bool) {
+        // Whether a superpage is in a list follows from its state and its pin, so it is unlinked
+        // before they change.
         if self.is_candidate(vsp) {
             self.unlink(vsp);
         }

@@ -280,6 +280,7 @@ impl Stage {
     /// Removes sectors `lsn..end` from the listing.
     pub(crate) fn forget(&mut self, lsn: u64, end: u64) {
         let slots = self.slots[..self.fill as usize].iter_mut();
+        // A slot holds its sector plus one.
         let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
         slots.filter(there).for_each(|slot| *slot = 0);
     }

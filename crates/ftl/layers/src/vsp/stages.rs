@@ -131,6 +131,7 @@ impl Stages {
 
     /// Notes that sectors `lsn..end` were put in.
     pub(crate) fn note_stream(&mut self, lsn: u64, end: u64) {
+        // A write elsewhere starts a new run.
         let before = if self.stream.0 == lsn { self.stream.1 } else { 0 };
         self.stream = (end, before + end - lsn);
     }
@@ -142,6 +143,8 @@ impl Stages {
             let stage = self.get(*index);
             stage.phase() != Phase::Filling && stage.placing() == 0
         };
+        // Stages are listed in the order of opening, so one that still fills holds back the later
+        // ones.
         self.order.iter().copied().take_while(over)
     }
 
