@@ -33,6 +33,8 @@ pub(super) struct Durability {
 impl Durability {
     /// Creates the state without rows. At most `rows` can be in memory.
     pub(super) fn new(rows: usize) -> Self {
+        // Rows may overtake an unwritten one; `is_full` stops new rows when the window is
+        // exhausted.
         let rows = Watermark::new(4 * rows);
         Durability { rows, of_host: 0, durable: 0, flushing: None, wanted: 0 }
     }
@@ -118,6 +120,7 @@ impl Durability {
     fn end_flush(&mut self, ok: bool) {
         let row = self.flushing.take().expect("a flush is in progress");
         if ok {
+            // A planted early reply may have raised it further.
             self.durable = self.durable.max(row);
         }
         let early = planted(Bug::ZonesFlushBeforeRows);
@@ -131,6 +134,7 @@ impl Durability {
         let Some(req) = cx.take_request(request, !self.is_durable(self.host_mark())) else {
             return;
         };
+        // A flush has no parts that could complete it later.
         if cx.request(req).kind == Kind::Flush {
             self.complete(req, cx);
         }

@@ -52,6 +52,7 @@ impl Stage {
     fn next(self, in_flight: bool, bad: bool, takes: bool) -> Next {
         match self {
             Stage::Waiting if in_flight => Next::Wait,
+            // A part in flight completes first, with its own error.
             Stage::Waiting | Stage::Ready(_) if bad => Next::GiveUp,
             Stage::Waiting => Next::Flush,
             Stage::Ready(part) if takes => Next::Send(part),
@@ -102,6 +103,7 @@ impl List {
         if self.whole && self.records[self.part] + count > room {
             self.part += 1;
         }
+        // A list with a gap would hide rows from recovery, so it is abandoned as a whole.
         self.whole &= self.part < self.parts.len() && count <= room;
     }
 
@@ -109,6 +111,8 @@ impl List {
         let index = self.records[self.part];
         let page = &mut self.parts[self.part].pages_mut()[index / RECORDS];
         if index.is_multiple_of(RECORDS) {
+            // Cleared when its first record arrives, because the buffer is used for line after
+            // line.
             page.0.fill(0);
         }
         zones::put_record(page, index % RECORDS, record);
@@ -189,6 +193,7 @@ impl Emeta {
             return false;
         }
         let segment = store.lines.list_segment(line);
+        // The list is in one segment, which can fail by itself.
         let (bad, takes) = (store.lines.chunk(segment).bad, store.lines.takes(segment));
         match self.stage.next(store.lines.in_flight(line), bad, takes) {
             Next::Wait => return false,

@@ -135,6 +135,7 @@ impl Lane {
 
     /// Queues a block to be read by itself.
     pub(super) fn read_again(&mut self, item: Item) {
+        // Not lost yet: another block of the same read may have caused the error.
         self.again.push(item);
     }
 

@@ -84,6 +84,7 @@ impl Lanes {
     pub(super) fn read(&mut self, lane: usize, place: (u32, u32), tail_only: bool, cx: &mut Cx) {
         let buf = self.lend(lane);
         self.list[lane].place = place;
+        // A tail is one page, so a scan reads little of each strip.
         let (lba, pages) = if tail_only {
             (self.layout.tail_at(place.0, place.1), 1)
         } else {
@@ -128,6 +129,7 @@ impl Lanes {
         let (segment, strip) = self.place(lane);
         let at = self.layout.tail_at(segment, strip);
         let tail = zones::open(&self.pages(lane)[page], &self.layout.uuid, at)?;
+        // The address is part of the checksum; the line is compared as well.
         (tail.line == self.layout.line(segment)).then_some(tail)
     }
 

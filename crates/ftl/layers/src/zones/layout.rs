@@ -94,6 +94,7 @@ impl Layout {
                  a tenth of the segments per unit); use fewer units, more segments or pblk",
             ));
         }
+        // One line for each front, and one for images of the map.
         let open = layout.width * (layout.fronts + 1);
         if device.max_open > 0 && device.max_open < open {
             return Err(PlanError(
@@ -179,6 +180,7 @@ impl Layout {
 
     /// Returns the segment of a line in one of its columns.
     pub(super) fn segment(&self, line: u32, column: u32) -> u32 {
+        // The segments of a unit are consecutive, so a wide line has one in each unit.
         if self.wide { column * self.lines + line } else { line }
     }
 
@@ -232,6 +234,8 @@ impl Layout {
     /// Returns the number of rows in memory: those being filled or written, and those that can't be
     /// read yet.
     pub(super) fn rows(&self) -> u32 {
+        // Per open segment: the rows that cannot be read yet, one that is written and one that is
+        // filled.
         self.width * self.fronts * (self.unreadable() + 2) + 4
     }
 
@@ -266,6 +270,7 @@ fn strip(device: &Segments, wanted: u32) -> Option<u32> {
     };
     let most = device.size.min((MOST_BLOCKS + 1) * SECTORS_PER_BLOCK);
     let strips = || (1..=most / best).map(|times| times * best).filter(|strip| fits(*strip));
+    // Strips ascend, so the first that is long enough is the shortest.
     strips().find(|strip| *strip >= wanted).or_else(|| strips().next_back())
 }
 

@@ -155,6 +155,7 @@ impl Map {
             Entries::Long(list) => list[block as usize] = bits,
             Entries::TwoWay { addresses, reverse, segment } => {
                 addresses[block as usize] = (bits, 0);
+                // The old entry of the reverse map stays; `holder` detects that.
                 if let At::Media(place) = at {
                     addresses[block as usize].1 = place / *segment;
                     reverse[place as usize] = block + 1;
@@ -206,6 +207,7 @@ impl Map {
             };
             let at = match bits {
                 _ if bits == ones => At::Lost,
+                // An image may be forged, and a wrong place would be used as an index.
                 _ if bits > 0 && !is_place(bits - 1) => return false,
                 _ => At::from_bits(bits),
             };

@@ -121,6 +121,7 @@ impl Engine {
     /// open lines, and refuses the host's write. Returns whether it did any of these.
     fn yield_room(&mut self, cx: &mut Cx) -> bool {
         let store = &mut self.store;
+        // These become free without further help.
         if store.lines.empty_count() > 0 || store.lines.resetting() > 0 {
             return false;
         }
@@ -150,6 +151,7 @@ impl Engine {
         }
         for (line, valid) in (0..).zip(valid) {
             let it = self.store.lines.at(line);
+            // Lines of images count images, which the map does not contain.
             if !it.is_of_map() && it.valid() != valid {
                 return Err("the valid count of a line differs from the map");
             }
@@ -189,6 +191,7 @@ impl Core for Engine {
             Op::Write { index } => blocks.write_done(index, (command, ok), store, cx),
             Op::Row { row } => {
                 store.row_done(row, (command, result), cx);
+                // Only rows on the medium are listed.
                 if ok {
                     emeta.note_row(row, store, cx);
                 }
@@ -232,6 +235,7 @@ impl Core for Engine {
     fn run(&mut self, cx: &mut Cx) -> bool {
         let Engine { store, blocks, checkpoint, .. } = self;
         let mut moved = blocks.run(store, cx);
+        // In the order in which a block advances, so that one round carries it as far as possible.
         moved |= store.run(cx);
         moved |= self.emeta.run(store, cx);
         moved |= store.durability.run(cx);

@@ -90,9 +90,11 @@ impl Recovery {
         cx: &mut Cx,
     ) -> bool {
         let Recovery { layout, lanes, scan, replay, .. } = self;
+        // Before the root is chosen this is a default, which no step uses.
         let from = scan.root().replay_from;
         match self.step {
             Step::Start => {
+                // Otherwise data that recovery reads could be lost in a second power cut.
                 lanes.submit(0, Command::Flush { device: 0 }, cx);
                 self.go(Step::Flush)
             }
@@ -102,6 +104,7 @@ impl Recovery {
                 lanes.are_idle() && self.go(Step::Scan)
             }
             Step::Pad(segment) => {
+                // Pads make the last strips readable, so they come before every read of a tail.
                 self.pads.run(segment, lanes, store, cx) && self.go(Step::Pad(segment + 1))
             }
             Step::Scan if scan.is_over(lanes) => self.choose_root(store, cx),
@@ -295,6 +298,8 @@ impl Recovery {
             if !self.lanes.are_idle() {
                 return false;
             }
+            // An image that was never found is as bad as a damaged one: its blocks would be
+            // unmapped.
             if !self.scan.has_all_images() {
                 fail_volume("images of the map are missing", cx);
                 return false;
@@ -321,6 +326,7 @@ impl Recovery {
                 fail_volume("the map refers to an unwritten page", cx);
                 return false;
             }
+            // Counted at the end, because replay changes the map often.
             store.lines.add_valid(self.layout.line(segment));
         }
         cx.touch((to - from) as usize);
@@ -330,6 +336,7 @@ impl Recovery {
     /// Sets the state of each line, and the numbers with which the volume continues.
     fn adopt(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
         self.scan.apply_to(&mut store.lines);
+        // The state of a line depends on its valid count and on its last use.
         (0..self.layout.lines).for_each(|line| store.lines.found(line));
         store.strips.resume(self.scan.written());
         store.durability.resume(self.scan.last_row());

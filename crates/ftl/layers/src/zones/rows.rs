@@ -81,6 +81,7 @@ impl Rows {
     /// If another row is being filled.
     pub(super) fn open(&mut self, row: u16, seq: u64) {
         assert!(self.filling.is_none(), "one stripe is filled at a time");
+        // Rows are used in turn, so the search finds one quickly.
         self.turn = (usize::from(row) + 1) % self.list.len();
         self.at_mut(row).open(seq);
         self.filling = Some(row);

@@ -115,6 +115,7 @@ impl Scan {
     /// Examines a tail.
     pub(super) fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
+        // Strips behind the last valid tail may be torn.
         let Some(tail) = lanes.tail(lane, 0) else { return lanes.step_back(lane) };
         let seen = &mut self.seen[segment as usize];
         if seen.tail.is_none() {
@@ -153,6 +154,7 @@ impl Scan {
         // Other images belong to older roots, or to one that was never completed.
         self.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
         self.images.sort_unstable();
+        // The root keeps its line from being erased.
         lines.at_mut(self.layout.line(self.root_in)).add_valid();
         true
     }

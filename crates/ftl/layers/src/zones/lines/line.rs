@@ -113,6 +113,7 @@ impl Line {
         );
         assert!(fits, "a line can't go from {:?} to {next:?}", self.state);
         let is_ready = match next {
+            // A full line without valid blocks is Empty instead.
             Full => self.takes_no_more && self.under_way == 0 && self.valid > 0,
             Empty | Free | Retired => self.under_way == 0 && self.valid == 0,
             Resetting => self.valid == 0 && self.reads == 0,
@@ -129,6 +130,7 @@ impl Line {
         self.go(State::Open);
         (self.opened, self.previous, self.units) = opened;
         (self.of_map, self.list, self.is_listed) = (of_map, list, false);
+        // What remains of the previous use must not affect this one.
         (self.takes_no_more, self.has_failed_segment, self.last_trim) = (false, false, 0);
     }
 
@@ -192,6 +194,7 @@ impl Line {
 
     /// Invalidates the images of the previous root, because the new one is durable.
     pub(super) fn keep_images_of_next_root(&mut self) {
+        // All images of the previous root in this line become invalid at once.
         self.valid = core::mem::take(&mut self.images_of_next_root);
     }
 
