@@ -125,6 +125,7 @@ impl Array {
             let (members, lacking) = devices.membership().recorded(segment);
             (members & away | lacking).len() > parity
         };
+        // Usually no chunk is missing, and no segment has to be visited.
         if devices.exposed() == 0 { 0 } else { self.media.segments.valid_bytes_in(is_beyond) }
     }
 

@@ -108,11 +108,13 @@ impl BackgroundRate {
         } else if self.timing == Timing::Alone {
             self.timing = Timing::Beside;
         }
+        // Units of a probe start at once.
         (now < next && self.free == 0).then(|| idle_from.min(next))
     }
 
     /// Returns the minimum time between two probes.
     fn rests(&self) -> Nanos {
+        // The unthrottled time of a unit; `wait` is longer by the percentage.
         let unit = self.wait / 100 * u64::from(self.percent);
         PROBE_EVERY.max(unit.saturating_mul(PROBE_REST * u64::from(PROBE)))
     }
@@ -151,6 +153,7 @@ impl BackgroundRate {
         let usual = self.usual.unwrap_or(took);
         match self.timing {
             Timing::Probe { first: true } => return Timing::Probe { first: false },
+            // A measurement beside host I/O is only a first estimate.
             Timing::Beside if self.usual.is_some() => {}
             // The host may have caused a slow probe, so it counts less.
             Timing::Probe { .. } if took > usual => {

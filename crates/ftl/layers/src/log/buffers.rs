@@ -57,6 +57,8 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Returns the number of buffers needed, and the sectors of each.
     pub(super) fn needed(layout: &Layout) -> (u32, u32) {
+        // A buffer holds at least one scratch area, even if chunks are shorter. All have the same
+        // length, so stripes can exchange theirs.
         let sectors = layout.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
         let stripes = STRIPES as u32 * u32::from(layout.devices);
@@ -73,6 +75,7 @@ impl Buffers {
         let (devices, width) = (layout.devices.into(), layout.width() as usize);
         let (sums, per_scratch) = (sums(layout) as usize, (sectors / SCRATCH) as usize);
         let scrub = list.len() - 1 - devices;
+        // Counted from the end, because the scratch space in front is rounded up to whole buffers.
         let begins = [scrub - LANES * (width + sums), scrub - LANES * sums, scrub];
         Buffers { list, devices, width, sums, begins, per_scratch }
     }
@@ -106,6 +109,7 @@ impl Buffers {
                 scrub + usize::from(chunk)
             }
             Buffer::ScrubSum => scrub + self.devices,
+            // Only a volume with a journal has this buffer, directly before those of the lanes.
             Buffer::Journal => gc - 1,
         }
     }

@@ -237,6 +237,8 @@ impl Array {
         if !self.output.durability.device_flushed() {
             return;
         }
+        // If more devices failed than parity makes up for, written stripes may be lost, and nothing
+        // becomes durable.
         self.output.durability.end_flush(works(cx), self.output.stripes.unsealed());
         if works(cx) {
             self.output.answer_flushed(&self.media, cx);

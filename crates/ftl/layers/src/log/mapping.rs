@@ -43,6 +43,8 @@ impl Mapping {
             return self.fetch_unwritten(page, cx);
         }
         let blank = self.pages.directory().place(page).is_nowhere();
+        // Checked before a frame is taken, so that no frame is taken for a page that cannot be read
+        // yet. A page without an image needs no read.
         if !blank && !self.pages.may_load(cx) {
             return Where::Away;
         }
@@ -52,6 +54,7 @@ impl Mapping {
         }
         if blank {
             cx.touch(PAIRS);
+            // A page without an image has no mapped block.
             self.pages.map_mut().came(page, None);
             return Where::Here;
         }
@@ -106,6 +109,7 @@ impl Mapping {
             if away && (self.pages.loads().busy() >= WARMING || !self.pages.may_load(cx)) {
                 return false;
             }
+            // Warming evicts no page.
             if away && !self.pages.map().has_unused() {
                 self.pages.end_warming();
                 return false;
@@ -118,6 +122,7 @@ impl Mapping {
                 break;
             }
         }
+        // Pages that were passed count as well: the loop may load none at all.
         cx.touch(WARM_STEP as usize);
         true
     }

@@ -116,6 +116,7 @@ impl Log {
         let members = config.members;
         let journal = Journal::new(&layout, members.missing);
         let members = crate::Members {
+            // The journal device is no member of stripes; its state is that of the journal.
             missing: (members.missing - journal.device_set()) | layout.hole(),
             fresh: members.fresh - journal.device_set(),
             removed: members.removed | layout.hole(),
@@ -247,6 +248,7 @@ impl Core for Engine {
     }
 
     fn after_step(&mut self, cx: &mut Cx) {
+        // Detected deep inside a step, where no failure can be handled.
         if let Some(device) = self.array.media.segments.take_disproved() {
             match cx.life() {
                 Life::Starting => {
@@ -354,6 +356,7 @@ impl Core for Engine {
         let per = u64::from(SECTORS_PER_BLOCK);
         let is = |block: u64| self.array.may_be_mapped(block);
         let (first, last) = (lba / per, (lba + sectors - 1) / per);
+        // The search is bounded, so the range may end before the state changes.
         let mapped = is(first);
         let most = last.min(first + MAX_TOUCH as u64 - 1);
         let end = (first + 1..=most).find(|block| is(*block) != mapped).unwrap_or(most + 1);

@@ -36,6 +36,8 @@ pub(super) struct Output {
 impl Output {
     /// Advances all stripes from open to durable.
     pub(super) fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        // In the order of a stripe's life, because each step may enable the next one: closing,
+        // sealing, programming, flushing, acknowledging.
         let mut moved = self.stripes.commit(media, &mut self.durability, cx);
         moved |= self.pump_stripes(media, cx);
         moved |= self.journal.pump(media, &self.stripes, &mut self.durability, self.volume, cx);
@@ -85,6 +87,7 @@ impl Output {
         {
             return false;
         }
+        // Empty stripes count too: they may receive host data before the flush completes.
         let of_host = self.stripes.iter().filter(|it| it.is_unsealed() && it.is_of_host());
         let filling = of_host.map(|it| it.stamp).min();
         let devices = media.layout().devices;
@@ -100,6 +103,9 @@ impl Output {
     pub(super) fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.outputs_left() > 4
+            // The loss of a device must be in a durable root before data that only the other
+            // devices have is acknowledged. Otherwise the stale device could be trusted when it
+            // returns.
             && media.devices.is_committed()
             && let Some((mark, moment)) = cx.requests().waits_for()
             && (self.durability.has_host(mark) || self.journal.has(moment))

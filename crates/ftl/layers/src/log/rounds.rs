@@ -146,6 +146,7 @@ impl Engine {
 
     /// Continues one operation whose command was abandoned.
     fn pump_timed_out(&mut self, cx: &mut Cx) -> bool {
+        // Each is tried once; those that must wait keep their order.
         for _ in 0..self.array.output.timed_out.count() {
             let abandoned = self.array.output.timed_out.pop();
             let (_, op, device) = abandoned;

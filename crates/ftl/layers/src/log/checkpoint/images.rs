@@ -71,6 +71,7 @@ impl Images {
 impl Images {
     fn index_of(&self, page: u32) -> Option<usize> {
         let is_it = |entry: &Entry| entry.kind == Kind::Map && entry.block == u64::from(page);
+        // The entries stay after the write, when the devices have the images.
         self.entries.iter().position(is_it).filter(|_| self.unwritten)
     }
 
@@ -175,6 +176,8 @@ impl Checkpoint {
         assert!(images.at.is_some() && images.pending == 0, "images go into the open stripe");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
+        // The old image is invalid from now on, but its segment becomes free only after the next
+        // root.
         media.segments.add(self.layout.segment_of(place.byte()), place);
         if !old.is_nowhere() {
             media.segments.kill(self.layout.segment_of(old.byte()), old);
@@ -191,6 +194,7 @@ impl Checkpoint {
         if !output.durability.may_seal() {
             return false;
         }
+        // Everything that may refuse the write is evaluated before the stripe gets its number.
         let segment = self.images.at.expect("a stripe of images").segment;
         if self.layout.zoned && !media.devices.may_enter(segment, &media.segments, cx) {
             return false;
@@ -235,10 +239,12 @@ impl Checkpoint {
         for chunk in 0..copies {
             let (which, like) = match chunk.checked_sub(chunks) {
                 None => (Chunk::Data(chunk as u8), chunk),
+                // Parity is as long as the first chunk.
                 Some(which) => (Chunk::Parity(which as u8), 0),
             };
             self.send_images(at, which, (pages(like), sectors(like)), media, cx);
         }
+        // Completions cannot arrive within this step.
         self.images.pending = copies;
         self.images.count = 0;
         output.stripes.advance(MAP, at, sectors(0), media);
@@ -334,6 +340,8 @@ impl Checkpoint {
         }
         assert!(images.pending > 0, "a written chunk was sent");
         images.pending -= 1;
+        // After a failure that parity does not cover, images stay in their buffers, from which
+        // pages can still be read.
         if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;

@@ -230,6 +230,8 @@ impl Checkpoint {
         let (free, kept) = (media.segments.free() + coming, media.segments.reserves());
         let (floor, most, soon) = (kept.gc_floor(), kept.host + 1, kept.lead / 4);
         // A checkpoint takes time, during which the host continues to write.
+        // The first case acts early, while many segments can be freed at once. The other two are
+        // the last resort of the host and of garbage collection.
         free < most + soon && more > soon
             || free < most && free + more >= most
             || free <= floor + 1 && more > 0
@@ -238,6 +240,8 @@ impl Checkpoint {
     /// Returns whether a checkpoint is needed. It frees segments, but seals stripes early and
     /// writes images. Therefore it begins only if work is blocked or replay would become long.
     fn wants_checkpoint(&self, media: &Media, output: &Output, pages: &Pages) -> bool {
+        // If the empty segments only wait for stripes, durability of these frees them without a
+        // checkpoint.
         self.is_starved(media) && Self::awaited(self.safe(output), media).is_none()
             || self.delta(&output.durability, pages) > DELTA
     }
@@ -290,6 +294,7 @@ impl Checkpoint {
             Phase::Idle => {
                 let progress = Self::progress(media, output);
                 let has_progress = core::mem::replace(&mut self.weighed, progress) != progress;
+                // The last condition is expensive, so it is evaluated only after a change.
                 let begin = self.wanted
                     || pages.map().is_crowded()
                     || has_progress && self.wants_checkpoint(media, output, pages);
@@ -319,6 +324,7 @@ impl Checkpoint {
 
     /// Requests durability of everything that the images contain, after all of them were taken.
     pub(super) fn settle(&mut self, output: &mut Output) {
+        // Images contain blocks of stripes that are still open, so these must become durable first.
         let (opened, next) = (output.durability.opened(), output.durability.next());
         output.durability.want_all(opened);
         self.begun_at = next;
@@ -349,6 +355,7 @@ impl Checkpoint {
         // it as lost.
         let joined = media.devices.listed();
         let journal = output.journal.device_set();
+        // Whether the journal is needed was decided when the images were begun.
         let as_it_was = DeviceSet::from_bits(root.lost) & journal;
         let lost = ((media.devices.inactive() - (joined | journal)) | as_it_was).to_bits();
         let of_this_life = root.epoch == output.volume.life;
@@ -399,6 +406,7 @@ impl Checkpoint {
         let lost = media.devices.inactive();
         media.devices.commit_root(&self.root, output.journal.device_set());
         if !lost.is_within(media.devices.inactive()) {
+            // A device became a member: data that was unreadable may be readable now.
             media.segments.try_again();
         }
         if cx.life() != Life::Starting {
@@ -424,6 +432,7 @@ impl Checkpoint {
         }
         let empty = media.segments.empty() > 0 || !media.segments.is_clean();
         if !empty {
+            // Nothing changes until the state does, so the search is skipped.
             self.seen = seen;
             return false;
         }

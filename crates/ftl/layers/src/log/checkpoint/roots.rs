@@ -66,6 +66,7 @@ impl Roots {
     /// Records the state of a zone that a device reported.
     pub(crate) fn found(&mut self, device: u8, zone: u32, report: &SegmentReport) {
         let it = self.at(device, zone);
+        // Reported values are bounded by the layout, because a device may report anything.
         it.len = it.len.min(report.length as u32);
         it.sent = (report.pointer as u32).min(it.len);
         it.failed = report.state == SegmentState::Offline;
@@ -85,6 +86,7 @@ impl Roots {
     pub(crate) fn fail(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
         self.at(device, zone).failed = true;
+        // The copy in this zone is lost, so another one is written elsewhere.
         self.again = true;
     }
 
@@ -113,6 +115,7 @@ impl Roots {
         let (pair, current) = (2 * self.stride, self.current[usize::from(device)]);
         let durable = self.durable[usize::from(device)];
         let usable = |zone: &Zone| !zone.failed && zone.len >= pair;
+        // Never the zone with the newest durable root, which must survive until the next root is.
         let mut next = (1..ROOT_ZONES).map(|step| (current + step) % ROOT_ZONES);
         next.find(|next| *next != durable && usable(self.at(device, *next)))
     }
@@ -186,6 +189,7 @@ impl Roots {
         if self.limited {
             self.close_zone((device, current), devices, cx);
         }
+        // `durable` still names the old zone, until a root in the new one is durable.
         self.current[usize::from(device)] = next;
         // Another open zone has lost its roots. It is reset too, because it would exceed the limit
         // of open zones.
@@ -240,6 +244,7 @@ impl Roots {
     pub(crate) fn enter(&mut self, device: u8, copy: u32) -> (u64, u32) {
         let current = self.current[usize::from(device)];
         let (at, gap) = self.next(device, copy);
+        // Counted when the program is sent: later programs follow it, whether it succeeds or not.
         self.at(device, current).sent = at + self.stride;
         (self.lba(current, at), gap)
     }

@@ -69,6 +69,7 @@ impl Checkpoint {
                 pages.map_mut().mark(page);
             }
         }
+        // The whole range counts, although few pages have images in this segment.
         cx.touch(SCAN_PAGES as usize);
         self.go(Phase::Moving(segment, end));
         if end == self.layout.tree.pages {
@@ -95,6 +96,7 @@ impl Checkpoint {
 
     /// Fixes the moment of the snapshot and prepares the root.
     fn freeze(&mut self, media: &mut Media, output: &mut Output, pages: &mut Pages) {
+        // Everything below belongs to one step, so the root describes one moment.
         media.segments.reuse_mut().root_begun();
         media.devices.list_joining(true);
         self.lacking = Some(media.devices.membership().lacking());
@@ -107,10 +109,13 @@ impl Checkpoint {
         }
         let mut streams = core::array::from_fn(|stream| output.stripes.begins(stream as u8, media));
         streams[usize::from(MAP)] =
+            // A stripe of images may have been left open by the previous checkpoint.
             self.images.begins(&media.devices).or(streams[usize::from(MAP)]);
         self.next = Root {
             number: self.root.number + 1,
             epoch: output.volume.life,
+            // Stripes without a number yet may contain newer versions, so replay begins with the
+            // first of them.
             replay_from: output.durability.next(),
             durable: 0,
             generation: pages.generation(),
@@ -203,6 +208,7 @@ impl Checkpoint {
         self.put_back(buf);
         // The page is not in memory, so its old image is read and moved.
         if !taken {
+            // Without room for the read, the page is tried again in a later round.
             let may = pages.may_load(cx);
             if may {
                 self.go(Phase::Carrying);
@@ -239,6 +245,7 @@ impl Checkpoint {
         pages: &mut Pages,
     ) {
         self.go(Phase::Pages(page + 1));
+        // An unreadable image stays in place, so the page counts as done.
         pages.map_mut().has_image(page);
         let Some(load) = load else { return };
         let (place, mut buf, index) = self.next_image(media, output).expect("space was reserved");

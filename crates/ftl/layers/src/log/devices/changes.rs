@@ -14,6 +14,7 @@ impl Devices {
     /// Takes a device offline for an operator.
     pub(crate) fn leave_out(&mut self, device: u8) {
         self.lose(DeviceSet::single(device));
+        // A planned absence gets no hot spare; see `take_spare`.
         self.members.plan(device, true);
     }
 
@@ -35,6 +36,7 @@ impl Devices {
         let fresh = self.joining.join(self.untrusted());
         let lacks = if planted(Bug::JoiningWhole) { DeviceSet::EMPTY } else { fresh };
         for device in lacks {
+            // Only a returned device keeps its old contents.
             let is_back = self.members.get(device).state == MemberState::Returning;
             match self.joining.last_stripe(device).filter(|_| is_back) {
                 Some(_) if planted(Bug::ReturnerWhole) => {}
@@ -68,6 +70,7 @@ impl Devices {
     /// If no durable root records the loss of the old device: the new one could be mistaken for it.
     pub(crate) fn replaced(&mut self, device: u8, discard: bool) {
         assert!(self.may_come(device), "a device replaces one that is marked lost");
+        // The new device is not removed in place of the old one.
         self.set_leaving(device, false);
         self.health.clear(device);
         self.reclaim.set_gains(device, discard);
@@ -116,6 +119,7 @@ impl Devices {
 
     /// Makes these devices members if they were not.
     pub(super) fn enter(&mut self, devices: DeviceSet) {
+        // A spare has no segments, so it does not widen the volume.
         let new = self.joining.enter(devices);
         self.belong(new - self.spare());
     }
@@ -132,6 +136,7 @@ impl Devices {
     pub(crate) fn take_spare(&mut self) {
         let all = self.membership.all();
         let planned = self.members.set(|member| member.planned);
+        // A leaving device needs no replacement, and a joining one is a replacement itself.
         let lost = (self.inactive() & all) - (self.leaving() | self.untrusted() | planned);
         let ready = self.spare() - (self.inactive() | self.joining.entering());
         let (lengths, parity) = (&self.layout.lengths, self.layout.parity);

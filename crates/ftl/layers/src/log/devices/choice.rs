@@ -19,6 +19,7 @@ impl Devices {
         let all = self.membership.all();
         let good = all - self.inactive();
         let may = |set: DeviceSet| {
+            // A set of all devices needs no check: there is no larger one.
             let enough = set.len() > u32::from(self.layout.parity);
             enough && (set == all || fits(set))
         };
@@ -30,6 +31,7 @@ impl Devices {
         };
         let is_committed = !self.wanted.overlaps(self.committed.out | self.committed.pending)
             || planted(Bug::OpenedUntold);
+        // Until a root allows the choice, segments are opened on the devices chosen before.
         self.widens &= !is_committed;
         is_committed && self.membership.choose(self.wanted)
     }
@@ -126,6 +128,7 @@ impl Devices {
     ) -> Option<u32> {
         let (lost, leaving) = (self.inactive(), self.leaving());
         let current = self.membership.current().members();
+        // Moves would create segments that miss a chunk again.
         if current.overlaps(lost) {
             return None;
         }

@@ -116,6 +116,7 @@ impl Health {
     pub(crate) fn doubt(&mut self, device: u8, is_failing: bool) {
         self.doubted.insert(device);
         self.failing |= DeviceSet::single_if(is_failing, device);
+        // The event was sent in the previous run.
         self.reported |= self.failing;
     }
 
@@ -151,6 +152,7 @@ impl Health {
 
     /// Records damage of a segment on a device before the valid data of the segment is known.
     pub(crate) fn flaw_later(&mut self, device: u8, segment: u32) {
+        // The list is bounded; beyond that a scrub has to find the rest.
         if self.at_start.len() < AT_START {
             self.at_start.push(segment)
         } else {
@@ -160,6 +162,7 @@ impl Health {
 
     /// Records which repairs are durable. Returns whether some still need a root.
     fn observe(&mut self, segments: &mut Segments) -> bool {
+        // The valid data of segments is known now.
         for segment in self.at_start.drain(..) {
             segments.flaw(segment);
         }
@@ -171,6 +174,7 @@ impl Health {
         let reuse = segments.reuse();
         // A repair is durable with a root that was begun after the damage was moved.
         self.moved = self.moved.filter(|(_, roots)| !reuse.is_behind_root(*roots));
+        // No flawed segment is left, so the next root makes the repairs durable.
         if segments.flawed() == 0 && self.moved.is_none() && !self.found.is_none() {
             self.moved = Some((core::mem::take(&mut self.found), reuse.roots()));
         }
@@ -265,6 +269,8 @@ impl Devices {
         let due = (self.health.due & self.membership.all()) - self.inactive();
         let spared = |device: &u8| {
             let it = DeviceSet::single(*device);
+            // A failing device still holds readable data, unlike a failed one, so it stays while it
+            // is needed.
             self.may_lose_beside(it) > 0 && self.can_do_without(it)
         };
         if cx.life() == Life::Running

@@ -96,6 +96,7 @@ impl Membership {
     pub(crate) fn leave(&mut self, devices: DeviceSet) {
         self.all -= devices;
         assert!(self.all.len() > u32::from(self.parity), "some members remain");
+        // Sets are restored through the check, because one may have too few devices left.
         let sets = self.sets.map(|set| set & self.all);
         self.restore(sets);
     }
@@ -125,6 +126,7 @@ impl Membership {
 
     /// Restores the sets from a root.
     pub(crate) fn restore(&mut self, sets: [DeviceSet; SETS]) {
+        // The root may be forged, or name devices that were removed since.
         let sound = |set: &DeviceSet| set.is_within(self.all) && set.len() > u32::from(self.parity);
         let mut known = [DeviceSet::EMPTY; SETS];
         let found = sets.into_iter().filter(sound);
@@ -178,6 +180,7 @@ impl Membership {
     /// Records the members of a segment that recovery found in use. Returns false if they are
     /// impossible.
     pub(crate) fn claim(&mut self, segment: u32, members: DeviceSet, lacking: DeviceSet) -> bool {
+        // Counts and heads come from the devices and may be forged.
         let sound = members.is_within(self.places)
             && lacking.is_within(members)
             && self.lengths.on(members, segment) == members
@@ -210,10 +213,12 @@ impl Membership {
 
     fn set(&mut self, segment: u32, members: DeviceSet, lacking: DeviceSet) {
         let at = segment as usize;
+        // The totals change with the segment, so that no query has to visit all segments.
         self.members[at].iter().for_each(|device| self.named[usize::from(device)] -= 1);
         members.iter().for_each(|device| self.named[usize::from(device)] += 1);
         self.lacking[at].iter().for_each(|device| self.lacks[usize::from(device)] -= 1);
         lacking.iter().for_each(|device| self.lacks[usize::from(device)] += 1);
+        // Most changes concern no missing chunk and leave the flag as it is.
         if !(self.lacking[at] | lacking).is_empty() {
             self.incomplete = self.lacks != [0; 16];
         }
@@ -258,6 +263,7 @@ impl Membership {
     /// Records the number of a stripe in a segment.
     pub(crate) fn note_stripe(&mut self, segment: u32, seq: u64) {
         let newest = &mut self.newest[segment as usize];
+        // Stripes are not noted in the order of their numbers.
         *newest = seq.max(*newest);
     }
 
@@ -285,9 +291,11 @@ impl Membership {
     /// lost.
     #[inline]
     pub(crate) fn exposed(&self, lost: DeviceSet) -> u32 {
+        // The usual case, without a loop over the devices.
         if lost.is_empty() && !self.incomplete {
             return 0;
         }
+        // A lost device misses all of its chunks, so those that it lacked are not counted again.
         let of_lost = lost.iter().map(|device| self.named(device)).sum::<u32>();
         let others = DeviceSet::ALL - lost;
         of_lost + others.iter().map(|device| self.lacks[usize::from(device)]).sum::<u32>()
@@ -345,7 +353,9 @@ impl Membership {
         let misses = |it: &Self, segment, least| {
             it.missing(segment, lost).len() >= least && fits(it, segment)
         };
+        // With this many missing chunks another loss destroys data.
         let most = u32::from(self.parity).max(1);
+        // Avoids a search over all segments if too few devices are affected.
         let may_be_bare = most > 1 && (lost | self.lacking()).len() >= most;
         let bare = may_be_bare.then(|| self.next(|it, segment| misses(it, segment, most)));
         bare.flatten().or_else(|| self.next(|it, segment| misses(it, segment, 1)))
@@ -375,126 +385,12 @@ impl Membership {
         let count = self.members.len() as u32;
         let all = (self.cursor..count).chain(0..self.cursor);
         let found = all.into_iter().find(|segment| is_one(self, *segment))?;
+        // The next search continues here, so that a series of searches visits each segment about
+        // once.
         self.cursor = found;
         Some(found)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::chunk_placement::set;
-
-    #[test]
-    fn a_device_is_out_when_no_segment_names_it() {
-        let mut it = Membership::new(&Layout::example(4));
-        let wide = it.assign(7, set(0));
-        assert_eq!((wide.width(), it.is_out(3), it.is_whole(set(0b1000))), (3, false, false));
-        assert!(it.choose(set(0b0111)) && !it.choose(set(0b0111)));
-        assert_eq!(it.assign(8, set(0b1000)).width(), 2);
-        assert_eq!(it.next_missing(set(0b1000), |_, _| true), Some(7));
-        assert_eq!(it.next_missing(set(0b1000), |_, segment| segment != 7), None);
-        it.release(7);
-        assert!(it.is_out(3) && it.is_whole(set(0b1000)));
-        assert_eq!(it.sets(), [0b0111, 0b1111, 0, 0].map(set));
-    }
-
-    #[test]
-    fn what_has_no_parity_left_moves_first() {
-        let layout = Layout { parity: 2, ..Layout::example(4) };
-        let mut it = Membership::new(&layout);
-        it.choose(set(0b0111));
-        it.assign(3, set(0));
-        it.choose(set(0b1111));
-        (4..7).for_each(|segment| assert_eq!(it.assign(segment, set(0)).width(), 2));
-        let lost = set(0b1001);
-        assert_eq!(
-            it.next_missing(lost, |_, segment| segment < 5),
-            Some(4),
-            "it misses two chunks"
-        );
-        assert_eq!(it.next_missing(lost, |_, segment| segment == 3), Some(3), "it misses one");
-        assert_eq!(it.next_missing(set(0b0001), |_, _| true), Some(3), "one is lost");
-    }
-
-    #[test]
-    fn a_device_that_begins_anew_lacks_what_lies_on_it_already() {
-        let mut it = Membership::new(&Layout::example(4));
-        it.assign(2, set(0));
-        it.begin_anew(1);
-        it.assign(3, set(0));
-        it.assign(4, set(0b0010));
-        assert_eq!((it.missing(2, set(0)), it.missing(3, set(0))), (set(0b0010), set(0)));
-        assert_eq!(it.missing(4, set(0)), set(0b0010), "it was not written while it was open");
-        it.release(4);
-        assert!(
-            it.claim_stripes(2, set(0b1111)) && it.missing(2, set(0)) == set(0b0010),
-            "it is the same segment"
-        );
-        assert!(it.claim_stripes(2, set(0b1101)) && it.is_whole(set(0)), "it was opened again");
-        it.claim_lack(2, set(0b0100));
-        assert_eq!(it.missing(2, set(0)), set(0b0100), "its stripes say so");
-        assert!(
-            !it.claim(3, set(0b1_0000), set(0))
-                && !it.claim(3, set(0b0001), set(0))
-                && !it.claim(3, set(0b11), set(0b100))
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_back_lacks_what_is_newer_than_what_it_has() {
-        let mut it = Membership::new(&Layout::example(4));
-        for (segment, seq) in [(2, 10), (3, 20), (4, 15)] {
-            it.assign(segment, set(0));
-            it.note_stripe(segment, seq);
-            it.note_stripe(segment, seq - 5);
-        }
-        it.begin_again(1, 15, |segment| segment == 4);
-        let missing = |segment| it.missing(segment, set(0));
-        assert_eq!((missing(2), missing(3), missing(4)), (set(0), set(0b0010), set(0b0010)));
-        assert_eq!((it.newest(2), it.newest(9), it.anew()), (10, 0, 1));
-        it.filled(3, 1);
-        assert_eq!((it.missing(3, set(0)), it.exposed(set(0))), (set(0), 1));
-        assert_eq!(it.next_lacking(|_, _| true), Some(4));
-        it.filled(4, 1);
-        assert!(it.is_whole(set(0)) && it.next_lacking(|_, _| true).is_none());
-    }
-
-    #[test]
-    #[should_panic(expected = "being resilvered")]
-    fn a_device_that_has_its_chunks_gets_none() {
-        let mut it = Membership::new(&Layout::example(4));
-        it.assign(2, set(0));
-        it.filled(2, 1);
-    }
-
-    #[test]
-    fn where_a_segment_lies_that_nobody_knows_is_guessed() {
-        let mut it = Membership::new(&Layout::example(4));
-        it.choose(set(0b1110));
-        let guesses = |it: &Membership, segment| {
-            (0..).map_while(|at| it.guess(segment, at)).map(|it| it.members()).collect::<Vec<_>>()
-        };
-        assert_eq!(guesses(&it, 5), [set(0b1110), set(0b1111)]);
-        it.assign(5, set(0));
-        assert_eq!(guesses(&it, 5), [set(0b1110)]);
-    }
-
-    #[test]
-    fn a_chunk_is_missed_also_where_no_device_is_lost() {
-        let mut it = Membership::new(&Layout::example(3));
-        it.assign(1, set(0));
-        it.assign(2, set(0b100));
-        assert_eq!((it.exposed(set(0)), it.exposed(set(0b001)), it.exposed(set(0b100))), (1, 3, 2));
-        it.release(2);
-        assert_eq!((it.exposed(set(0)), it.exposed(set(0b001))), (0, 1));
-    }
-
-    #[test]
-    #[should_panic(expected = "was free")]
-    fn a_segment_in_use_is_not_opened() {
-        let mut it = Membership::new(&Layout::example(2));
-        it.assign(0, set(0));
-        it.assign(0, set(0));
-    }
-}
+mod tests;

@@ -185,6 +185,8 @@ impl Devices {
     /// Returns whether all of `set` may be lost.
     pub(super) fn can_do_without(&self, set: DeviceSet) -> bool {
         let away = self.inactive() | set;
+        // A device without data costs no redundancy, but one that lacks chunks does, even if it is
+        // present.
         let needed = (away - self.committed.out) | self.membership.lacking();
         needed.len() <= self.most && away.len() < self.layout.devices.into()
     }
@@ -207,6 +209,7 @@ impl Devices {
         for device in set {
             match self.members.get(device).state {
                 MemberState::Active => self.members.change(device, MemberState::Lost),
+                // A device that does not receive roots yet counts as lost until it joins.
                 state if state.is_coming() && self.joining.gets_roots(device) => {
                     self.members.change(device, MemberState::Lost);
                 }
@@ -334,6 +337,7 @@ impl Devices {
             return self.submit_to_zone(op, command, cx);
         }
         let starts = cx.life() == Life::Starting;
+        // Evaluated in its output slot, because commands are too large to be passed around.
         let command = cx.draft(command);
         if self.is_lost_to(op, command) {
             let command = cx.take_back();
@@ -346,6 +350,7 @@ impl Devices {
     }
 
     fn submit_to_zone(&mut self, op: Op, command: Command, cx: &mut Cx) {
+        // Decided first: a command to a lost device must not change the write pointer.
         let lost = self.is_lost_to(op, &command);
         if lost || !self.enter_zone(&command, cx) {
             // Reading a place that was never written is not a fault of the device.
@@ -363,6 +368,7 @@ impl Devices {
     #[inline]
     fn is_lost_to(&self, op: Op, command: &Command) -> bool {
         command.device().is_some_and(|device| match op {
+            // Roots go to joining devices as well, so that they can become members.
             Op::Root { .. } | Op::Turn => !self.takes_roots(device),
             // The journal may occupy a place without a device for stripes.
             Op::Journal(_) => false,
@@ -373,6 +379,7 @@ impl Devices {
     /// Lets a command fail in a later round without being sent.
     fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
         self.commands.unsent.push_back(unsent);
+        // No command is in flight whose completion would start the next round.
         cx.invalidate_fast_path();
         cx.wake();
     }

@@ -75,9 +75,11 @@ impl Devices {
         let lba = layout.lba(At { segment, slot: 0, sector: 0 });
         let sectors = if layout.zoned { layout.column } else { layout.slots * layout.chunk };
         self.reclaim.count += 1;
+        // Shorter devices do not contain every segment.
         let have = (0..layout.devices).filter(|device| layout.lengths.has(*device, segment));
         for device in have {
             let wants = if layout.zoned {
+                // Failed zones accept no reset, and empty ones need none.
                 let usable = !self.zones.has_failed(segment, device);
                 usable && !self.is_inactive(device) && self.zones.sent(segment, device) > 0
             } else {

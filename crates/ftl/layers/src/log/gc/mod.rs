@@ -82,6 +82,8 @@ impl Collection {
         let victim = self.victim.as_ref().expect("a head belongs to a victim");
         let at = self.at(lane);
         let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
+        // A valid checksum is not enough: the head may be forged, or belong to an earlier use of
+        // the segment.
         let sane = self.layout.admits_head(&head, at, devices.placement(at.segment));
         (sane && victim.may_follow(head.seq)).then_some(head)
     }
@@ -129,6 +131,7 @@ impl Collection {
         if self.victim.is_none() {
             return self.choose_victim(media, output, mapping, cx);
         }
+        // First, because it may end the search for stripes, which decides everything below.
         self.perhaps_pause(media, cx);
         self.drop_heads(media, mapping, cx);
         if self.end_before(media, mapping) {
@@ -140,6 +143,8 @@ impl Collection {
             self.leave_victim(media, mapping, cx);
             return true;
         }
+        // Accepting a head comes before reading the next one, because it determines the place of
+        // that.
         self.next_stripe(media, mapping, cx)
             || self.read_head(media, cx)
             || self.sift(media, mapping, cx)
@@ -156,10 +161,12 @@ impl Collection {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
+        // A stop begins no new work; the victim in progress is finished or dropped.
         if cx.life() == Life::Stopping {
             return false;
         }
         if !media.devices.is_as_made() {
+            // Members are chosen before a victim, because they determine the space that it gains.
             media.devices.take_spare();
             self.choose_members(media, cx);
             self.measure_protection(media);
@@ -172,6 +179,7 @@ impl Collection {
             false if self.layout.zoned => self.hurt_victim(media),
             false => None,
         };
+        // Work that gains no space is throttled beside host I/O.
         self.paced = victim.is_none();
         if victim.is_none() && self.begin_fill(media, output, cx) {
             return true;
@@ -180,6 +188,7 @@ impl Collection {
         let victim = victim.or_else(|| self.protect(media, output, mapping, cx));
         let victim = victim.or_else(|| self.repair_flawed(media, output, mapping, cx));
         let Some(victim) = victim else { return false };
+        // Lanes refer to stripes of one victim at a time.
         assert!(self.lanes.are_idle(), "no other victim is in progress");
         self.pace_victim(victim, &media.segments);
         cx.counters().gc_runs += 1;
@@ -238,12 +247,15 @@ impl Collection {
         let (buf, place, lacks) = match command {
             Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } => {
                 let segment = self.at(lane).segment;
+                // Other errors wait until the stripe is the next one, because a head that is read
+                // ahead may not exist.
                 let lacks = result.is_err() && media.devices.is_missing_on(segment, device);
                 (buf, (device, lba, pages), lacks)
             }
             Command::Peek { from, into, .. } => {
                 self.lane(lane).peeked(from, media);
                 let made = self.lane(lane).has_made_head();
+                // A rebuild without the length of the stripe may be wrong, and the head with it.
                 let lacks = made && self.head_of(lane, &into, &media.devices).is_none();
                 (into, self.head_place(self.at(lane), &media.devices), lacks)
             }
@@ -286,6 +298,7 @@ impl Collection {
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
         let head = self.head_of(lane, buf, &media.devices).filter(|_| well);
+        // The end of the stripes looks like a damaged head, so the rebuild decides once.
         if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_head_rebuilt() {
             let buf = self.lane(lane).take_head();
             let place = self.head_place(at, &media.devices);
@@ -294,6 +307,8 @@ impl Collection {
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
         let victim = self.victim.as_mut().expect("a stripe belongs to a victim");
+        // Heads that were read behind the last stripe are now unused, and `drop_heads` frees their
+        // lanes.
         victim.found(head.map(|head| head.seq), next);
         match head {
             Some(head) if self.fill_stripe(lane, &head, media) => {}
@@ -325,6 +340,7 @@ impl Collection {
     ) -> bool {
         let it = self.lane(lane);
         let over = !it.has_bad_chunk();
+        // Faults are reported one by one, because each needs outputs.
         if over && !it.report_fault(media, mapping, cx) {
             self.stripe_over(lane, media, mapping, cx);
         }
@@ -342,6 +358,7 @@ impl Collection {
     fn leave_victim(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) {
         let victim = self.victim.take().expect("an abandoned victim was chosen");
         self.lent = false;
+        // A resilvered segment keeps its data, so it was not collected.
         if !self.leave_fill(victim.last(), media, mapping) {
             media.segments.collected(victim.segment());
             self.judge(&media.segments);

@@ -45,6 +45,7 @@ fn leaving_bytes(segments: &Segments, devices: &Devices) -> u64 {
 /// devices.
 fn is_stuck(devices: &Devices) -> bool {
     let lies = devices.membership().current().members();
+    // Joining devices change the members soon, so nothing is decided until then.
     devices.is_committed() && devices.untrusted().is_empty() && lies.overlaps(devices.inactive())
 }
 
@@ -125,6 +126,7 @@ impl Collection {
         let (layout, segments) = (&self.layout, &media.segments);
         let leaving = media.devices.leaving();
         let current = media.devices.membership().current().members();
+        // The set in use needs no margin, so that the choice does not alternate.
         let fits = |set| fits_on(set, leaving.is_empty(), set == current, segments, layout);
         if media.devices.choose(fits) {
             let set = media.devices.membership().current().members();
@@ -154,6 +156,7 @@ impl Collection {
         let all = &mut self.protection.all;
         *all = match (media.devices.to_move(), *all) {
             (0, _) => 0,
+            // Measured once: progress is the difference from the amount at the start.
             (_, 0) => exposed_bytes(&media.segments, &media.devices),
             (_, all) => all,
         };
@@ -185,6 +188,7 @@ impl Collection {
         let is_due = outdated && media.devices.exposed() == 0
             || media.devices.need_another_root()
             || media.devices.is_parting();
+        // Requested even if no segment is left to move.
         if is_due && mapping.checkpoint.hurry() {
             cx.wake();
         }
@@ -197,6 +201,7 @@ impl Collection {
         let segments = &media.segments;
         let can_move = |it| segments.can_be_victim(it);
         let victim = media.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
+        // A full segment moves at once; the rest of this function is for those that cannot.
         if let Some(victim) = victim.filter(|it| media.segments.pick_this(*it)) {
             return Some(victim);
         }
@@ -273,6 +278,7 @@ impl Collection {
         cx: &mut Cx,
     ) -> Option<u32> {
         let left = media.segments.flawed();
+        // While free segments are short, only victims that gain space are collected.
         if left == 0 || cx.outputs_left() < ROOM || self.is_short(&media.segments) {
             return None;
         }

@@ -72,6 +72,7 @@ impl RefillProgress {
     /// stripe before.
     pub(super) fn begin(&mut self, target: Target) -> (At, u64) {
         let (at, seq) = match self.paused.take() {
+            // Any change of the segment or the device makes earlier chunks worthless.
             Some((paused, at, seq)) if paused == target => (at, seq),
             _ => (At { segment: target.segment, slot: 0, sector: 0 }, 0),
         };
@@ -107,6 +108,7 @@ impl RefillProgress {
     /// Makes the current segment the previous one, once all its stripes are found; `last` is the
     /// number of the newest. Returns false if another segment cannot be begun yet.
     pub(super) fn end(&mut self, last: u64) -> bool {
+        // A segment with a failed stripe is evaluated before another is begun.
         let Some((target, true)) = self.now.filter(|_| self.ending.is_none()) else { return false };
         let ends = self.rest.is_none();
         self.ending = ends.then_some(Refill { target, well: true, last });

@@ -46,6 +46,8 @@ impl Pace {
     /// `share`/256 of it.
     fn pay(&mut self, slots: u32, share: u64) {
         let more = self.gain * u64::from(slots - self.paid) * share / 256;
+        // The limit prevents a host that pauses from saving up credit for a burst that exhausts the
+        // free segments.
         self.room = self.most.min(self.room + more as i64);
         self.paid = slots;
     }
@@ -60,6 +62,7 @@ fn sizes(segments: &Segments) -> (u64, u64) {
 impl Collection {
     /// Returns the number of segments above the host's reserve that are free or empty.
     fn lead_left(&self, segments: &Segments) -> u32 {
+        // Empty segments count, because they become free without further copies.
         let left = segments.free() + segments.empty();
         left.saturating_sub(segments.reserves().host)
     }
@@ -88,6 +91,7 @@ impl Collection {
 
     /// Returns the number of free segments that copies must leave while segments are lent.
     pub(crate) fn lent_floor(&self, segments: &Segments) -> Option<u32> {
+        // Only the victim for which the segments were lent may use them.
         self.lent.then(|| segments.reserves().last_floor())
     }
 
@@ -115,6 +119,7 @@ impl Collection {
 
     /// Returns the number of leading slots of the victim whose stripes are all processed.
     fn slots_over(&self) -> u32 {
+        // Lanes finish in any order, so the gain is granted up to the first slot in progress.
         let next = self.victim.as_ref().and_then(Victim::found_slots);
         let first = self.lanes.slots().chain(next).min();
         first.unwrap_or(self.layout.slots)
@@ -143,6 +148,7 @@ impl Collection {
     /// Returns whether the host must wait for garbage collection to gain space.
     pub(crate) fn is_paced(&self, segments: &Segments, cx: &Cx) -> bool {
         let few = self.wants_collection(segments) && !self.is_idle();
+        // During recovery and a stop the throttle must not delay the end.
         few && self.pace.room <= 0 && cx.life() == Life::Running
     }
 

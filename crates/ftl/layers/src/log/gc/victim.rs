@@ -77,6 +77,7 @@ impl Victim {
         let next = self.next?;
         match self.asked() {
             [(first, _), ..] if *first == next => {
+                // Behind the last requested head, because each head is requested once.
                 let slot = self.asked()[self.count - 1].0.slot + 1;
                 (ahead && slot < self.slots).then_some(At { slot, sector: 0, ..next })
             }
@@ -127,6 +128,7 @@ impl Victim {
             assert!(self.may_follow(seq), "stripe numbers ascend");
             self.seq = seq;
         }
+        // Without a stripe the search ends here.
         self.next = next.filter(|_| seq.is_some());
         if self.is_read() {
             self.count = 0;

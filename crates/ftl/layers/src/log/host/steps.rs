@@ -33,6 +33,7 @@ impl Blocks {
     /// the scratch buffer.
     pub(crate) fn fetch(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
+        // A block without a record reads as zeros.
         if it.place.is_nowhere() {
             return self.fetch_zeros(index, array, cx);
         }
@@ -87,6 +88,7 @@ impl Blocks {
     /// Verifies and decompresses a record.
     pub(crate) fn expand(&mut self, index: u8, from: View, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
+        // A whole block is expanded into the host's buffer, which saves a copy.
         let whole = it.is_whole() && !it.writes;
         let (step, into) = if whole {
             let data = cx.requests().data(it.req);
@@ -95,6 +97,7 @@ impl Blocks {
             let (scratch, at) = array.media.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
         };
+        // A record of a whole block is one that did not compress.
         let raw = it.place.len() == BLOCK as u32;
         let codec = if raw { Codec::Raw } else { self.codec };
         let seed = seed(it.block, it.place.generation());
@@ -189,6 +192,7 @@ impl Blocks {
     #[inline]
     pub(crate) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
         let health = cx.health();
+        // A read-only volume still serves reads.
         health.error().filter(|_| writes || health == Health::Failed)
     }
 
@@ -344,6 +348,7 @@ impl Blocks {
         if error.is_some()
             && let Step::Placing { stripe, .. } = it.step
         {
+            // The stripe waits for this record, which will not come.
             array.output.stripes.placed(stripe, 1, cx);
         }
         if it.holds {
@@ -367,6 +372,7 @@ impl Blocks {
         }
         let active = cx.requests().at(it.req);
         active.outstanding -= 1;
+        // The first error decides.
         active.error = active.error.or(error);
         self.complete_if_over(it.req, array, cx);
     }
@@ -395,6 +401,7 @@ impl Blocks {
 
     /// Reserves space in a stripe for operation `index`, the first in the queue.
     fn make_room(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
+        // Nothing waits for space after a failure, because none is freed any more.
         if let Some(error) = cx.health().error() {
             self.waiting.pop_front();
             self.end_block(index, Some(error), array, cx);
@@ -447,6 +454,7 @@ impl Blocks {
             let (scratch, at) = array.media.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
+        // The place is known only now; the map points there once the copy is complete.
         let noted = array.output.stripes[stripe].items[item as usize];
         self.op(index).place = noted.place;
         let buffer = Buffer::stripe(stripe, noted.chunk.into());

@@ -250,6 +250,7 @@ impl Journal {
     /// Returns whether the items that a stripe lists depend on the record in progress.
     pub(super) fn is_unsure(&self, items: &[Item]) -> bool {
         let Some(making) = &self.making else { return false };
+        // Earlier replacements are durable, and later ones are not in this record.
         let between = self.logged + 1..=making.upto;
         items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
     }
@@ -257,6 +258,7 @@ impl Journal {
     /// Returns whether the buffers of a written stripe are still needed.
     pub(super) fn holds(&self, index: u8, stripe: &Stripe, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.stripes >> index & 1 == 1);
+        // A later record may have to copy blocks of a stripe that is not durable.
         copied || self.is_ready() && stripe.is_of_host() && stripe.seq > durable
     }
 
@@ -286,6 +288,7 @@ impl Journal {
         }
         self.clock += 1;
         let it = &mut stripes[stripe];
+        // Orders begin with 1, so 0 is a stripe without publications.
         if it.first_order == 0 {
             it.first_order = self.clock;
         }
@@ -312,6 +315,8 @@ impl Journal {
         self.notes.forget(self.in_record(), |note| {
             let stripe = &stripes[note.stripe];
             let is_wanted = || stripe.items[note.item as usize].heir == NO_HEIR;
+            // With another stamp the slot was reused, which requires that the noted stripe is
+            // durable.
             stripe.stamp == note.stamp && Self::is_at_risk(stripe, durability) && is_wanted()
         });
     }
@@ -331,6 +336,8 @@ impl Journal {
 
     /// Drops records of which all stripes are durable. Returns the number of the oldest one left.
     fn oldest_record(&mut self, stripes: &Stripes, durability: &Durability) -> u64 {
+        // Records are kept in the order of their publications, so the first one with a publication
+        // at risk and all later ones stay.
         let first = Self::first_at_risk(stripes, durability);
         let early = planted(Bug::JournalFreedEarly);
         let kept = &mut self.kept;

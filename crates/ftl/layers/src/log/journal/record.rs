@@ -91,6 +91,7 @@ impl Journal {
         self.forget_durable(stripes, durability, cx);
         let count = self.notes.len();
         let all_noted = self.notes.has_all_from(Self::first_at_risk(stripes, durability));
+        // All publications are durable in stripes, so no record is needed.
         if count == 0 && all_noted {
             self.logged = self.clock;
             return true;
@@ -107,6 +108,8 @@ impl Journal {
         // A stripe with a trim must be replayed before later writes, so before the record.
         let has_trims = stripes.iter().any(|stripe| stripe.is_unsealed() && stripe.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
+            // The request is withdrawn: the flushes that wait are acknowledged when their stripes
+            // are durable.
             self.asked = self.logged;
             self.passed_by += 1;
             durability.want_host(durability.host());
@@ -183,6 +186,7 @@ impl Journal {
         let mut buf = self.head.take().expect("one record at a time");
         journal::seal(&mut buf, &volume.uuid, lba, &record);
         let pages = record.pages();
+        // The program ends at a multiple of the alignment; zeros fill the gap.
         let full = pages * SECTORS_PER_BLOCK * SECTOR as u32 + bytes;
         let sectors = full.div_ceil(SECTOR as u32).next_multiple_of(ring.align);
         let mut gather = Gather::new();
@@ -247,6 +251,7 @@ impl Journal {
     /// counts.
     fn end_record(&mut self, is_durable: bool, cx: &mut Cx) -> bool {
         let making = self.making.take().expect("a record is in progress");
+        // The device may have failed since the record was sent.
         let used = matches!(self.state, State::Starting | State::Ready);
         if !is_durable || !used || !works(cx) {
             return false;

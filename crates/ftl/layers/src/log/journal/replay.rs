@@ -111,6 +111,7 @@ impl Journal {
     /// Starts the replay for the chosen root, which records whether the journal is needed. Returns
     /// the reason if the volume cannot be opened.
     pub(crate) fn begin_replay(&mut self, root: &Root) -> Result<(), &'static str> {
+        // Numbers continue from life to life, even if no record is replayed.
         self.next = root.journal + 1;
         let is_needed = !self.device_set().is_within(DeviceSet::from_bits(root.lost));
         if !is_needed {
@@ -189,6 +190,7 @@ impl Journal {
         let records = &mut played.records;
         records.sort_unstable_by_key(|record| record.number);
         let Some(newest) = records.last().copied() else {
+            // An unreadable head may be that of a needed record.
             let dark = !played.dark.is_empty();
             let none = if planted(Bug::JournalStale) { Ok(()) } else { Err(STALE) };
             return if dark { Err(DAMAGED) } else { none };
@@ -198,6 +200,7 @@ impl Journal {
         }
         if !planted(Bug::JournalOldLife) {
             records.retain(|record| record.number >= newest.oldest);
+            // In a forged head `oldest` may exceed the number.
             let count = newest.number + 1 - newest.oldest.min(newest.number);
             if records.len() as u64 != count {
                 return Err(DAMAGED);
@@ -278,6 +281,7 @@ impl Journal {
     pub(crate) fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
         let waits = self.played.pending > 0 && !matches!(self.played.step, Step::Apply(..));
         let Some(record) = self.played.records.get(self.played.next).copied() else {
+            // The last copies into stripes may still be in flight.
             return if self.played.pending > 0 { Turn::Waits } else { Turn::None };
         };
         if waits {
@@ -288,6 +292,7 @@ impl Journal {
                 self.read_record(record, media, cx);
                 self.played.step = Step::Reading;
             }
+            // The record was valid when it was replayed, so it is not a torn one.
             Step::Reading if self.played.bad => fail_volume(DAMAGED, cx),
             Step::Reading => self.played.step = Step::Apply(0, 0),
             Step::Apply(..) => return self.next_entry(record),
@@ -326,6 +331,7 @@ impl Journal {
         (played.data_at, played.bad, played.unread) = (lba, false, false);
         self.played.pending += 1;
         let buffer = Buffer::Journal;
+        // Head and blocks are read together, so the length of the blocks is not known yet.
         let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(0, ring.data));
         let device = self.ring.device();
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
@@ -361,6 +367,7 @@ impl Journal {
         }
         let Some(entry) = self.entry_of(index) else { return self.judge_record(cx) };
         let end = at + bytes_of(&entry);
+        // A forged entry must not reach beyond the buffer.
         if end > self.ring.bytes() {
             return self.judge_record(cx);
         }
@@ -378,6 +385,7 @@ impl Journal {
     /// otherwise the volume is damaged.
     fn judge_record(&mut self, cx: &mut Cx) {
         let played = &mut self.played;
+        // An unreadable record may have been acknowledged, unlike a torn one.
         if played.next + 1 < played.records.len() || played.unread {
             return fail_volume(DAMAGED, cx);
         }
@@ -416,6 +424,7 @@ impl Journal {
                 let Step::Check(next, _) = self.played.step else {
                     unreachable!("an entry is being checked")
                 };
+                // The step names the entry after the one that was checked.
                 let listed = self.entry_of(next - 1).expect("the chunk was read").crc;
                 let found = ended.expect("a checksum in memory succeeds").crc;
                 self.played.bad |= found != listed;

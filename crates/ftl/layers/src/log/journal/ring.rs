@@ -37,6 +37,8 @@ impl Ring {
                 "log can't use a zoned device as its journal; use a block device",
             ));
         }
+        // Slots are whole indirection units, so the drive never reads and merges old data for a
+        // record.
         let align = device.iu_sectors.next_multiple_of(SECTORS_PER_BLOCK);
         let data = chunk.min(MOST_DATA);
         let slot = (MOST_PAGES * SECTORS_PER_BLOCK + data).next_multiple_of(align);

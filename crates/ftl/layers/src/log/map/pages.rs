@@ -107,6 +107,7 @@ impl Loads {
     pub(crate) fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
         let (Asked { kind, page, crc, .. }, image) = (self.asked[index as usize], &buf.pages()[0]);
         let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
+        // A forged image may have the right checksum and impossible places.
         log::is_page(image, kind, page)
             && log::page_crc(image, &self.uuid) == crc
             && (kind != Kind::Map || self.layout.admits_places(places()))
@@ -237,6 +238,7 @@ impl Pages {
         };
         self.loads.bufs[index as usize] = Some(buf);
         self.loads.free.push(index);
+        // Failed loads count as well: operations that wait for the page must fail.
         self.loads.arrivals += 1;
         cx.wake();
         came
@@ -297,6 +299,7 @@ impl Pages {
     #[inline]
     pub(crate) fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
+        // A page without an image needs no frame to be known.
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
     }
 

@@ -25,6 +25,7 @@ impl Array {
         };
         if self.output.journal.is(device) {
             // Unreadable records matter only to recovery, which detects them itself.
+            // A failed write ends the use of the journal; data is then written to stripes.
             if writes {
                 self.output.journal.failed(error, &mut self.output.durability, cx);
             }
@@ -45,6 +46,7 @@ impl Array {
             return;
         }
         if self.media.devices.is_inactive(device) {
+            // A joining device counts as lost already, but must not become a member now.
             return self.media.devices.stop_joining(device);
         }
         self.media.devices.mark_lost(device, error, cx);
@@ -60,6 +62,7 @@ impl Array {
         if layout.parity > 0 && !is_moved && lba >= layout.first() {
             let segment = layout.segment_of(lba * SECTOR as u64);
             match cx.life() {
+                // Behind the segments is nothing that garbage collection could move.
                 _ if segment >= layout.segments => {}
                 Life::Starting => self.media.devices.health_mut().flaw_later(device, segment),
                 _ => {
@@ -111,6 +114,7 @@ impl Array {
         if error != DeviceError::Media || self.media.devices.is_inactive(*device) {
             return false;
         }
+        // Zones in front of the segments contain roots.
         let Some((segment, _)) = self.layout().zone_of(*lba) else {
             self.mapping.checkpoint.roots_mut().fail(*device, *lba);
             return true;

@@ -136,6 +136,7 @@ impl MetadataRepair {
         devices: &Devices,
         cx: &mut Cx,
     ) {
+        // Stored now, because the device may receive the chunk while the request waits.
         let lacked = !devices.has_chunk(device, lba);
         self.jobs.push_back(Job { wanted, device, lba, pages, buf, lacked });
         cx.wake();
@@ -150,6 +151,7 @@ impl MetadataRepair {
             cx.wake();
             return Step::None;
         }
+        // All chunks are read at once, so there must be a command for each device.
         if cx.commands_left() < self.bufs.len() {
             return Step::None;
         }
@@ -163,6 +165,7 @@ impl MetadataRepair {
             self.guess_again();
             return Step::Moved;
         };
+        // The reads cover all ways of the rebuild, so a second attempt needs no further reads.
         for (chunk, device) in rebuild.sources() {
             self.read(chunk.place(), device, devices, cx);
         }
@@ -210,6 +213,7 @@ impl MetadataRepair {
         assert!(self.outstanding > 0, "an arriving chunk was requested");
         self.outstanding -= 1;
         if ended.is_ok() {
+            // An unreadable chunk is left out of the sums below.
             self.parts[usize::from(part)] = Some(buf)
         } else {
             self.bufs.push(buf)
@@ -251,6 +255,8 @@ impl MetadataRepair {
                     let job = self.jobs.front().expect("a rebuild is in progress");
                     add(part, &mut self.sum, job.pages, &rebuild);
                     let rebuild = rebuild.fold();
+                    // The length of the stripe is unknown: after each chunk the sum may be the
+                    // result.
                     if rebuild.may_be_over()
                         && is_wanted(job.wanted, &self.sum, job.lba, Some(rebuild.chunks()))
                     {
@@ -291,6 +297,7 @@ fn add(part: &MetaBuf, sum: &mut MetaBuf, pages: u32, rebuild: &Rebuild) {
     let (factor, old) = rebuild.factors();
     for (sum, page) in sum.pages_mut().iter_mut().zip(part.pages()).take(pages as usize) {
         match (rebuild.is_begin(), factor, old) {
+            // The first chunk replaces the previous contents of the sum.
             (true, ..) => sum.0.copy_from_slice(&page.0),
             (_, 1, 1) => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
             _ => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| {

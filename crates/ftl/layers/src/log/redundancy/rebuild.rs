@@ -152,6 +152,7 @@ impl Rebuild {
         let parities = (0..placement.parity()).map(Chunk::Parity);
         let all = parities.chain((0..most as u8).map(Chunk::Data));
         let lacks = |it: &Chunk| missing.contains(it.device(placement, (segment, slot)));
+        // Chunks beyond the end of a short stripe are included, and restrict its possible length.
         let absent = all.filter(lacks).fold(0, |set, it| set | 1 << it.place());
         let turn = placement.turn(segment, slot);
         let (least, most, way, place) = (least as u8, most as u8, 0, 0);
@@ -190,6 +191,7 @@ impl Rebuild {
             Chunk::Data(_) => way.without() != Some(self.wanted),
             Chunk::Parity(_) => self.way == 0,
         };
+        // A way is usable if it yields the chunk, its parities are present, and some length fits.
         makes && way.needs(self.wanted) & !has == 0 && least <= most
     }
 
@@ -238,6 +240,7 @@ impl Rebuild {
     /// missing are left out.
     pub(crate) fn sources(self) -> impl Iterator<Item = (Chunk, u8)> {
         let all = (0..self.placement.parity()).chain(FIRST_DATA..FIRST_DATA + self.most);
+        // Independent of the way, because another one may be tried with the same chunks.
         let here = move |place: &u8| (self.absent | self.wanted_bit()) >> place & 1 == 0;
         let turn = self.turn.into();
         all.filter(here).map(move |place| {

@@ -53,6 +53,7 @@ pub(crate) struct TimedOut {
 impl TimedOut {
     /// Returns the state without timed-out devices. Only volumes with parity have a reserve.
     pub(crate) fn new(layout: &Layout) -> Self {
+        // Elsewhere a timed-out device fails the volume, so nothing has to be replaced.
         let redundant = layout.parity > 0 && !layout.zoned;
         let devices = if redundant { usize::from(layout.parity) } else { 0 };
         let some = |count: usize| if redundant { count } else { 0 };
@@ -104,6 +105,7 @@ impl TimedOut {
         cx: &mut Cx,
     ) -> bool {
         let late = cx.late_devices();
+        // During recovery and on zoned devices a timeout fails the volume instead.
         let works = works(cx) && cx.life() != Life::Starting && !self.layout.zoned;
         if !works || late.overlaps(journal.device_set()) || !devices.can_do_without(late) {
             return false;
@@ -115,6 +117,8 @@ impl TimedOut {
             cx.report(Event::DeviceFailed { device, error, abandoned: true });
         }
         let waiting = &mut self.waiting;
+        // All commands of the device, not only the late ones: it is lost, and the others would time
+        // out too.
         cx.abandon_commands(late, |token, op, device| waiting.push_back((token, op, device)));
         cx.wake();
         true
@@ -153,6 +157,7 @@ impl TimedOut {
                 if !self.replace(buffer, stripes, buffers) {
                     return None;
                 }
+                // The replaced command fails, so its length does not matter.
                 let view = buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }

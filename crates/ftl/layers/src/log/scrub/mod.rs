@@ -124,6 +124,7 @@ impl Scrub {
             ScrubCommand::Start(place) if is_off => {
                 let segment = u32::try_from(place).unwrap_or(u32::MAX);
                 self.begin_segment(segment.min(self.layout.segments));
+                // Only a scrub of everything proves that no damage is left.
                 self.is_whole = segment == 0;
                 self.repairs.begin(segments);
                 (self.lost, self.beyond) = (0, beyond);
@@ -165,6 +166,7 @@ impl Scrub {
         let (done, left) =
             (segments.valid_bytes_in(|it| it < at), segments.valid_bytes_in(|it| it >= at));
         let (kind, is_paused) = (TaskKind::Scrub, self.is_paused);
+        // Stripes whose repair is not durable yet are read again after a crash.
         let place = self.repairs.first().map_or(at, |first| first.min(at)).into();
         Some(Task { kind, is_paused, lacks_room: false, done, left, place })
     }
@@ -253,6 +255,7 @@ impl Scrub {
             self.begin_segment(self.at.segment + 1);
             passed += 1;
         }
+        // Segments without data are passed without a read, but a large volume has many.
         cx.touch(passed as usize);
         if self.at.segment == self.layout.segments || self.is_stopped {
             self.go(Phase::Ending);
@@ -275,6 +278,7 @@ impl Scrub {
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
+        // The segment must not be reused while the stripe is read.
         media.segments.pin(at.segment);
         media.background_rate.begin(cx.now());
         self.go(Phase::Head);
@@ -293,6 +297,7 @@ impl Scrub {
     pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let sane = self.layout.admits_head(&head, self.at, devices.placement(self.at.segment));
+        // A lower number belongs to an earlier use of the segment.
         (sane && head.seq > self.seq).then_some(head)
     }
 
@@ -365,6 +370,7 @@ impl Scrub {
         let at = self.at;
         let head = self.head_of(&buf, self.layout.lba(at), &media.devices).filter(|_| well);
         let device = media.devices.placement(at.segment).device(at.segment, at.slot, 0);
+        // A missing chunk is not damage: the device never had it, or is lost.
         let is_wrong = !media.devices.is_missing_on(at.segment, device);
         self.head_read(buf, head, is_wrong, media, output, cx);
     }
@@ -464,6 +470,7 @@ impl Scrub {
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
+        // Blocks that were unrecoverable before the scrub are not its findings.
         let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(&media.segments));
         let beyond = media.gauges.beyond_repair - self.beyond + self.lost;
         // Only a complete scrub proves that no damage is left.

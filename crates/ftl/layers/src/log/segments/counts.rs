@@ -61,6 +61,7 @@ impl Segments {
     pub(crate) fn set_count(&mut self, segment: u32, grains: u32) -> bool {
         self.claim(segment, false);
         let it = self.at(segment);
+        // The root may be forged, so the sum is not trusted.
         let Some(valid) = it.valid.checked_add(grains).filter(|valid| *valid < MOST_GRAINS) else {
             return false;
         };
@@ -86,6 +87,7 @@ impl Segments {
     pub(super) fn shrink(&mut self, segment: u32, place: Place) -> u32 {
         let it = self.at(segment);
         let grains = grains(place.len());
+        // Counts come from the devices, and wrong ones must not underflow.
         let less = grains.min(it.valid);
         it.valid -= less;
         self.total -= u64::from(less);
@@ -106,6 +108,7 @@ impl Segments {
     pub(super) fn freeze(&mut self, segment: u32) {
         let root = self.reuse.roots() as u32;
         let it = self.at(segment);
+        // Only the first change since the root finds the count of that moment.
         if it.counted_at != root {
             (it.counted, it.counted_at) = (it.for_data(), root);
         }

@@ -27,6 +27,7 @@ impl Segments {
     /// Finds the free segments after recovery has claimed those in use. Free segments that are
     /// `dirty` must be erased first.
     pub(crate) fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
+        // Waiting parts evaluate the free segments again.
         self.reuse.change();
         self.free.clear();
         for index in 0..self.list.len() as u32 {

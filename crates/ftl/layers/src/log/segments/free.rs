@@ -73,6 +73,7 @@ impl Free {
             return self.list.pop_front();
         }
         let owners = |segment: &u32| widths(*segment).owners;
+        // Of equal ones the first is taken, which has been free for longest.
         let fewest = self.list.iter().map(owners).min()?;
         let at = self.list.iter().position(|segment| owners(segment) == fewest)?;
         self.list.remove(at)

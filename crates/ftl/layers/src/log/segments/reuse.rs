@@ -35,6 +35,8 @@ impl Reuse {
 
     /// Returns whether a root is durable that was started after the first `roots` roots.
     pub(crate) fn is_behind_root(&self, roots: u64) -> bool {
+        // Conservative: while a root is in progress, an earlier one may satisfy the condition
+        // already.
         roots < self.roots && !self.is_rooting
     }
 

@@ -48,6 +48,7 @@ impl Segments {
     fn widths_changed(&mut self) {
         self.width = self.list.iter().map(|it| it.widths.opens).max().unwrap_or(0);
         let list = &self.list;
+        // Whether a free segment can be opened depends on its width.
         self.free.sort(|segment| list[segment as usize].widths);
         for segment in 0..self.list.len() as u32 {
             let (level, it) = (self.level(segment), self.list[segment as usize]);
@@ -114,6 +115,7 @@ impl Segments {
 
     /// Returns the grains that fit.
     pub(crate) fn most_on(set: DeviceSet, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+        // Hysteresis: a set of devices that is in use needs no margin.
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         layout.valid_limit_on(set, kept.kept() + margin)
     }

@@ -18,6 +18,7 @@ impl Segments {
     /// Returns the next victim; `None` if collection would free nothing.
     pub(crate) fn pick(&mut self) -> Option<u32> {
         let list = &self.list;
+        // Policies see fill levels, not grains: segments of different widths become comparable.
         let valid = |segment: u32| u32::from(list[segment as usize].level);
         let victim = self.victims.pick(self.now, valid)?;
         if valid(victim) == LEVELS {
@@ -39,6 +40,7 @@ impl Segments {
     }
 
     fn take_victim(&mut self, victim: u32) {
+        // A victim is not offered again, and the totals of full segments exclude it.
         self.victims.freed(victim);
         self.full.count -= 1;
         self.full.room -= u64::from(self.room(victim));
@@ -76,6 +78,7 @@ impl Segments {
     /// Ends the collection of a victim.
     pub(crate) fn collected(&mut self, victim: u32) {
         let it = self.at(victim);
+        // `settle` below derives the next state from the remaining valid data.
         it.go(State::Open);
         // A segment whose data cannot be moved would otherwise become a victim again at once.
         it.shunned = it.valid > 0;
@@ -165,6 +168,8 @@ impl Segments {
 
     fn least_map(&self, behind: Option<(u32, u32)>, most: u32) -> Option<u32> {
         let full = self.list.iter().zip(0..).filter(|(it, _)| it.of_map && it.state == State::Full);
+        // The number of the segment makes the order total, so that a search can continue after
+        // `last`.
         let keys = full.map(|(it, segment)| (it.valid, segment));
         let rest = keys.filter(|key| behind.is_none_or(|last| *key > last));
         let is_surplus = rest.clone().count() > most as usize;

@@ -83,6 +83,7 @@ impl Array {
     fn must_wait(&self, to: To) -> bool {
         let shared = match to.what {
             What::Write => !self.media.segments.uses(COPIES),
+            // These free space or finish recovery, so they may use the reserve.
             What::Copy | What::Relief => false,
             What::Repair => true,
         };
@@ -110,6 +111,7 @@ impl Array {
         let floor = |stripes: &Stripes, durability: &Durability, segments: &Segments| {
             let kept = segments.reserves();
             match to.what {
+                // Recovery must finish before garbage collection can free anything.
                 What::Copy if starting => kept.restore_floor(),
                 What::Copy => {
                     let lent = collection.lent_floor(segments);
@@ -151,15 +153,20 @@ impl Array {
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
         let segment = it.at.segment;
+        // Noted before the old version is buried, because its moment of replacement is the order of
+        // this publication. Copies are not noted: the original stays durable until the copy is.
         if from.is_none() {
             self.output.note(stripe, item, cx);
         }
         let old = self.mapping.pages.map_mut().set(block, place, crc);
+        // Added before the old version is subtracted, so that a segment that contains both never
+        // becomes empty in between.
         self.media.segments.add(segment, place);
         let replaced = self.segment_of(old);
         if from.is_none() && self.media.segments.separates_blocks() {
             self.media.segments.wrote(block, replaced);
         }
+        // A copy keeps the age of its data.
         let from = match from {
             Some(from) if from == old => replaced,
             Some(from) => Some(self.layout().segment_of(from.byte())),
@@ -174,6 +181,7 @@ impl Array {
     /// Points the map at a copy in its stripe, unless the block was written or trimmed meanwhile.
     pub(crate) fn publish_copy(&mut self, stripe: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.output.stripes[stripe].items[item as usize].block;
+        // The map decides: a copy is only valid while the map still points at the original.
         if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(stripe, item, Some(from), cx);
         // A newer version exists: the copy is never listed.
@@ -201,6 +209,8 @@ impl Array {
             chunk,
             byte,
         });
+        // A stripe with trims must be sealed before later writes in other host streams; see
+        // `trims_before`.
         it.has_trims = true;
         let stamp = it.stamp;
         self.output.note(stripe, item, cx);
@@ -239,6 +249,7 @@ impl Array {
         let kind = Kind::Data;
         let (heir, newer, replaced) = (NO_HEIR, 0, 0);
         let item = it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
+        // The stripe cannot be sealed until the data has arrived.
         it.placing += 1;
         if to.what != What::Write {
             it.fill.mark_copy(chunk, len);
@@ -282,6 +293,7 @@ impl Array {
         let (len, generation) = (place.len(), place.generation());
         // All records of a segment go to one stream, unless blocks are classified individually.
         let parts = self.media.segments.separates_blocks();
+        // A batch is one command, so its records must be contiguous in the target chunk.
         if stripe.is_some_and(|stripe| !self.output.stripes[stripe].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
             || parts && !self.background.collection.lane(lane).is_ascending()
@@ -296,6 +308,7 @@ impl Array {
         }
         let Some((stripe, item)) = self.append(to, (block, len, generation), crc, cx) else {
             let page = self.mapping.pages.map().page_of(block);
+            // The record is not in the batch, so its page is not kept pinned.
             self.mapping.pages.map_mut().unpin(page);
             return false;
         };
@@ -315,6 +328,8 @@ impl Array {
             if index < right {
                 self.publish_copy(stripe, item, place, cx)
             } else {
+                // Its space is already reserved, so the item remains, but the stripe will not list
+                // it.
                 self.output.stripes[stripe].items[item as usize].heir = INVALID
             }
             let page = self.mapping.pages.map().page_of(block);

@@ -61,6 +61,7 @@ impl Fill {
     #[inline]
     pub(crate) fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         while !self.continues(len) {
+            // The rest of the current chunk stays unused, because no record spans two chunks.
             if self.chunks() == self.most {
                 return None;
             }

@@ -33,6 +33,7 @@ impl Chunks {
     /// kept.
     #[must_use]
     pub(super) fn with_count(self, count: u32) -> Self {
+        // The speculative rebuild has read sectors that a second one need not read again.
         Chunks { count, here: self.here, ..Chunks::default() }
     }
 
@@ -60,6 +61,7 @@ impl Chunks {
     /// Marks a chunk as unusable, either as it was read or as it was rebuilt. Returns false if no
     /// way to rebuild it is left.
     pub(super) fn distrust(&mut self, chunk: u8) -> bool {
+        // A chunk is rebuilt once with each combination of sources.
         let may_help = !self.is_rebuilt(chunk) || self.ways[usize::from(chunk)].is_some();
         self.bad |= u32::from(may_help) << chunk;
         may_help

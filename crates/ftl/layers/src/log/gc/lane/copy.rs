@@ -160,6 +160,7 @@ impl Lane {
         let chunk = self.valid[usize::from(records[0].0)].chunk;
         buffers.at(self.source(chunk)).repay(from);
         buffers.repay_stripe_mut(stripe, into);
+        // The vector returns to the batch, so that moves allocate nothing.
         parts.clear();
         self.batch.parts = parts;
         (stripe, right, records)

@@ -26,6 +26,7 @@ impl Lane {
             return true;
         }
         let is_lost = |valid: &ValidRecord| valid.state == Checked::Lost;
+        // Lost records first: whether a chunk counts as repaired depends on them.
         if let Some(at) = self.valid.iter().position(is_lost) {
             let ValidRecord { block, place, .. } = self.valid[at];
             self.valid[at].state = Checked::Reported;

@@ -73,6 +73,7 @@ impl Fill {
     /// `chunks` the number of data chunks of its stripe.
     fn checked(self, well: bool, (lane, chunks): (u8, u32)) -> Stage {
         match self.chunk.zip(self.other) {
+            // A chunk rebuilt from damaged data must not be written.
             _ if !well => Stage::Over { well },
             Some((made, parity)) => {
                 Stage::Agree(ParityCheck::new(lane, made, parity, (chunks, self.sectors)))
@@ -93,6 +94,7 @@ impl Lane {
         self.chunks = self.chunks.with_count(chunks);
         // Several chunks with parity are all written in full; a single one may be shorter.
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
+        // A short stripe has no data on some members.
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, placement, (segment, slot)).filter(has);
         let missing = media.devices.missing_of(segment);
@@ -150,6 +152,7 @@ impl Lane {
 
     /// Returns the buffer with the bytes of a chunk of the stripe.
     fn buffer_of(&self, chunk: u8, fill: &Fill) -> Buffer {
+        // The rebuilt chunk is verified as well, from the sum buffer.
         if fill.chunk == Some(Chunk::Data(chunk)) {
             Buffer::GcSum(self.number)
         } else {
@@ -296,6 +299,7 @@ impl Lane {
             }
         }
         self.outstanding -= 1;
+        // After a failed write the device does not count as having the chunk.
         self.go(fill.with(Stage::Over { well: result.is_ok() }));
     }
 }

@@ -34,6 +34,8 @@ impl Lane {
         {
             next += 1;
         }
+        // The entry at `next` waits for its own page already. Those behind it are only fetched, not
+        // pinned.
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
             if self.is_valid(&entry, mapping) != Some(false) {
@@ -62,6 +64,7 @@ impl Lane {
     /// Returns whether the record of an entry is valid; `None` if the map page is not in memory.
     #[inline]
     fn is_valid(&mut self, entry: &Entry, mapping: &mut Mapping) -> Option<bool> {
+        // Trims need no copy, and images of the map move with a checkpoint.
         if entry.kind != Kind::Data || entry.block >= mapping.pages.map().len() {
             return Some(false);
         }
@@ -107,6 +110,7 @@ impl Lane {
             return mapping.pages.map().state(page);
         }
         self.end_keep(mapping);
+        // The previous page is released first, so a lane pins one page at most.
         let state = mapping.hold(page, 0, media, cx);
         self.held = (state != Where::Away).then_some(page);
         state

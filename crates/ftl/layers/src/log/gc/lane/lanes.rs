@@ -175,6 +175,8 @@ impl Lanes {
     /// first stripe with unsent records; otherwise any lane with records that can move at once.
     #[inline]
     pub(crate) fn mover(&self, in_order: bool) -> Option<u8> {
+        // In order, the first stripe with unsent records blocks the later ones even if it must
+        // wait.
         let may = |lane: &&Lane| !lane.has_all_on_its_way() && (in_order || lane.may_move());
         let first = self.in_order().map(|lane| self.get(lane)).find(may)?;
         first.is_moving().then_some(first.number)

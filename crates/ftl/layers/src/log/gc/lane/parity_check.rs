@@ -114,6 +114,7 @@ impl ParityCheck {
     /// Returns the factor and the buffer of a summand.
     fn summand(&self, number: u32) -> (u8, Buffer) {
         let factor = match self.parity {
+            // This number is not a data chunk, but the place of a rebuilt parity.
             _ if number == self.count => 0,
             0 => 1,
             _ => power(number),
@@ -138,6 +139,7 @@ impl ParityCheck {
         self.step = match (self.step, command) {
             (Step::Read, Command::Read { into: Target::Data(view), .. }) => {
                 buffers.at(second).repay_mut(view);
+                // An unreadable parity cannot confirm the chunk.
                 if result.is_ok() { Step::Add(0) } else { Step::Over(false) }
             }
             (Step::Add(next), Command::Fold { from, into, .. }) => {

@@ -107,6 +107,7 @@ impl Lane {
                     stage: Stage::Read,
                 }));
             }
+            // No combination of sources is left, so the records of the chunk are lost.
             None => self.check_again(chunk, false),
         }
         true
@@ -148,10 +149,12 @@ impl Lane {
                 }
                 Chunk::Data(_) => {}
             }
+            // Here this only advances to the next source; nothing is computed yet.
             rebuild = rebuild.fold();
         }
         let job = ChunkRebuild { stage: Stage::Reading { failed: 0 }, ..job };
         self.go(Phase::Rebuilding(job));
+        // All sources were in memory already.
         if self.outstanding == 0 {
             self.rebuild_read_done(job, None);
         }

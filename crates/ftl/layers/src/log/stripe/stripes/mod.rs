@@ -92,6 +92,7 @@ impl Stripes {
         self.note_use(stripe);
         let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
         if moves {
+            // Only these phases advance in a round; the others wait for data or for commands.
             self.active |= 1 << stripe
         } else {
             self.active &= !(1 << stripe)
@@ -118,6 +119,7 @@ impl Stripes {
 
     /// Returns whether the stripe that begins at `at` is not written yet.
     pub(crate) fn is_unwritten(&self, at: At) -> bool {
+        // An idle stripe keeps its last position.
         let is_it = |stripe: &&Stripe| stripe.at == at && stripe.phase() != Phase::Idle;
         self.list.iter().find(is_it).is_some_and(|stripe| stripe.phase() != Phase::Draining)
     }
@@ -209,12 +211,14 @@ impl Stripes {
     ) -> Option<u8> {
         let filling = self.streams[usize::from(stream)].filling;
         assert_eq!(filling, None, "a stream fills one stripe at a time");
+        // One stripe for each stream of the other kind.
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
         let held = self.used[usize::from(is_of_host(stream))].count_ones();
         if held + u32::from(others) >= STRIPES as u32 {
             return None; // Stripes are reserved for the other streams.
         }
         let stripe = self.idle()?;
+        // Last of the conditions, because it may open a segment and takes the position.
         let at = self.next_at(stream, floor(self, durability, &media.segments), media)?;
         cx.invalidate_fast_path();
         let stamp = durability.open();
@@ -222,6 +226,7 @@ impl Stripes {
         let ahead = self.ahead(stream).expect("a stream knows its next segment");
         let it = &mut self.list[usize::from(stripe)];
         it.open(&self.layout, (at, media.devices.placement(at.segment)), stream, stamp);
+        // The head of the stripe names the next segment, so that replay can follow the chain.
         it.ahead = ahead;
         self.note_use(stripe);
         self.unsealed |= 1 << stripe;
@@ -248,6 +253,7 @@ impl Stripes {
         if it.next.is_none() {
             // A stream holds two segments; normally one of them is open already.
             let wanted = 1 + u32::from(it.ahead.is_none());
+            // Both segments are taken at once: a stripe must know the one after its own.
             if media.segments.free() < floor + wanted {
                 return None;
             }
@@ -269,6 +275,7 @@ impl Stripes {
         let can_continue = !devices.is_hurt(at.segment) && !both.any(|it| devices.is_exposed(it));
         let next = self.layout.after(at, sectors).filter(|_| can_continue);
         self.streams[usize::from(stream)].next = next;
+        // The stream continues in the segment ahead, and this one receives no further stripe.
         if next.is_none() {
             media.segments.leave(at.segment);
         }
@@ -315,6 +322,8 @@ impl Stripes {
                 media.segments.leave(next.segment);
                 return true;
             }
+            // A move restores redundancy or avoids damage, so it may use the reserve, as garbage
+            // collection does.
             let floor = |_: &Stripes, _: &Durability, it: &Segments| it.reserves().gc_floor();
             let stripe = filling.or_else(|| self.open(stream, &floor, media, durability, cx));
             let Some(stripe) = stripe else { continue };
@@ -339,6 +348,8 @@ impl Stripes {
         let it = &self.streams[usize::from(stream)];
         let unsealed =
             self.list.iter().filter(|stripe| stripe.stream == stream && stripe.is_unsealed());
+        // The position with the lowest stamp comes first: a closed stripe is before the one that is
+        // being filled.
         let first = unsealed
             .min_by_key(|stripe| stripe.stamp)
             .map(|stripe| (stripe.at, Some(stripe.ahead)));
@@ -365,6 +376,8 @@ impl Stripes {
             let Some(stripe) = self.streams[stream].filling else { continue };
             let it = &self[stripe];
             let asked = durability.wants(it.stamp, it.is_of_host());
+            // An empty stripe is not written. It may still receive data, so it is evaluated again
+            // later.
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
@@ -387,6 +400,8 @@ impl Stripes {
         segment: u32,
         segments: &Segments,
     ) -> Option<(u8, u8, u32)> {
+        // Most records are in segments without a stripe in memory, so the search is usually
+        // avoided.
         if segments.has_stripes(segment) { self.find(place, segment) } else { None }
     }
 

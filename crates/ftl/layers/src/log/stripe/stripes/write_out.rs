@@ -37,6 +37,7 @@ impl Stripes {
     ) -> bool {
         let layout = self.layout;
         let it = &self[stripe];
+        // All data must be in the buffers, from which the stripe is written.
         if it.placing > 0 || !durability.may_seal() {
             return false;
         }
@@ -47,6 +48,7 @@ impl Stripes {
         if self.open_ones().any(before) || journal.is_unsure(&it.items) {
             return false;
         }
+        // A closed stripe is sealed in its turn; one that is being filled must be closed first.
         if let Some(first) = self.trims_before(stripe) {
             let filling = self[first].phase() == Phase::Filling;
             if filling {
@@ -64,6 +66,7 @@ impl Stripes {
         let last = it.fill.chunks() - 1;
         let head = Head {
             seq,
+            // Recovery trusts stripes up to this number without verifying them.
             durable: durability.durable(),
             journal: journal.newest(),
             epoch: volume.life,
@@ -77,6 +80,7 @@ impl Stripes {
             next_members: media.devices.placement(it.ahead).members().to_bits(),
             lacking: media.devices.membership().recorded(it.at.segment).1.to_bits(),
         };
+        // Heads and gaps must be in the buffers only if parity is computed from them.
         let protected = layout.parity > 0 && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
@@ -149,6 +153,7 @@ impl Stripes {
     fn fill_step(&mut self, stripe: u8, step: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let it = &mut self[stripe];
         let (chunks, size) = (it.fill.chunks(), it.fill.size());
+        // Parity is computed when all gaps are filled.
         if u32::from(step) > chunks {
             let over = it.pending == 0;
             if over {
@@ -204,6 +209,7 @@ impl Stripes {
         }
         let buffer = Buffer::stripe(stripe, self.layout.number_of(Chunk::Parity(which)));
         let into = media.buffers.at(buffer).view_mut(0, size);
+        // The first fold replaces the contents of the buffer, which are those of an earlier stripe.
         let keep = done > 0 || planted(Bug::OldParity);
         let factors = parity_factors(which, from.len(), keep);
         media.devices.submit(Op::Seal { stripe }, Command::Fold { from, into, factors }, cx);
@@ -279,6 +285,7 @@ impl Stripes {
             Chunk::Data(chunk) => (false, chunk.into()),
         };
         let mut gather = Gather::new();
+        // Parity is as long as the first chunk.
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
             let buffer = Buffer::stripe(stripe, layout.number_of(which));
@@ -307,6 +314,7 @@ impl Stripes {
         }
         let mut tally = Tally::single(Cause::Map, head / SECTOR as u32);
         let data = (used - head).div_ceil(SECTOR as u32);
+        // Copies and host data may share a sector, which is counted once.
         tally.add(Cause::Gc, copied.min(data));
         tally.add(Cause::Host, data.saturating_sub(copied));
         tally.add(Cause::Pad, sectors - data - head / SECTOR as u32);
@@ -343,6 +351,7 @@ impl Stripes {
     ) {
         let it = &mut self[stripe];
         it.pending -= 1;
+        // After a failure that parity does not cover, the stripe never counts as written.
         if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
             let (seq, segment) = (it.seq, it.at.segment);
             self.go(stripe, Phase::Draining);
