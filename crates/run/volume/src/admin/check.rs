@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hostftl_core::{Layer, SECTOR};
+use hostftl_core::{DeviceSet, Layer, SECTOR};
 use serde::Serialize;
 
 use crate::open::cut::InterruptedChange;
@@ -81,7 +81,10 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let (mut absent, flaws): (Vec<_>, Vec<_>) =
         std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
     let cut = volume.cut.as_ref().map(InterruptedChange::note);
-    let left = session::find_log(&volume.config, &Last::read(&volume.config, &volume.devices, 0))?;
+    let left = session::find_log(
+        &volume.config,
+        &Last::read(&volume.config, &volume.devices, DeviceSet::EMPTY),
+    )?;
     let found = inspect(volume, data.map_or(Data::None, Data::All))?;
     let (mut problems, mut notes) = (found.problems, found.mended);
     if let Some(gauges) = found.driver.layer().gauges() {

@@ -237,7 +237,7 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut CreatedFiles) -> Re
         }
     }
     for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
-        let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
+        let is_journal = journal::set(&spec.layer, config.devices.len()).contains(index as u8);
         // A journal needs only a small file, regardless of the requested size.
         let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
         make_file((asked, name), &PeerGeometry { size, zones: None }, !is_journal, undo)?;

@@ -38,7 +38,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
         None => Redundancy { devices: 0, journal: false },
     };
     let found = order(members, Vec::new(), redundancy)?;
-    let Assembly { members, superblock, unsaid, .. } = found;
+    let Assembly { members, superblock, unrecorded, .. } = found;
     let name = |member: &Option<Member>| match member {
         Some(member) => member.device.name().into(),
         None => String::from(MISSING),
@@ -48,5 +48,5 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;
     config.draft(path)?.publish()?;
-    Ok(Imported { config, needs_consent: unsaid != 0 })
+    Ok(Imported { config, needs_consent: !unrecorded.is_empty() })
 }

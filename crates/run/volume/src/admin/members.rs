@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_io::cancel;
 
 use crate::admin::control::client;
@@ -54,7 +54,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let force = spec.force || full.new.iter().all(|name| found.pending.contains(name));
     let act = |admin: &Admin, rehearse| admin.add(&AddSpec { force, rehearse, ..spec.clone() });
-    let added = here(found, (&spec.path, 0), spec.rehearse, act)?;
+    let added = here(found, (&spec.path, DeviceSet::EMPTY), spec.rehearse, act)?;
     Ok(Added { served: false, ..added })
 }
 
@@ -89,7 +89,7 @@ pub fn replace(spec: &ReplaceSpec, progress: &mut dyn FnMut(u64, u64)) -> Result
         let copied = wait(&copying, progress)?;
         Ok(Replaced { copied, copying: false, lacks: !copied, ..replaced })
     };
-    let replaced = here(found, (&spec.path, 1 << index), spec.rehearse, act)?;
+    let replaced = here(found, (&spec.path, DeviceSet::single(index)), spec.rehearse, act)?;
     Ok(Replaced { served: false, ..replaced })
 }
 
@@ -135,7 +135,7 @@ fn finish(found: Gathered, rehearses: bool) -> Result<(), Error> {
     if rehearses {
         return Ok(());
     }
-    let volume = found.open(0, &OpenOptions::default())?;
+    let volume = found.open(DeviceSet::EMPTY, &OpenOptions::default())?;
     volume.start(&StartOptions::default())?.0.stop().map(drop)
 }
 
@@ -143,12 +143,12 @@ fn finish(found: Gathered, rehearses: bool) -> Result<(), Error> {
 /// unless `is_rehearsal` is set, makes it. The members of the set `replaced` may be missing.
 fn here<T>(
     found: Gathered,
-    (path, replaced): (&Path, u16),
+    (path, replaced): (&Path, DeviceSet),
     is_rehearsal: bool,
     mut act: impl FnMut(&Admin, bool) -> Result<T, AdminError>,
 ) -> Result<T, Error> {
     let options = OpenOptions::default();
-    let missing = (0..16).find(|at| replaced >> at & 1 == 1 && found.is_missing(*at));
+    let missing = replaced.iter().find(|at| found.is_missing(*at));
     let missing = missing.map(|index| found.incomplete(index));
     let rehearsal = found.open(replaced, &options)?.rehearse().map_err(|error| match missing {
         None => error,

@@ -16,6 +16,7 @@ use crate::open::volume::{lock, open_with};
 use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::events::Events;
 use crate::util::volume_lock::VolumeLock;
+use hostftl_core::DeviceSet;
 
 /// Sends a request to the process that serves the volume; `None` when no process does.
 ///
@@ -79,7 +80,7 @@ pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     let _lock = lock(path)?;
     let _volume_lock = VolumeLock::take(config.uuid, path)?;
     let names = Names::read(&config);
-    let found = wanted.map(|name| names.resolve(&name, 0)).transpose();
+    let found = wanted.map(|name| names.resolve(&name, DeviceSet::EMPTY)).transpose();
     let found = found.map_err(|error| error.at(path))?;
     let failed = |text| AdminError::new(AdminErrorKind::Failed, text).at(path);
     let events = Events::kept(path, config.uuid)

@@ -107,7 +107,7 @@ impl Volume {
         options.start_progress.recovers(driver.shown());
         let mut recovery = recover(&mut driver, (reads, KnownDamage::saved(&self.path)), &events)?;
         views.report_reconnects(&self.config.devices, &events);
-        let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
+        let (fresh, out) = (self.layer.members.fresh, self.roster.rebuilt());
         let roster = (!reads).then_some(&mut self.roster);
         let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
         let (session, lost) = take_up(options, of, &mut driver, means)?;
@@ -297,7 +297,7 @@ fn spawn(
         driver.stop(&mut jobs)?;
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
-            session.stopped(driver.devices(), driver.layer().members().lost().to_bits())?;
+            session.stopped(driver.devices(), driver.layer().members().lost())?;
             jobs.take_ack_log().into_iter().for_each(AckLog::remove);
         }
         driver.close()

@@ -98,13 +98,13 @@ impl Changer {
 
     /// Whether the journal's device is there, if there is one.
     fn has_its_journal(&self) -> Result<(), AdminError> {
-        let journal = journal::bit(&self.layer(), self.config().devices.len());
-        let query =
-            |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost().to_bits();
-        match self.port.between(query).ok_or(CLOSED)? & journal {
-            0 => Ok(()),
-            _ => {
-                let (path, index) = (self.path().display(), journal.trailing_zeros());
+        let journal = journal::set(&self.layer(), self.config().devices.len());
+        let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost();
+        let lost = self.port.between(query).ok_or(CLOSED)? & journal;
+        match lost.first() {
+            None => Ok(()),
+            Some(index) => {
+                let path = self.path().display();
                 let text = format!(
                     "cannot add devices while the journal is missing: bring it back, or replace \
                      it (`hostftl device replace {path} {index} NEW`), and run the same command \
@@ -136,7 +136,7 @@ impl Changer {
     fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
         let query = self.port.between(|driver, _| infos(driver.devices()));
         let (others, recorded) = (query.ok_or(CLOSED)?, self.recorded()?);
-        let layer = as_members(self.layer(), recorded.missing, &recorded);
+        let layer = as_members(self.layer(), DeviceSet::from_bits(recorded.missing), &recorded);
         let superblocks = new_superblocks(&layer, &recorded, (others, come), spec.spare);
         let after = superblocks?[0].exported;
         Ok((recorded.exported, after))
@@ -184,12 +184,12 @@ fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
 fn refuse_known(
     spec: &AddSpec,
     (new, known): (&[String], &[String]),
-    gone: u16,
+    removed: DeviceSet,
 ) -> Result<(), Error> {
     for (asked, name) in spec.new.iter().zip(new) {
         let is_known =
             |at: usize| is_same(&known[at], name) || storage::is_shared(&known[at], name);
-        let is_one = |at: &usize| is_known(*at) && gone >> at & 1 == 0;
+        let is_one = |at: &usize| is_known(*at) && !removed.contains(*at as u8);
         let mut places = (0..known.len()).filter(is_one);
         if let Some(at) = places.next() {
             return Err(device(asked, format!("is device {at} of this volume already")));
@@ -227,10 +227,11 @@ fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Ad
 /// Sectors of data that a spare needs to take the place of any device: as many as are in use on the
 /// longest. What only as many devices have as may be lost is used on none.
 fn spare_sectors(layer: &LayerConfig, recorded: &Superblock) -> u64 {
-    let apart =
-        journal::bit_in(layer, recorded) | recorded.removed | recorded.leaving | recorded.spare;
-    let rows = (0..usize::from(recorded.count)).filter(|index| apart >> index & 1 == 0);
-    let mut lengths: Vec<u64> = rows.map(|index| recorded.lengths[index]).collect();
+    let apart = DeviceSet::from_bits(recorded.removed | recorded.leaving | recorded.spare);
+    let all = DeviceSet::first_n(recorded.count.into());
+    let rows = all - apart - journal::recorded(layer, recorded);
+    let mut lengths: Vec<u64> =
+        rows.iter().map(|index| recorded.lengths[usize::from(index)]).collect();
     lengths.sort_unstable_by_key(|length| Reverse(*length));
     lengths.get(layer.tolerates() as usize).copied().unwrap_or(0)
 }
@@ -266,10 +267,10 @@ pub(super) fn new_superblocks(
     }
     others.extend(infos(new));
     let count = others.len() as u8;
-    let fresh = (before.count..count).fold(0, |set, index| set | 1 << index);
+    let fresh: DeviceSet = (before.count..count).collect();
     let born = if before.born == 0 { before.count } else { before.born };
-    let spare = if is_spare { before.spare | fresh } else { before.spare };
-    let spare = DeviceSet::from_bits(spare);
+    let spare = DeviceSet::from_bits(before.spare);
+    let spare = if is_spare { spare | fresh } else { spare };
     let members = Members { born, fresh: DeviceSet::EMPTY, spare, ..layer.members };
     let wider = LayerConfig { members, exported: 0, ..layer.clone() };
     let room = plan(&wider, &others)?.limits.exported;

@@ -67,8 +67,8 @@ pub(super) struct Finding {
     pub infos: Vec<DeviceInfo>,
     /// The geometry of the devices that a new one is like.
     pub peers: PeerGeometry,
-    /// The devices that lack chunks, as a set of bits.
-    pub lacking: u16,
+    /// The devices that lack chunks.
+    pub lacking: DeviceSet,
 }
 
 impl Finding {
@@ -112,9 +112,9 @@ impl Changer {
     /// The number of the device that is named.
     pub(crate) fn find(&self, wanted: &str) -> Result<u8, AdminError> {
         let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            let devices = driver.devices().iter().enumerate();
+            let devices = (0..).zip(driver.devices());
             let open = devices.filter(|(_, device)| device.backing() != Backing::Absent);
-            open.fold(0, |set, (index, _)| set | 1 << index)
+            open.map(|(index, _)| index).collect()
         };
         let open = self.port.between(open).ok_or(CLOSED)?;
         let names = lock(&self.sources.device_views).names.clone();
@@ -162,14 +162,14 @@ impl Changer {
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
                  a device first"
             ))),
-            Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged.to_bits())),
+            Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged)),
         }
     }
 
     /// Why a device may not go while those of `damaged` are not repaired.
-    fn needed_for(&self, damaged: u16) -> AdminError {
-        let all = (0..16).filter(|device| damaged >> device & 1 == 1);
-        let named = all.map(|device| format!("device {device} ({})", self.id(device).path));
+    fn needed_for(&self, damaged: DeviceSet) -> AdminError {
+        let named =
+            damaged.iter().map(|device| format!("device {device} ({})", self.id(device).path));
         let named = match named.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => "a stripe".into(),
             named => named,
@@ -250,7 +250,8 @@ impl Changer {
 
     /// The layer with the devices as they are now.
     pub(super) fn layer_now(&self, finding: &Finding) -> LayerConfig {
-        let mut layer = as_members(self.layer(), finding.newest.missing, &finding.newest);
+        let missing = DeviceSet::from_bits(finding.newest.missing);
+        let mut layer = as_members(self.layer(), missing, &finding.newest);
         layer.members.fresh = DeviceSet::EMPTY;
         layer
     }
@@ -265,22 +266,23 @@ impl Changer {
         match self.ask(AdminCommand::MayReplace(index)) {
             Ok(_) => Ok(finding),
             Err(why) => {
-                let lacking = (finding.newest.fresh | finding.lacking)
-                    & !(finding.newest.missing | 1 << index);
-                Err(if lacking == 0 { why } else { self.needed_by(index, lacking) })
+                let Superblock { fresh, missing, .. } = finding.newest;
+                let lacking = DeviceSet::from_bits(fresh) | finding.lacking;
+                let lacking = (lacking - DeviceSet::from_bits(missing)).without(index);
+                Err(if lacking.is_empty() { why } else { self.needed_by(index, lacking) })
             }
         }
     }
 
     /// Why member `index` is needed: those of `lacking` are rebuilt from it.
-    pub(super) fn needed_by(&self, index: u8, lacking: u16) -> AdminError {
-        let others = (0..16).filter(|at| lacking >> at & 1 == 1).map(|at| self.id(at).path);
+    pub(super) fn needed_by(&self, index: u8, lacking: DeviceSet) -> AdminError {
+        let others = lacking.iter().map(|at| self.id(at).path);
         AdminError::refused(is_needed(&self.id(index).path, &others.collect::<Vec<_>>()))
     }
 
     /// Whether the journal's device is in place `index`.
     pub(super) fn is_journal(&self, index: u8) -> bool {
-        journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1
+        journal::set(&self.layer(), self.config().devices.len()).contains(index)
     }
 
     /// What is known before a device comes in place `index`.
@@ -297,7 +299,7 @@ impl Changer {
                 .filter(|(at, device)| is_like(*at) && device.backing() != Backing::Absent);
             let peers = PeerGeometry::from_devices(there.map(|(_, device)| device));
             let infos = devices.iter().map(Device::info).collect();
-            let lacking = driver.layer().gauges().map_or(0, |gauges| gauges.lacking.to_bits());
+            let lacking = driver.layer().gauges().map_or(DeviceSet::EMPTY, |gauges| gauges.lacking);
             Finding { index, was_lost, newest, infos, peers, lacking }
         });
         finding.ok_or_else(|| CLOSED.into())
@@ -315,7 +317,8 @@ impl Changer {
             let (busy, is_said) = self
                 .port
                 .between(|driver, jobs| {
-                    let says = |recorded: Superblock| recorded.missing >> finding.index & 1 == 1;
+                    let missing = |it: Superblock| DeviceSet::from_bits(it.missing);
+                    let says = |recorded| missing(recorded).contains(finding.index);
                     (driver.is_busy(finding.index), jobs.recorded().is_none_or(says))
                 })
                 .ok_or(CLOSED)?;
@@ -373,7 +376,7 @@ impl Changer {
     ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
         // The end of the last run stays known also when all devices are replaced.
         match &self.session {
-            Some(session) => session.serving(slice::from_ref(device), 0)?,
+            Some(session) => session.serving(slice::from_ref(device), DeviceSet::EMPTY)?,
             None => {
                 let volume = self.config().uuid;
                 let carry = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {

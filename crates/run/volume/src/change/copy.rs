@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{AdminCommand, Layer, SECTOR};
+use hostftl_core::{AdminCommand, DeviceSet, Layer, SECTOR};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
 use super::changer::{CLOSED, Changer, Finding, PATIENCE};
@@ -69,11 +69,12 @@ impl Changer {
     ) -> Result<bool, AdminError> {
         let uncopied = self.port.between(|driver, _| {
             let old = &driver.devices()[usize::from(finding.index)];
-            let bad = driver.layer().gauges().map_or(0, |it| (it.failing | it.damaged).to_bits());
+            let bad =
+                driver.layer().gauges().map_or(DeviceSet::EMPTY, |it| it.failing | it.damaged);
             let why = if finding.was_lost { Some("is lost") } else { uncopyable(old) };
             let why = why.map(|why| (old.name().to_owned(), why));
             let new_reason = || new.and_then(|new| Some((new.name().to_owned(), uncopyable(new)?)));
-            (why.or_else(new_reason), bad >> finding.index & 1 == 1)
+            (why.or_else(new_reason), bad.contains(finding.index))
         });
         let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
         match uncopied {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hostftl_core::{AdminCommand, AdminOutcome, Layer};
+use hostftl_core::{AdminCommand, AdminOutcome, DeviceSet, Layer};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
@@ -44,7 +44,7 @@ impl Changer {
             self.port.between(|_, jobs| jobs.order(index, false));
         }
         let is_new = done? == AdminOutcome::Started;
-        self.until_said("offline", |recorded| recorded.missing >> index & 1 == 1)?;
+        self.until_said("offline", |it| DeviceSet::from_bits(it.missing).contains(index))?;
         Ok(is_new)
     }
 
@@ -54,7 +54,7 @@ impl Changer {
             if leaves { AdminCommand::Remove(index) } else { AdminCommand::Cancel(index) };
         let is_new = self.ask(command)? == AdminOutcome::Started;
         let recorded =
-            |recorded: &Superblock| (recorded.leaving | recorded.removed) >> index & 1 == 1;
+            |it: &Superblock| DeviceSet::from_bits(it.leaving | it.removed).contains(index);
         let word = if leaves { "being removed" } else { "kept" };
         self.until_said(word, |now| recorded(now) == leaves)?;
         Ok(is_new)
@@ -85,8 +85,8 @@ impl Changer {
     /// Acknowledges the events so far, or those of one device, durably.
     pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing =
-            lock(&self.sources.samples.shown).gauges.map_or(0, |gauges| gauges.failing.to_bits());
-        for it in (0..16).filter(|it| failing >> it & 1 == 1) {
+            lock(&self.sources.samples.shown).gauges.map_or(DeviceSet::EMPTY, |it| it.failing);
+        for it in failing {
             if device.is_none_or(|device| device == it) {
                 self.ask(AdminCommand::Clear(it))?;
             }

@@ -8,7 +8,7 @@
 
 use std::mem;
 
-use hostftl_core::{Layer, SECTOR};
+use hostftl_core::{DeviceSet, Layer, SECTOR};
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Driver};
@@ -31,27 +31,28 @@ use crate::util::lock;
 
 impl Changer {
     /// Checks whether the layer may be closed and opened again. Returns the geometry of its
-    /// devices, and those that have left, as a set of bits.
-    pub(super) fn may_be_closed(&self) -> Result<(PeerGeometry, u16), AdminError> {
+    /// devices, and those that have left.
+    pub(super) fn may_be_closed(&self) -> Result<(PeerGeometry, DeviceSet), AdminError> {
         let (layer, recorded) = (self.layer(), self.recorded()?);
         let is_rehearsed = self.is_rehearsal();
         let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            let (devices, lost) = (driver.devices(), driver.layer().members().lost().to_bits());
+            let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
             // A journal is not needed once the layer is closed, whatever the others know.
-            let unsaid = lost & !recorded.missing & !journal::bit_in(&layer, &recorded);
-            if unsaid != 0 && !is_rehearsed {
+            let known = DeviceSet::from_bits(recorded.missing);
+            let unrecorded = lost - known - journal::recorded(&layer, &recorded);
+            if !unrecorded.is_empty() && !is_rehearsed {
                 return Err("a device was just lost, and not all others know: try again");
             }
-            if (0..recorded.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
+            if lost.iter().any(|index| driver.is_busy(index)) {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
             // The superblocks may not say so yet: they do when it is closed.
-            Ok((PeerGeometry::from_devices(there), driver.layer().members().removed().to_bits()))
+            Ok((PeerGeometry::from_devices(there), driver.layer().members().removed()))
         };
         self.port.between(query).ok_or(CLOSED)?.map_err(AdminError::from)
     }
@@ -150,7 +151,7 @@ impl Change {
         for (device, superblock) in self.devices.iter().zip(&superblocks) {
             describe(device, superblock)?;
             match &self.changer.session {
-                Some(session) => session.serving(std::slice::from_ref(device), 0)?,
+                Some(session) => session.serving(std::slice::from_ref(device), DeviceSet::EMPTY)?,
                 None => session::carry_over(self.changer.config().uuid, &rest.devices, device)?,
             }
         }
@@ -170,7 +171,7 @@ impl Change {
             Place::Member(finding) => {
                 let (index, at) = (finding.index, usize::from(finding.index));
                 rest.devices[at] = self.devices.remove(0);
-                rest.lost &= !(1 << index);
+                rest.lost.remove(index);
                 rest.roster.replace(index, records[0]);
                 config.devices[at].clone_from(&self.names[0]);
             }
@@ -182,6 +183,6 @@ impl Change {
         }
         let devices = &config.devices;
         config.deadlines.retain(|name, _| devices.contains(name));
-        Ok(rest.roster.settle(&rest.devices, Standing::from_lost(rest.lost))?)
+        Ok(rest.roster.settle(&rest.devices, Standing::from_lost(rest.lost.to_bits()))?)
     }
 }

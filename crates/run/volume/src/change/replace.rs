@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hostftl_core::DeviceSet;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use serde::{Deserialize, Serialize};
@@ -110,13 +111,15 @@ impl Changer {
             return self.find_member(index);
         }
         let finding = self.find_member(index)?;
-        let Superblock { missing, out, spare, .. } = finding.newest;
-        if self.is_rehearsal() && finding.was_lost && (missing | spare) >> index & 1 == 0 {
+        let Superblock { missing, out, fresh, spare, .. } = finding.newest;
+        let [missing, out, fresh, spare] = [missing, out, fresh, spare].map(DeviceSet::from_bits);
+        let is_known = (missing | spare).contains(index);
+        if self.is_rehearsal() && finding.was_lost && !is_known {
             // Nobody has agreed yet to do without it: nothing may be lost with it.
-            let lacking = finding.newest.fresh | finding.lacking;
-            let away = missing & !out | lacking | 1 << index;
-            if away.count_ones() > self.layer().tolerates() {
-                return Err(self.needed_by(index, lacking & !(missing | 1 << index)));
+            let lacking = fresh | finding.lacking;
+            let away = ((missing - out) | lacking).with(index);
+            if away.len() > self.layer().tolerates() {
+                return Err(self.needed_by(index, (lacking - missing).without(index)));
             }
         }
         if self.layer().tolerates() > 0 {

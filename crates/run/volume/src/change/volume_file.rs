@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hostftl_core::Layer;
+use hostftl_core::{DeviceSet, Layer};
 use hostftl_io::Driver;
 use hostftl_layers::AnyLayer;
 
@@ -23,7 +23,7 @@ impl Changer {
 
     fn device_list(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
         let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            (driver.layer().members().lost() | driver.layer().members().removed()).to_bits()
+            driver.layer().members().lost() | driver.layer().members().removed()
         };
         let (served, away) = (self.config(), self.port.between(query).ok_or(CLOSED)?);
         // A file that could not be written after a change has the new devices as pending.
@@ -87,12 +87,12 @@ impl Changer {
 
 /// The list of a volume's file in the order of the devices that are `served`: those that are `away`
 /// may be `missing` in the file. None where it has others.
-fn in_file_order(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
+fn in_file_order(file: &[String], served: &[String], away: DeviceSet) -> Option<Vec<String>> {
     let mut rest = file.to_vec();
     let mut list = Vec::new();
-    for (index, name) in served.iter().enumerate() {
+    for (index, name) in (0..).zip(served) {
         let exact = rest.iter().position(|it| it == name);
-        let is_away = away >> index & 1 == 1;
+        let is_away = away.contains(index);
         let missing = || rest.iter().position(|it| it == MISSING).filter(|_| is_away);
         list.push(rest.swap_remove(exact.or_else(missing)?));
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::Duration;
 
-use hostftl_core::Nanos;
 use hostftl_core::files::read_text;
+use hostftl_core::{DeviceSet, Nanos};
 use hostftl_format::changes;
 use hostftl_format::letters::is_unseen;
 use hostftl_format::superblock::Superblock;
@@ -84,11 +84,11 @@ impl Config {
         }
     }
 
-    /// Returns the devices of `newest` that an operator took offline, as a bit set.
-    pub(crate) fn planned(&self, newest: &Superblock) -> u16 {
+    /// Returns the devices of `newest` that an operator took offline.
+    pub(crate) fn planned(&self, newest: &Superblock) -> DeviceSet {
         let is_one = |uuid: &[u8; 16]| self.offline.contains(&Uuid::from_bytes(*uuid));
-        let members = newest.members.iter().enumerate();
-        members.filter(|(_, uuid)| is_one(uuid)).fold(0, |set, (index, _)| set | 1 << index)
+        let members = (0..).zip(&newest.members);
+        members.filter(|(_, uuid)| is_one(uuid)).map(|(index, _)| index).collect()
     }
 
     /// Records in the volume file at `path` that an operator took a device offline or back online.

@@ -1,6 +1,7 @@
 //! The journal device of a volume: the last of its original devices, if the layer uses a journal.
 //! Devices that were added later follow it.
 
+use hostftl_core::DeviceSet;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
@@ -12,26 +13,25 @@ pub(crate) const FILE_BYTES: u64 = 64 << 20;
 pub(crate) const AWAY: &str = "DEGRADED: the journal is absent; flushes write short stripes, and \
                                after an unclean shutdown the volume needs the journal to open";
 
-/// Returns the journal's bit in a set of the volume's `count` devices, from the member list of the
-/// layer; 0 without a journal.
-pub(crate) fn bit(layer: &LayerConfig, count: usize) -> u16 {
+/// Returns the set with the journal among the volume's `count` devices, from the member list of the
+/// layer. Empty without a journal.
+pub(crate) fn set(layer: &LayerConfig, count: usize) -> DeviceSet {
     match (layer.log.journal, layer.members.born) {
-        (false, _) => 0,
+        (false, _) => DeviceSet::EMPTY,
         // The members never changed, so the last device is the journal.
-        (true, 0) => 1 << (count - 1),
-        (true, born) => 1 << (born - 1),
+        (true, 0) => DeviceSet::single(count as u8 - 1),
+        (true, born) => DeviceSet::single(born - 1),
     }
 }
 
-/// Returns the journal's bit from a superblock; 0 without a journal.
-pub(crate) fn bit_in(layer: &LayerConfig, said: &Superblock) -> u16 {
-    if layer.log.journal { recorded_bit(said) } else { 0 }
+/// Returns the set with the journal, from a superblock. Empty without a journal.
+pub(crate) fn recorded(layer: &LayerConfig, newest: &Superblock) -> DeviceSet {
+    if layer.log.journal { DeviceSet::single(number(newest)) } else { DeviceSet::EMPTY }
 }
 
-/// Returns the journal's bit of a volume that has a journal.
-pub(crate) fn recorded_bit(said: &Superblock) -> u16 {
-    let made = if said.born == 0 { said.count } else { said.born };
-    1 << (made - 1)
+/// Returns the number of the journal of a volume that has one.
+pub(crate) fn number(newest: &Superblock) -> u8 {
+    if newest.born == 0 { newest.count - 1 } else { newest.born - 1 }
 }
 
 /// Returns the devices that hold data, without the journal.
@@ -39,7 +39,7 @@ pub(crate) fn others<'a>(
     layer: &LayerConfig,
     devices: &'a [Device],
 ) -> impl Iterator<Item = &'a Device> + use<'a> {
-    let journal = bit(layer, devices.len());
-    let all = devices.iter().enumerate();
-    all.filter(move |(index, _)| journal >> index & 1 == 0).map(|(_, device)| device)
+    let journal = set(layer, devices.len());
+    let all = (0..).zip(devices);
+    all.filter(move |(index, _)| !journal.contains(*index)).map(|(_, device)| device)
 }

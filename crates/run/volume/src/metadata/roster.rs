@@ -61,9 +61,14 @@ impl Roster {
         self.pure.target()
     }
 
+    /// Returns the devices that hold no data, because it was rebuilt on the others.
+    pub(crate) fn rebuilt(&self) -> DeviceSet {
+        DeviceSet::from_bits(self.target().map_or(0, |target| target.out))
+    }
+
     /// Returns whether requests may be served without `lost`; see [`Pure::may_promise`].
-    pub(crate) fn may_promise(&self, lost: u16) -> bool {
-        self.pure.may_promise(lost)
+    pub(crate) fn may_promise(&self, lost: DeviceSet) -> bool {
+        self.pure.may_promise(lost.to_bits())
     }
 
     /// Records that a copy is durable.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use hostftl_core::{
-    Credits, DeviceError, Event as LayerEvent, Payload, Reply, SECTOR, TaskEnd, TaskKind,
+    Credits, DeviceError, DeviceSet, Event as LayerEvent, Payload, Reply, SECTOR, TaskEnd, TaskKind,
 };
 use hostftl_io::{Device, Host, IoError, Pull};
 
@@ -40,11 +40,11 @@ pub(crate) struct EventHost {
     pub events: Events,
     /// Lost devices whose data was rebuilt elsewhere, and which are not excluded in all superblocks
     /// yet.
-    pub unrecorded: u16,
+    pub unrecorded: DeviceSet,
     /// Devices that were removed in all superblocks.
-    pub removed: u16,
+    pub removed: DeviceSet,
     /// Devices that were faulted because of repeated errors.
-    pub faulted: u16,
+    pub faulted: DeviceSet,
     /// Failed commands of each device that an operator acknowledged.
     pub cleared_errors: [u64; 16],
 }
@@ -78,7 +78,7 @@ impl EventHost {
         let place = format!("device {device} ({})", self.name(device));
         let faults = counted(faults.into(), "failed or mismatching read");
         if is_lost {
-            self.faulted |= 1 << device;
+            self.faulted.insert(device);
             let text = format!("FAULTED: {place} excluded after {faults}");
             return self.events.report_device(device, Level::Error, "device-faulted", text);
         }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hostftl_core::DeviceSet;
 use hostftl_format::assemble::Verdict;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, IoError, cancel};
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use crate::metadata::config::MISSING;
 use crate::open::cut::InterruptedChange;
 use crate::open::names::Names;
-use crate::open::stack::{Assembly, Member, Redundancy, find_newest, judge, open_member};
+use crate::open::stack::{Assembly, Member, Redundancy, absent, find_newest, judge, open_member};
 use crate::open::stack::{order, time};
 use crate::util::error::Error;
 
@@ -119,9 +120,8 @@ fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
     match judge(members, redundancy) {
         Verdict::Complete { .. } => false,
         Verdict::Degraded { order, unsaid, .. } => {
-            let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
-            let absent = absent.fold(0, |set, (index, _)| set | 1 << index);
-            unsaid != 0 || absent & redundancy.journal_in(find_newest(&order, members)) != 0
+            let journal = redundancy.journal_in(find_newest(&order, members));
+            unsaid != 0 || journal.is_some_and(|it| absent(&order).contains(it))
         }
         Verdict::Missing { .. } | Verdict::Stale { .. } | Verdict::Nothing => true,
         _ => false,
@@ -189,10 +189,12 @@ pub(crate) fn is_absence(error: &Error) -> bool {
 /// `devices` is the list of the volume file.
 pub(crate) fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
     let (superblock, devices) = (&found.superblock, Names::opened(devices, found).list());
-    let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);
+    let absent = found.unrecorded & DeviceSet::first_n(superblock.count.into());
     let here: Vec<&str> = found.members.iter().flatten().map(|one| one.device.name()).collect();
     let named: Vec<String> = absent
+        .iter()
         .map(|index| {
+            let index = usize::from(index);
             let uuid = Uuid::from_bytes(superblock.members[index]);
             match devices.get(index).filter(|name| *name != MISSING) {
                 Some(name) if !here.contains(&name.as_str()) => {

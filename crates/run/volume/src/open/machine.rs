@@ -18,11 +18,15 @@ use crate::util::error::Error;
 
 /// Returns the layer with the member list of the newest superblock. Members in the set `missing`
 /// are absent.
-pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
+pub(crate) fn as_members(
+    layer: LayerConfig,
+    missing: DeviceSet,
+    newest: &Superblock,
+) -> LayerConfig {
     let members = Members {
-        missing: DeviceSet::from_bits(missing),
-        fresh: DeviceSet::from_bits(newest.fresh & !missing),
-        returning: DeviceSet::from_bits(newest.returning & !missing),
+        missing,
+        fresh: DeviceSet::from_bits(newest.fresh) - missing,
+        returning: DeviceSet::from_bits(newest.returning) - missing,
         born: newest.born,
         removed: DeviceSet::from_bits(newest.removed),
         leaving: DeviceSet::from_bits(newest.leaving),
@@ -100,12 +104,13 @@ pub(crate) fn settle(
     layer: &LayerConfig,
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
-) -> Result<u16, Error> {
-    let lost = (layer.members.missing | driver.layer().members().lost()).to_bits();
+) -> Result<DeviceSet, Error> {
+    let lost = layer.members.missing | driver.layer().members().lost();
     // A journal may return later, because its content is known to be old: do not exclude it.
-    let lost = lost & !journal::bit(layer, driver.devices().len());
+    let lost = lost - journal::set(layer, driver.devices().len());
     if let Some(roster) = roster {
-        let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };
+        let standing =
+            Standing { lost: lost.to_bits(), ..standing(driver.layer(), layer.members.fresh) };
         roster.settle(driver.devices(), standing).map_err(explain_full)?;
     }
     Ok(lost)

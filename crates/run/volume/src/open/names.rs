@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_format::assemble::choose;
 use hostftl_format::changes::member_at;
 use hostftl_format::superblock::Superblock;
@@ -194,7 +194,7 @@ impl Names {
                 None => rest.push((at, name, matches!(found, Found::Absent))),
             }
         }
-        place_rest(&mut places, rest, newest.removed);
+        place_rest(&mut places, rest, DeviceSet::from_bits(newest.removed));
         // After an interrupted `add` there are members that the file does not list yet.
         while places.len() > listed && places.last().is_some_and(Option::is_none) {
             places.pop();
@@ -249,7 +249,7 @@ impl Names {
 
     /// Returns the member number for a name. Members of `open` are open in this process, so the
     /// current device at their paths matters only if it is another member.
-    pub(crate) fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
+    pub(crate) fn resolve(&self, wanted: &str, open: DeviceSet) -> Result<u8, AdminError> {
         let found = match Wanted::parse(wanted)? {
             Wanted::Number(number) => (number < self.entries.len()).then_some(number),
             Wanted::Uuid(uuid) => {
@@ -260,7 +260,7 @@ impl Names {
         found.map(|at| at as u8).ok_or_else(|| self.unknown(wanted))
     }
 
-    fn resolve_path(&self, path: &str, open: u16) -> Result<u8, AdminError> {
+    fn resolve_path(&self, path: &str, open: DeviceSet) -> Result<u8, AdminError> {
         let named = self.entries.iter().enumerate();
         let named = named.filter(|(_, entry)| entry.name != MISSING && is_same(&entry.name, path));
         let named: Vec<u8> = named.map(|(index, _)| index as u8).collect();
@@ -298,7 +298,7 @@ impl Names {
         let is_known = self.entries[usize::from(index)].is_known;
         match found {
             // This process holds the member, so the current state of the path does not matter.
-            _ if is_known && open >> index & 1 == 1 => Ok(index),
+            _ if is_known && open.contains(index) => Ok(index),
             Found::Absent if is_known => Ok(index),
             Found::Absent => Err(AdminError::refused(format!(
                 "{path} cannot be read, and {}; {by_number}",
@@ -340,7 +340,11 @@ impl Names {
 /// Assigns the names whose devices have no superblock to the remaining members, each to its own
 /// position if that is free. If only one remains, the assignment is certain when its device is
 /// absent.
-fn place_rest(places: &mut [Option<(String, bool)>], rest: Vec<(usize, String, bool)>, gone: u16) {
+fn place_rest(
+    places: &mut [Option<(String, bool)>],
+    rest: Vec<(usize, String, bool)>,
+    removed: DeviceSet,
+) {
     let free = places.iter().filter(|place| place.is_none()).count();
     let is_only = |name: &str, is_absent| free == 1 && name != MISSING && is_absent;
     let mut others = Vec::new();
@@ -355,7 +359,7 @@ fn place_rest(places: &mut [Option<(String, bool)>], rest: Vec<(usize, String, b
     others.sort_by_key(|(name, _)| name != MISSING);
     for (name, is_absent) in others {
         let mut left = (0..places.len()).filter(|at| places[*at].is_none());
-        let first = left.clone().find(|at| name == MISSING && gone >> at & 1 == 1);
+        let first = left.clone().find(|at| name == MISSING && removed.contains(*at as u8));
         if let Some(at) = first.or_else(|| left.next()) {
             let is_known = is_only(&name, is_absent);
             places[at] = Some((name, is_known));

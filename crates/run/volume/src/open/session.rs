@@ -17,6 +17,7 @@ pub(crate) mod previous_run;
 use std::fs;
 use std::slice;
 
+use hostftl_core::DeviceSet;
 use hostftl_format::page::Fault;
 use hostftl_format::session::{Mark, PLACES, place_of};
 use hostftl_io::{Backing, Device, IoError};
@@ -91,7 +92,7 @@ const KEPT: &str = "acknowledged writes are in memory that outlived the server, 
 
 impl Last {
     /// Reads the marks on the devices that are present and not in the set `lost`.
-    pub(crate) fn read(config: &Config, devices: &[Device], lost: u16) -> Self {
+    pub(crate) fn read(config: &Config, devices: &[Device], lost: DeviceSet) -> Self {
         last(config.uuid.into_bytes(), devices, lost)
     }
 
@@ -136,12 +137,12 @@ impl Session {
     }
 
     /// Marks the volume as serving on every device.
-    pub(crate) fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+    pub(crate) fn serving(&self, devices: &[Device], lost: DeviceSet) -> Result<(), IoError> {
         write(&self.mark, self.volume, devices, lost)
     }
 
     /// Marks a clean stop on every device: everything is durable, and no clients are served.
-    pub(crate) fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+    pub(crate) fn stopped(&self, devices: &[Device], lost: DeviceSet) -> Result<(), IoError> {
         // The mark with the highest number counts.
         let number = self.mark.number + 1;
         write(&Mark { number, serving: false, ..self.mark }, self.volume, devices, lost)
@@ -211,7 +212,7 @@ impl Session {
 
 /// Describes an unclean end of the last run of a volume that is not served.
 pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
-    let last = Last::read(config, devices, 0);
+    let last = Last::read(config, devices, DeviceSet::EMPTY);
     let left = find_log(config, &last)?;
     let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
     let word = match last {
@@ -225,20 +226,20 @@ pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<
 /// Writes a mark of an unknown end if the devices have no mark, so that the next run treats the
 /// last one as unclean.
 pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
-    if last(volume.into_bytes(), devices, 0) != Last::None {
+    if last(volume.into_bytes(), devices, DeviceSet::EMPTY) != Last::None {
         return Ok(());
     }
-    write(&UNKNOWN, volume.into_bytes(), devices, 0)
+    write(&UNKNOWN, volume.into_bytes(), devices, DeviceSet::EMPTY)
 }
 
 /// Writes the newest mark of the other devices to a new one, while the volume is not served.
 pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Result<(), IoError> {
-    let mark = match last(volume.into_bytes(), devices, 0) {
+    let mark = match last(volume.into_bytes(), devices, DeviceSet::EMPTY) {
         Last::None => return Ok(()),
         Last::Damaged => UNKNOWN,
         Last::Mark(mark) => mark,
     };
-    write(&mark, volume.into_bytes(), slice::from_ref(new), 0)
+    write(&mark, volume.into_bytes(), slice::from_ref(new), DeviceSet::EMPTY)
 }
 
 /// Returns the acknowledgement log of the last run, if that run died since the machine was booted.
@@ -312,15 +313,15 @@ impl MachineBoot {
 }
 
 /// Returns the devices that can have a mark.
-fn members(devices: &[Device], lost: u16) -> impl Iterator<Item = &Device> {
-    let all = devices.iter().enumerate();
+fn members(devices: &[Device], lost: DeviceSet) -> impl Iterator<Item = &Device> {
+    let all = (0..).zip(devices);
     let there = all.filter(move |(index, device)| {
-        lost >> index & 1 == 0 && !matches!(device.backing(), Backing::Absent | Backing::Memory)
+        !lost.contains(*index) && !matches!(device.backing(), Backing::Absent | Backing::Memory)
     });
     there.map(|(_, device)| device)
 }
 
-fn last(volume: [u8; 16], devices: &[Device], lost: u16) -> Last {
+fn last(volume: [u8; 16], devices: &[Device], lost: DeviceSet) -> Last {
     let (mut newest, mut damaged): (Option<Mark>, bool) = (None, false);
     for device in members(devices, lost) {
         for at in PLACES {
@@ -342,7 +343,12 @@ fn last(volume: [u8; 16], devices: &[Device], lost: u16) -> Last {
     }
 }
 
-fn write(mark: &Mark, volume: [u8; 16], devices: &[Device], lost: u16) -> Result<(), IoError> {
+fn write(
+    mark: &Mark,
+    volume: [u8; 16],
+    devices: &[Device],
+    lost: DeviceSet,
+) -> Result<(), IoError> {
     let page = mark.emit(volume);
     let write = |device: &Device| {
         device.write_page(place_of(mark.number), &page).and_then(|()| device.sync())

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use hostftl_core::{Page, SECTOR};
+use hostftl_core::{DeviceSet, Page, SECTOR};
 use hostftl_format::assemble::{Chosen, OtherCopy, Verdict, assemble, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, places};
 use hostftl_io::{Access, Device};
@@ -111,21 +111,23 @@ pub(crate) struct Assembly {
     pub excluded: Vec<String>,
     /// Devices that missed changes, by name, with their superblocks.
     pub stale: Vec<(String, Superblock)>,
-    /// Absent members that the superblocks do not exclude, as a bit set by index.
-    pub unsaid: u16,
+    /// Absent members that the superblocks do not exclude.
+    pub unrecorded: DeviceSet,
     /// An interrupted change of the members.
     pub cut: InterruptedChange,
 }
 
 impl Assembly {
-    /// Returns the absent members as a bit set by index.
-    pub(crate) fn missing(&self) -> u16 {
-        let absent = |(index, member): (usize, &Option<Member>)| match member {
-            None => 1 << index,
-            Some(_) => 0,
-        };
-        self.members.iter().enumerate().map(absent).sum()
+    /// Returns the absent members.
+    pub(crate) fn missing(&self) -> DeviceSet {
+        absent(&self.members)
     }
+}
+
+/// Returns the positions that are empty.
+pub(crate) fn absent<T>(places: &[Option<T>]) -> DeviceSet {
+    let all = (0..).zip(places);
+    all.filter(|(_, place)| place.is_none()).map(|(index, _)| index).collect()
 }
 
 /// Devices that a stack can do without.
@@ -138,10 +140,10 @@ pub(crate) struct Redundancy {
 }
 
 impl Redundancy {
-    /// Returns the bit of the journal's device according to the newest superblock; 0 without a
+    /// Returns the number of the journal according to the newest superblock; `None` without a
     /// journal.
-    pub(crate) fn journal_in(self, newest: Option<&Superblock>) -> u16 {
-        newest.filter(|_| self.journal).map_or(0, journal::recorded_bit)
+    pub(crate) fn journal_in(self, newest: Option<&Superblock>) -> Option<u8> {
+        newest.filter(|_| self.journal).map(journal::number)
     }
 }
 
@@ -158,14 +160,14 @@ pub(crate) fn find_newest<'a>(
 /// of the members. Its superblock does not show whether its content is current; the layer detects a
 /// missing record.
 fn welcome(
-    journal: u16,
+    journal: u8,
     newest: &Superblock,
     stale: &[usize],
     members: &[Superblock],
 ) -> Option<usize> {
     let is_journal = |at: &&usize| {
         let it = &members[**at];
-        journal >> it.index & 1 == 1 && newest.members[usize::from(it.index)] == it.device
+        it.index == journal && newest.members[usize::from(it.index)] == it.device
     };
     stale.iter().find(is_journal).copied()
 }
@@ -174,22 +176,25 @@ fn welcome(
 pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
     let newest = members.iter().max_by_key(|one| one.generation);
-    let spares = newest.map_or(0, |newest| newest.spare.count_ones());
+    let set = |bits: Option<u16>| DeviceSet::from_bits(bits.unwrap_or(0));
+    let spares = set(newest.map(|it| it.spare)).len();
     match assemble(members, devices + u32::from(journal) + spares) {
         Verdict::Degraded { mut order, mut stale, unsaid } => {
             let newest = find_newest(&order, members);
-            let journal = redundancy.journal_in(newest);
-            if let Some(at) = newest.and_then(|newest| welcome(journal, newest, &stale, members)) {
-                order[journal.trailing_zeros() as usize] = Some(at);
+            let (newest, journal) = (newest.copied(), redundancy.journal_in(newest));
+            if let (Some(newest), Some(journal)) = (&newest, journal)
+                && let Some(at) = welcome(journal, newest, &stale, members)
+            {
+                order[usize::from(journal)] = Some(at);
                 stale.retain(|it| *it != at);
             }
-            let spare = newest.map_or(0, |newest| newest.spare);
+            let journal = journal.map_or(DeviceSet::EMPTY, DeviceSet::single);
+            let optional = journal | set(newest.map(|it| it.spare));
             // These hold no chunks that the volume needs, so their absence costs no redundancy.
-            let needless = journal | spare | newest.map_or(0, |newest| newest.out);
-            let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
-            let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
-            if rows <= devices as usize {
-                Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) }
+            let needless = optional | set(newest.map(|it| it.out));
+            if (absent(&order) - needless).len() <= devices {
+                let unsaid = (DeviceSet::from_bits(unsaid) - optional).to_bits();
+                Verdict::Degraded { order, stale, unsaid }
             } else {
                 // Too many data devices are absent: report the members that are required.
                 assemble(members, devices)
@@ -209,19 +214,22 @@ pub(crate) fn order(
     let name = |at: usize| members[at].device.name();
     let mut missed = Vec::new();
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
-    let (order, unsaid) = match judge(&superblocks, redundancy) {
-        Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
+    let (order, unrecorded) = match judge(&superblocks, redundancy) {
+        Verdict::Complete { order } => {
+            (order.into_iter().map(Some).collect::<Vec<_>>(), DeviceSet::EMPTY)
+        }
         Verdict::Degraded { order, stale, unsaid } => {
             missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
             let newest = find_newest(&order, &superblocks).expect("it can be used");
-            let is_removed = |at: &usize| newest.removed >> members[*at].superblock.index & 1 == 1;
+            let removed = DeviceSet::from_bits(newest.removed);
+            let is_removed = |at: &usize| removed.contains(members[*at].superblock.index);
             // A removed device is not a member any more, so its stale superblock needs no note.
             excluded.extend(stale.into_iter().filter(|at| !is_removed(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
                 let since = time(since).map_or(String::new(), |since| format!(" since {since}"));
                 format!("{}: it missed writes{since} and is stale", name(at))
             }));
-            (order, unsaid)
+            (order, DeviceSet::from_bits(unsaid))
         }
         bad => {
             let mut why = describe(&bad, &members);
@@ -240,7 +248,7 @@ pub(crate) fn order(
         superblock,
         excluded,
         stale: missed,
-        unsaid,
+        unrecorded,
         cut: InterruptedChange::default(),
     })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_format::roster::Record;
-use hostftl_format::superblock::data_window;
+use hostftl_format::superblock::{Superblock, data_window};
 use hostftl_io::{Access, Device, IoError, find_holder, zoned_path};
 use hostftl_layers::{LayerConfig, Mode, Plan};
 use uuid::Uuid;
@@ -72,7 +72,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if config.is_memory() {
         return open_in_memory(path, (config, layer), options.access, lock);
     }
-    Gathered::find(path, (config, layer), lock, options)?.open(0, options)
+    Gathered::find(path, (config, layer), lock, options)?.open(DeviceSet::EMPTY, options)
 }
 
 /// Finds the devices of the volume whose file is `path`, and writes nothing.
@@ -156,7 +156,7 @@ impl Gathered {
             config.take_cut(&found);
         }
         verify(path, &config, &found)?;
-        if layer.kind.registration().promises.knows_lost && found.missing() != 0 {
+        if layer.kind.registration().promises.knows_lost && !found.missing().is_empty() {
             return Err(tier::refusal(&found));
         }
         Ok(Gathered { path: path.into(), config, layer, found, lock, pending })
@@ -174,21 +174,21 @@ impl Gathered {
 
     /// Returns the number of the named member.
     pub(crate) fn resolve(&self, wanted: &str) -> Result<u8, Error> {
-        let found = self.names().resolve(wanted, !self.found.missing());
+        let found = self.names().resolve(wanted, DeviceSet::ALL - self.found.missing());
         found.map_err(|error| error.at(&self.path))
     }
 
     /// Returns the name of member `index`, and the names of the other new members whose data is
     /// incomplete.
     pub(crate) fn incomplete(&self, index: u8) -> (String, Vec<String>) {
-        let fresh = self.found.superblock.fresh & !(1 << index);
-        let (names, others) = (self.names(), (0..16).filter(|at| fresh >> at & 1 == 1));
-        (names.id(index).path, others.map(|at| names.id(at).path).collect())
+        let others = DeviceSet::from_bits(self.found.superblock.fresh).without(index);
+        let names = self.names();
+        (names.id(index).path, others.iter().map(|at| names.id(at).path).collect())
     }
 
     /// Returns whether a member is missing.
     pub(crate) fn is_missing(&self, index: u8) -> bool {
-        self.found.missing() >> index & 1 == 1
+        self.found.missing().contains(index)
     }
 
     /// Returns the exported capacity in sectors.
@@ -197,8 +197,12 @@ impl Gathered {
     }
 
     /// Opens the volume. Members of the set `replaced` may be missing without consent.
-    pub(crate) fn open(mut self, replaced: u16, options: &OpenOptions) -> Result<Volume, Error> {
-        if self.found.unsaid & !replaced != 0 && !options.degraded {
+    pub(crate) fn open(
+        mut self,
+        replaced: DeviceSet,
+        options: &OpenOptions,
+    ) -> Result<Volume, Error> {
+        if !self.found.unrecorded.is_within(replaced) && !options.degraded {
             let error = refusal(&self.path, &self.found, &self.config.devices, options.command);
             return Err(moved::explain(&self.path, &self.config, error));
         }
@@ -229,7 +233,7 @@ pub(crate) fn raise(
     let listed = std::mem::replace(&mut config.devices, names.list());
     let is_permuted = listed != config.devices;
     let mut layer = as_members(layer, found.missing(), &found.superblock);
-    layer.members.planned = DeviceSet::from_bits(config.planned(&found.superblock));
+    layer.members.planned = config.planned(&found.superblock);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
@@ -264,30 +268,27 @@ pub(crate) fn raise(
 
 /// Returns the notes on missing members: their names, the reasons, and the effects.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
-    let journal = journal::bit(layer, config.devices.len());
-    let is_removed = |index: usize| found.superblock.removed >> index & 1 == 1;
-    let absent = found.members.iter().enumerate();
-    let absent = absent.filter(|(index, member)| member.is_none() && !is_removed(*index));
-    let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;
+    let journal = journal::set(layer, config.devices.len());
+    let Superblock { removed, out, spare, .. } = found.superblock;
+    let [removed, out, spare] = [removed, out, spare].map(DeviceSet::from_bits);
+    let absent = found.missing() - removed;
     // Spares and devices whose data was rebuilt do not reduce the redundancy.
-    let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
-    let may_lose_more = needed.count() < layer.tolerates() as usize;
-    let mut notes: Vec<String> = absent
-        .map(|(index, _)| match (journal >> index & 1, found.superblock.spare >> index & 1) {
-            (1, _) => journal::AWAY.into(),
-            (_, 1) => spare_is_missing(index),
-            _ => format!(
-                "{}of {}{}; {}",
-                without(index),
-                config.devices.len(),
-                time(found.superblock.lost[index])
-                    .map_or(String::new(), |since| format!(", which it lost at {since}")),
-                at_rest(is_out(index), may_lose_more),
-            ),
-        })
-        .collect();
+    let may_lose_more = (absent - journal - out - spare).len() < layer.tolerates();
+    let note = |index| match (journal.contains(index), spare.contains(index)) {
+        (true, _) => journal::AWAY.into(),
+        (_, true) => spare_is_missing(index.into()),
+        _ => format!(
+            "{}of {}{}; {}",
+            without(index.into()),
+            config.devices.len(),
+            time(found.superblock.lost[usize::from(index)])
+                .map_or(String::new(), |since| format!(", which it lost at {since}")),
+            at_rest((out | spare).contains(index), may_lose_more),
+        ),
+    };
+    let mut notes: Vec<String> = absent.iter().map(note).collect();
     // The volume file may still list a removed device.
-    let names = config.devices.iter().enumerate().filter(|(index, _)| is_removed(*index));
+    let names = (0..).zip(&config.devices).filter(|(index, _)| removed.contains(*index));
     let both = |name: &String| [Some(name.clone()), zoned_path(name).and_then(Result::ok)];
     let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
     let gone: Vec<_> = gone.into_iter().map(|name| format!("{name}:")).collect();

@@ -146,11 +146,9 @@ impl Jobs {
     }
 
     /// Sets the states before recovery. Devices of `out` hold no data; `reads` means read-only.
-    pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
-        (self.devices, self.reads) =
-            (ReportedStates::new(members, DeviceSet::from_bits(out)), reads);
-        let mut host = lock(&self.event_host);
-        host.removed = members.removed.to_bits();
+    pub(crate) fn set_standing(&mut self, members: &Members, out: DeviceSet, reads: bool) {
+        (self.devices, self.reads) = (ReportedStates::new(members, out), reads);
+        lock(&self.event_host).removed = members.removed;
     }
 
     /// Records that the layer was reopened with the new devices `fresh`.
@@ -220,9 +218,11 @@ impl Jobs {
     }
 
     /// Returns the open devices that all superblocks list as removed.
-    pub(crate) fn closable(&self) -> u16 {
-        let open = self.devices.open_removed().to_bits();
-        if open == 0 { 0 } else { open & self.recorded().map_or(0, |recorded| recorded.removed) }
+    pub(crate) fn closable(&self) -> DeviceSet {
+        let open = self.devices.open_removed();
+        // Usually there is none, and the superblocks need not be copied.
+        let recorded = if open.is_empty() { None } else { self.recorded() };
+        open & recorded.map_or(DeviceSet::EMPTY, |it| DeviceSet::from_bits(it.removed))
     }
 
     /// Reports a removed device that can't be closed.

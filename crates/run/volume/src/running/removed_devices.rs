@@ -10,8 +10,7 @@ use crate::running::jobs::Jobs;
 
 /// Closes the removed devices that all superblocks record and that have no commands in flight.
 pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
-    let closable = jobs.closable();
-    for index in (0..16).filter(|index| closable >> index & 1 == 1) {
+    for index in jobs.closable() {
         if driver.is_busy(index) {
             continue;
         }

@@ -38,7 +38,7 @@ pub(crate) struct ClosedLayer {
     /// Superblocks of the devices.
     pub roster: Roster,
     /// Devices that are lost or were removed.
-    pub lost: u16,
+    pub lost: DeviceSet,
     /// Position of a scrub in progress, and whether it is paused.
     scrub: Option<(u64, bool)>,
     damage: KnownDamage,
@@ -70,16 +70,15 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Clo
     if driver.layer().has_failed() {
         return Err(Error::Failed("writes failed".into()));
     }
-    let lost = (driver.layer().members().lost() | driver.layer().members().removed()).to_bits();
+    let lost = driver.layer().members().lost() | driver.layer().members().removed();
     let roster = jobs.finish(driver.layer())?;
     let late = || Error::Failed("writing a superblock timed out".into());
     let roster = roster.ok_or_else(late)?;
     let mut devices = driver.into_devices()?;
     let length = |at: usize| roster.target().map_or(0, |recorded| recorded.lengths[at]);
-    for (index, device) in devices.iter_mut().enumerate() {
-        if lost >> index & 1 == 1 {
-            *device = Device::absent(&format!("missing device {index}"), length(index));
-        }
+    for index in lost {
+        let at = usize::from(index);
+        devices[at] = Device::absent(&format!("missing device {index}"), length(at));
     }
     Ok(ClosedLayer { devices, roster, lost, scrub, damage })
 }
@@ -94,7 +93,7 @@ pub(crate) fn open(
     let ClosedLayer { devices, mut roster, lost, scrub, damage } = closed;
     let target = roster.target().ok_or_else(|| Error::Failed("no superblock is left".into()))?;
     let mut layer = as_members(layer, lost, &target);
-    layer.members.planned = DeviceSet::from_bits(config.planned(&target));
+    layer.members.planned = config.planned(&target);
     config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
     let (arena, waker) = port.means();

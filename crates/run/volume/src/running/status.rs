@@ -14,7 +14,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hostftl_core::{MemberRole, SECTOR};
+use hostftl_core::{DeviceSet, MemberRole, SECTOR};
 use hostftl_io::{Driver, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
@@ -247,10 +247,9 @@ impl Status {
                 device.name.clone_from(name);
             }
         }
-        let journal = journal::bit(layer, devices.len());
-        let journals = self.devices.iter_mut().enumerate();
-        let journals = journals.filter(|(index, _)| journal >> index & 1 == 1);
-        journals.for_each(|(_, device)| device.role = JOURNAL.into());
+        for index in journal::set(layer, devices.len()) {
+            self.devices[usize::from(index)].role = JOURNAL.into();
+        }
         let gone = |index: usize| layer.members.removed.contains(index as u8);
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
         removed.for_each(|(_, device)| device.health = REMOVED.into());
@@ -366,7 +365,7 @@ impl Status {
     ) -> Self {
         let mut status = self.clone();
         status.notes.extend(event_host.events.notes());
-        status.notes.extend(self.lost_notes(snapshot.members.lost().to_bits()));
+        status.notes.extend(self.lost_notes(snapshot.members.lost()));
         snapshot.gauges.iter().for_each(|it| redundancy_note(&mut status.notes, it));
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
@@ -375,8 +374,8 @@ impl Status {
             device.errors = errors;
             device.written_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
-            let is_in = |set: u16| set >> index & 1 == 1;
-            let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing.to_bits());
+            let is_in = |set: DeviceSet| set.contains(index as u8);
+            let failing = snapshot.gauges.map_or(DeviceSet::EMPTY, |gauges| gauges.failing);
             let member = snapshot.members.get(index as u8);
             let word = match (member.state.is_lost(), errors) {
                 (true, _) if is_in(event_host.faulted) => FAULTED,
@@ -391,7 +390,7 @@ impl Status {
             }
             // An absent device has no errors, and must not seem online for that reason.
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());
-            if event_host.removed >> index & 1 == 1 {
+            if is_in(event_host.removed) {
                 device.health = REMOVED.into();
                 status.notes.retain(|note| !note.starts_with(&without(index)));
             } else if !stays {

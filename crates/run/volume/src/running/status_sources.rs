@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use hostftl_core::TaskKind;
+use hostftl_core::{DeviceSet, TaskKind};
 
 use crate::open::event_host::EventHost;
 use crate::running::copying::CopySlot;
@@ -42,8 +42,7 @@ impl StatusSources {
         let latencies = lock(&self.latencies);
         let device_views = lock(&self.device_views);
         let mut status = device_views.fixed.with(&snapshot, &event_host, &latencies);
-        let unrecorded =
-            (event_host.unrecorded, snapshot.members.removed().to_bits() & !event_host.removed);
+        let unrecorded = (event_host.unrecorded, snapshot.members.removed() - event_host.removed);
         drop((event_host, latencies));
         let meters = lock(&self.samples.meters);
         status.tasks = meters.statuses(&snapshot.tasks);
@@ -92,14 +91,14 @@ impl StatusSources {
 
 /// Hides the end of tasks, and the redundancy that it restores, until all superblocks record it: a
 /// power cut could revert it. `rebuilt` and `removed` are the devices concerned.
-fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
+fn hold_back(status: &mut Status, (rebuilt, removed): (DeviceSet, DeviceSet)) {
     for (set, task) in [(rebuilt, TaskKind::Rebuild), (removed, TaskKind::Evacuate)] {
         let task = task.name();
-        if set != 0 && status.tasks.iter().all(|other| other.task != task) {
+        if !set.is_empty() && status.tasks.iter().all(|other| other.task != task) {
             status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
         }
     }
     if let Some(space) = &mut status.space {
-        space.failures_tolerated = space.failures_tolerated.saturating_sub(rebuilt.count_ones());
+        space.failures_tolerated = space.failures_tolerated.saturating_sub(rebuilt.len());
     }
 }

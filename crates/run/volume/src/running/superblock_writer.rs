@@ -103,13 +103,12 @@ pub(crate) enum Durability {
 pub(crate) struct SuperblockWriter {
     orders: Sender<Order>,
     progress: Arc<Mutex<Progress>>,
-    /// Members that are about to be replaced, as a bit set: their losses are not recorded
-    /// meanwhile.
-    replacing: u16,
+    /// Members that are about to be replaced: their losses are not recorded meanwhile.
+    replacing: DeviceSet,
     /// Returns the superblocks at the end of the thread.
     end: Receiver<Roster>,
     /// Devices whose loss is recorded.
-    members: u16,
+    members: DeviceSet,
     /// States last sent to the thread, and the time.
     wanted: Standing,
     since: Instant,
@@ -122,7 +121,8 @@ pub(crate) struct SuperblockWriter {
 /// Progress of the thread.
 #[derive(Debug, Default)]
 struct Progress {
-    settled: u16,
+    /// Losses that all superblocks record.
+    settled: DeviceSet,
     failed: Option<String>,
     /// Common state of all superblocks.
     recorded: Option<Superblock>,
@@ -168,9 +168,10 @@ impl SuperblockWriter {
             devices.iter().zip(roster.sectors()).map(reserve).collect::<Result<_, _>>()?;
         // Without redundancy no superblock records a loss.
         let survives = tolerates > 0 || changes;
-        let members = if survives { !journal::bit(layer, devices.len()) } else { 0 };
+        let data = || DeviceSet::ALL - journal::set(layer, devices.len());
+        let members = if survives { data() } else { DeviceSet::EMPTY };
         let wanted = mask_members(standing(driver.layer(), fresh), members);
-        let settled = wanted.lost;
+        let settled = DeviceSet::from_bits(wanted.lost);
         let recorded = roster.target();
         let progress = Arc::new(Mutex::new(Progress { settled, failed: None, recorded }));
         let (orders, inbox) = channel();
@@ -193,7 +194,7 @@ impl SuperblockWriter {
         Ok(Some(SuperblockWriter {
             orders,
             progress,
-            replacing: 0,
+            replacing: DeviceSet::EMPTY,
             end,
             members,
             wanted,
@@ -232,9 +233,8 @@ impl SuperblockWriter {
     pub(crate) fn begin_install(&mut self, new_device: NewDevice) -> Installed {
         // The loss of a device that is being copied must still be recorded.
         if !matches!(new_device.content, DeviceContent::Everything(..)) {
-            let bit = 1 << new_device.index;
-            self.replacing |= bit;
-            self.wanted = without(self.wanted, bit);
+            self.replacing.insert(new_device.index);
+            self.wanted = without(self.wanted, DeviceSet::single(new_device.index));
         }
         let (sender, receiver) = channel();
         self.orders.send(Order::Install(Box::new(new_device), sender)).ok();
@@ -250,7 +250,7 @@ impl SuperblockWriter {
 
     /// Ends an installation, successful or not: the layer's state of that member counts again.
     pub(crate) fn end_install(&mut self, index: u8) {
-        self.replacing &= !(1 << index);
+        self.replacing.remove(index);
     }
 
     /// Returns whether durability may be reported now.
@@ -260,7 +260,7 @@ impl SuperblockWriter {
             return Durability::Pending(self.patience);
         }
         let progress = lock(&self.progress);
-        if self.wanted.lost & !progress.settled == 0 {
+        if DeviceSet::from_bits(self.wanted.lost).is_within(progress.settled) {
             return Durability::Recorded;
         }
         match self.patience.checked_sub(self.since.elapsed()) {
@@ -278,7 +278,7 @@ impl SuperblockWriter {
         let left = end.recv_timeout(patience);
         let over = !matches!(left, Err(RecvTimeoutError::Timeout));
         let progress = lock(&progress);
-        if wanted.lost & !progress.settled == 0 {
+        if DeviceSet::from_bits(wanted.lost).is_within(progress.settled) {
             return Ok(left.ok());
         }
         let devices = match &progress.failed {
@@ -305,7 +305,7 @@ impl WriterThread {
                 };
                 // Redundancy covers the loss of this member, so flushes need not fail.
                 if tries >= TRIES && self.can_do_without(member) {
-                    self.all.lost |= 1 << member;
+                    self.all.lost |= DeviceSet::single(member).to_bits();
                     self.report(format!(
                         "cannot write the superblock of device {member}: {error}; the next start \
                          excludes it"
@@ -330,9 +330,10 @@ impl WriterThread {
     /// Returns whether the next start may exclude a member. A new device with missing chunks needs
     /// all other members.
     fn can_do_without(&self, member: u8) -> bool {
-        let needed = (self.all.lost | 1 << member) & !self.all.out.unwrap_or(0);
+        let out = DeviceSet::from_bits(self.all.out.unwrap_or(0));
+        let needed = DeviceSet::from_bits(self.all.lost).with(member) - out;
         let gauges = lock(&self.shown).gauges;
-        needed.count_ones() <= self.tolerates && gauges.is_none_or(|it| it.may_lose > 0)
+        needed.len() <= self.tolerates && gauges.is_none_or(|it| it.may_lose > 0)
     }
 
     fn take(&mut self, order: Order) {
@@ -355,7 +356,7 @@ impl WriterThread {
         let newest = self.roster.target().ok_or("there are no superblocks")?;
         let NewDevice { index, content, reserve } = new_device;
         if let DeviceContent::Everything(_, handover) = &content {
-            if (newest.missing | newest.removed) >> index & 1 == 1 {
+            if DeviceSet::from_bits(newest.missing | newest.removed).contains(index) {
                 return Err("the old device failed meanwhile".into());
             }
             if !handover.begin() {
@@ -371,18 +372,19 @@ impl WriterThread {
         self.reserves[usize::from(index)] = reserve;
         match content {
             DeviceContent::Everything(_, handover) => handover.done(),
-            _ => self.all = without(self.all, 1 << index),
+            _ => self.all = without(self.all, DeviceSet::single(index)),
         }
         Ok(())
     }
 
     /// Publishes that all superblocks are up to date.
     fn settled(&mut self) {
-        if !self.roster.may_promise(self.all.lost) && self.tolerates > 0 {
+        let settled = DeviceSet::from_bits(self.all.lost);
+        if !self.roster.may_promise(settled) && self.tolerates > 0 {
             // A later start would find only older states and trust them.
             return self.fail("cannot write the superblock of any device".into());
         }
-        let (settled, recorded) = (self.all.lost, self.roster.target());
+        let recorded = self.roster.target();
         *lock(&self.progress) = Progress { settled, failed: None, recorded };
         self.asks.take().into_iter().for_each(|asks| drop(asks.send(Ok(()))));
     }
@@ -419,20 +421,20 @@ impl WriterThread {
 }
 
 /// Returns the states with losses of `members` only.
-fn mask_members(standing: Standing, members: u16) -> Standing {
-    let Standing { lost, out, .. } = standing;
+fn mask_members(standing: Standing, members: DeviceSet) -> Standing {
+    let (Standing { lost, out, .. }, members) = (standing, members.to_bits());
     Standing { lost: lost & members, out: out.map(|out| out & members), ..standing }
 }
 
 /// Returns the states without those of `devices`.
-fn without(standing: Standing, devices: u16) -> Standing {
-    let Standing { lost, out, joined, removed: gone, leaving, spare } = standing;
-    let rest = |set: u16| set & !devices;
+fn without(standing: Standing, devices: DeviceSet) -> Standing {
+    let Standing { lost, out, joined, removed, leaving, spare } = standing;
+    let rest = |set| (DeviceSet::from_bits(set) - devices).to_bits();
     Standing {
         lost: rest(lost),
         out: out.map(rest),
         joined: rest(joined),
-        removed: rest(gone),
+        removed: rest(removed),
         leaving: leaving.map(rest),
         spare: spare.map(rest),
     }
@@ -441,8 +443,8 @@ fn without(standing: Standing, devices: u16) -> Standing {
 /// Merges new states. A loss is permanent, whatever detected it, until another device replaces the
 /// member.
 fn take_in(all: &mut Standing, more: Standing) {
-    let (joined, gone) = (all.joined | more.joined, all.removed | more.removed);
-    *all = Standing { lost: all.lost | more.lost, joined, removed: gone, ..more };
+    let (joined, removed) = (all.joined | more.joined, all.removed | more.removed);
+    *all = Standing { lost: all.lost | more.lost, joined, removed, ..more };
 }
 
 #[cfg(test)]
@@ -453,12 +455,11 @@ mod tests {
     fn nothing_is_promised_before_the_members_know_and_nobody_waits_for_ever() {
         let ((orders, inbox), (_leaves, end)) = (channel(), channel());
         let progress = Arc::new(Mutex::new(Progress::default()));
-        let patience = Duration::from_millis(300);
-        let (since, suspects) = (Instant::now(), false);
+        let (since, suspects, patience) = (Instant::now(), false, Duration::from_millis(300));
         let shared = progress.clone();
-        let (members, wanted) = (0b011, Standing::default());
+        let (members, wanted) = (DeviceSet::first_n(2), Standing::default());
         let lost = Standing::from_lost;
-        let replacing = 0;
+        let (replacing, second) = (DeviceSet::EMPTY, DeviceSet::single(1));
         let mut writer = SuperblockWriter {
             orders,
             progress,
@@ -482,10 +483,10 @@ mod tests {
         // The other member does not respond.
         thread::sleep(patience);
         assert_eq!(writer.durability(), Durability::Failed);
-        lock(&shared).settled = 0b010;
+        lock(&shared).settled = second;
         assert_eq!(writer.durability(), Durability::Recorded, "it came back");
-        writer.replacing = 0b010;
-        writer.wanted = without(writer.wanted, 0b010);
+        writer.replacing = second;
+        writer.wanted = without(writer.wanted, second);
         writer.update(lost(0b010));
         assert!(inbox.try_recv().is_err(), "another is about to come in its place");
         writer.end_install(1);

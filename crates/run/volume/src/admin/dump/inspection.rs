@@ -1,7 +1,7 @@
 //! Inspection of each device: its metadata structures, their copies, and the validity of each
 //! checksum.
 
-use hostftl_core::{DeviceInfo, MetaBuf, Page, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceSet, MetaBuf, Page, SECTORS_PER_BLOCK};
 use hostftl_format::assemble::choose;
 use hostftl_format::claim::{self, Claim};
 use hostftl_format::log::{Root, open_root, root_pages};
@@ -210,7 +210,7 @@ fn places(
             let layer = LayerConfig::parse(newest.layer.as_str())?;
             let layer = LayerConfig { uuid: own.volume, ..layer };
             // The location of the roots depends on the member list.
-            let layer = as_members(layer, newest.missing, &newest);
+            let layer = as_members(layer, DeviceSet::from_bits(newest.missing), &newest);
             (layer, (0..newest.count).map(long).collect::<Vec<_>>(), own.index)
         }
         (None, Some(config)) => {

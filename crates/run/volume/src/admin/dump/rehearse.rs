@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use hostftl_core::DeviceInfo;
+use hostftl_core::{DeviceInfo, DeviceSet};
 use hostftl_format::log::Root;
 use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
@@ -49,7 +49,7 @@ pub(super) fn rehearse(
     let layer = config.layer_config().map_err(refused)?;
     let found = order(members, Vec::new(), redundancy(&layer))?;
     verify(path, &config, &found)?;
-    if layer.kind.registration().promises.knows_lost && found.missing() != 0 {
+    if layer.kind.registration().promises.knows_lost && !found.missing().is_empty() {
         return Err(tier::refusal(&found));
     }
     ask_roots(&layer, &found).map_err(refused)?;
@@ -100,16 +100,15 @@ fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
         return Ok(());
     };
     let since = "after the backup";
-    let journal = journal::bit_in(layer, said);
-    let lost = lost & !(missing | said.missing | said.fresh | journal);
-    if lost != 0 {
-        let index = lost.trailing_zeros();
+    let journal = journal::recorded(layer, said);
+    let known_lost = missing | DeviceSet::from_bits(said.missing | said.fresh) | journal;
+    if let Some(index) = (DeviceSet::from_bits(lost) - known_lost).first() {
         return Err(format!(
             "the newest root records that device {index} was lost {since}; it is stale, give \
              `{MISSING}` in its place"
         ));
     }
-    if u32::from(known) >> said.count != 0 {
+    if !DeviceSet::from_bits(known).is_within(DeviceSet::first_n(said.count.into())) {
         return Err(format!(
             "the newest root has a device that was added {since}; use a newer \
                             backup"

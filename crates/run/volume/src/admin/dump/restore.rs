@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{DeviceSet, SECTOR};
 use hostftl_format::assemble::choose;
 use hostftl_format::superblock::{SuperFault, Superblock, is_ours, places};
 use hostftl_io::{Access, Device};
@@ -295,7 +295,7 @@ impl Plan {
         };
         // The device missed writes, so a superblock as a current member would make stale data
         // valid.
-        if newest.missing >> at & 1 == 1 {
+        if DeviceSet::from_bits(newest.missing).contains(at) {
             let since = time(newest.lost[usize::from(at)]);
             let since = since.map_or(String::new(), |since| format!(" since {since}"));
             return refused(format!(

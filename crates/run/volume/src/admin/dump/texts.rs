@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hostftl_core::{BLOCK, SECTOR};
+use hostftl_core::{BLOCK, DeviceSet, SECTOR};
 use hostftl_format::claim::Claim;
 use hostftl_format::log::{Root, root_pages};
 use hostftl_format::session::Mark;
@@ -156,7 +156,7 @@ impl From<&Superblock> for SuperblockText {
 }
 
 fn member(it: &Superblock, index: u8) -> MemberText {
-    let has = |set: u16| set >> index & 1 == 1;
+    let has = |set: u16| DeviceSet::from_bits(set).contains(index);
     let marks = [
         ("fresh", it.fresh),
         ("returning", it.returning),
@@ -278,7 +278,7 @@ impl RootText {
     /// Converts a root, given the number of count pages and of devices. The root of a journal
     /// differs.
     pub(super) fn new(it: &Root, places: &RootPlaces) -> Self {
-        let (counts, all) = (places.counts, ((1_u32 << places.devices) - 1) as u16);
+        let (counts, all) = (places.counts, DeviceSet::first_n(places.devices.into()).to_bits());
         let streams = it.streams.iter().enumerate().filter_map(|(stream, begin)| {
             let begin = begin.as_ref()?;
             let (segment, slot, sector) = (begin.segment, begin.slot, begin.sector);
@@ -306,7 +306,7 @@ impl RootText {
     }
 }
 
-/// Returns the numbers of the bits that are set.
+/// Returns the numbers of the devices in a stored set.
 fn set(bits: u16) -> Vec<u8> {
-    (0..16).filter(|index| bits >> index & 1 == 1).collect()
+    DeviceSet::from_bits(bits).iter().collect()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hostftl_core::DeviceSet;
 use hostftl_io::{Arena, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
@@ -23,7 +24,7 @@ pub(crate) fn take_up(
     (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
     driver: &mut Driver<AnyLayer>,
     (arena, event_host): (&Arc<Arena>, &mut EventHost),
-) -> Result<(Option<Session>, u16), Error> {
+) -> Result<(Option<Session>, DeviceSet), Error> {
     let mut roster = roster;
     let lost = settle(layer, roster.as_deref_mut(), driver)?;
     if options.service.is_none() || config.is_memory() {
@@ -48,7 +49,7 @@ pub(crate) fn begin(
     session: &Session,
     (options, config): (&StartOptions, &Config),
     devices: &[Device],
-    lost: u16,
+    lost: DeviceSet,
     events: &Events,
 ) -> Result<(), Error> {
     options.before_serving.iter().for_each(|hook| hook());

@@ -104,9 +104,9 @@ impl ReportedStates {
             self.report_change(device, (was, is), event_host);
             self.members = self.members.with(device, Member { planned: was.planned, ..is });
         }
-        event_host.faulted &= now.lost().to_bits();
-        event_host.unrecorded = (now.rebuilt() - self.members.rebuilt()).to_bits();
-        event_host.removed = self.members.removed().to_bits();
+        event_host.faulted &= now.lost();
+        event_host.unrecorded = now.rebuilt() - self.members.rebuilt();
+        event_host.removed = self.members.removed();
         if has_failed && !self.has_failed {
             let text = "the layer failed: writes and flushes end with errors";
             event_host.events.report(Level::Error, "failed", text);

@@ -1,5 +1,6 @@
 //! The health of the devices of a volume, and the actions that an operator should take.
 
+use hostftl_core::DeviceSet;
 use hostftl_layers::LayerConfig;
 
 use crate::metadata::journal;
@@ -154,19 +155,20 @@ impl Status {
     }
 
     /// Returns notes about the devices of the set `lost` that were present at the start.
-    pub(crate) fn lost_notes(&self, lost: u16) -> Vec<String> {
-        let gone = self
-            .devices
-            .iter()
-            .enumerate()
-            .filter(|(index, device)| lost >> index & 1 == 1 && device.health != MISSING);
-        gone.map(|(index, device)| match device.role.as_str() {
-            JOURNAL => journal::AWAY.into(),
-            _ => format!(
-                "DEGRADED: device {index} ({}) was lost; the volume runs without it",
-                device.name
-            ),
-        })
-        .collect()
+    pub(crate) fn lost_notes(&self, lost: DeviceSet) -> Vec<String> {
+        let devices = (0..).zip(&self.devices);
+        let was_present = |(index, device): &(u8, &DeviceStatus)| {
+            lost.contains(*index) && device.health != MISSING
+        };
+        devices
+            .filter(was_present)
+            .map(|(index, device)| match device.role.as_str() {
+                JOURNAL => journal::AWAY.into(),
+                _ => format!(
+                    "DEGRADED: device {index} ({}) was lost; the volume runs without it",
+                    device.name
+                ),
+            })
+            .collect()
     }
 }
