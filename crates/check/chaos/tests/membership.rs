@@ -12,7 +12,7 @@ fn the_rules_of_membership_hold() {
     }
     println!("{seen:?}");
     let Seen { served, degraded, asked, apart, flushes, losses, torn, .. } = seen;
-    let Seen { admin_commands, cut_verbs, .. } = seen;
+    let Seen { admin_commands, cut_commands, .. } = seen;
     for (what, count) in [
         ("starts", served),
         ("degraded starts", degraded),
@@ -22,7 +22,7 @@ fn the_rules_of_membership_hold() {
         ("losses", losses),
         ("torn superblocks", torn),
         ("changes of the members", admin_commands),
-        ("changes that were cut off", cut_verbs),
+        ("changes that were cut off", cut_commands),
     ] {
         assert!(count > 200, "only {count} {what}");
     }

@@ -235,7 +235,7 @@ pub enum DeviceError {
     /// The device has no space, like a file on a full file system.
     NoSpace,
     /// The device disappeared; all further commands will fail.
-    Gone,
+    Removed,
     /// The device refuses the command.
     Unsupported,
 }
@@ -245,7 +245,7 @@ impl core::fmt::Display for DeviceError {
         f.write_str(match self {
             DeviceError::Media => "media error",
             DeviceError::NoSpace => "no space on the device",
-            DeviceError::Gone => "device gone",
+            DeviceError::Removed => "device gone",
             DeviceError::Unsupported => "not supported by the device",
         })
     }

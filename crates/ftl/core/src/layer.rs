@@ -96,7 +96,7 @@ pub enum Event {
         sectors: u32,
     },
     /// Damaged or unreadable data of a device was rebuilt from the other devices.
-    Mended {
+    Repaired {
         /// Index in the stack.
         device: u8,
         /// First sector on that device.
@@ -119,7 +119,7 @@ pub enum Event {
         /// Number of findings that cannot be repaired.
         beyond: u64,
         /// Number of repairs.
-        mended: u64,
+        repaired: u64,
         /// Number of findings that are not repaired: they could not be moved, or the task was
         /// stopped before the repair was durable.
         unrepaired: u64,

@@ -88,7 +88,7 @@ pub(crate) enum Medium {
     Memory(Region),
     /// Commands to a server.
     Remote(Remote),
-    /// None; every command ends with `DeviceError::Gone`.
+    /// None; every command ends with `DeviceError::Removed`.
     Absent,
 }
 

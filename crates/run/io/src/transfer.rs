@@ -245,7 +245,7 @@ impl Transfer {
 fn device_error(errno: i32) -> DeviceError {
     match errno {
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DeviceError::NoSpace,
-        libc::ENXIO | libc::ENODEV | libc::EBADF | libc::ESHUTDOWN => DeviceError::Gone,
+        libc::ENXIO | libc::ENODEV | libc::EBADF | libc::ESHUTDOWN => DeviceError::Removed,
         libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS => DeviceError::Unsupported,
         _ => DeviceError::Media,
     }
@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(outcome(Call::Read, libc::EIO), DeviceError::Media);
         assert_eq!(outcome(Call::Write, libc::ENOSPC), DeviceError::NoSpace);
-        assert_eq!(outcome(Call::Sync, libc::ENODEV), DeviceError::Gone);
+        assert_eq!(outcome(Call::Sync, libc::ENODEV), DeviceError::Removed);
         assert_eq!(outcome(Call::Write, libc::EINVAL), DeviceError::Unsupported);
         let mut short = Transfer::new(0, 0, Call::Read, 0, 512);
         assert_eq!(short.absorb(0), Some(Err(DeviceError::Media)));

@@ -192,7 +192,7 @@ impl World {
     fn begin(&mut self, slot: u32, command: &mut Command) {
         match command.device() {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
-                self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
+                self.finished.push_back(Finished { slot, result: Err(DeviceError::Removed) });
             }
             Some(device) if self.is_lost(device, command) => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Media) });

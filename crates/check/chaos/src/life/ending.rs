@@ -38,7 +38,7 @@ impl Life<'_> {
             Event::Corrupt { lba, sectors } => {
                 self.reported_damage.corrupt(lba, sectors, errors, w)
             }
-            Event::Mended { device, lba, sectors } => {
+            Event::Repaired { device, lba, sectors } => {
                 self.mended.insert(device);
                 reported_damage::note_repaired(device, lba, sectors, w)
             }
@@ -70,7 +70,9 @@ impl Life<'_> {
                 w.tallies.note(Named::Checkpoint);
                 stays
             }
-            Event::Over { end, beyond, mended, .. } => self.scrub_over(end, beyond, mended),
+            Event::Over { end, beyond, repaired: mended, .. } => {
+                self.scrub_over(end, beyond, mended)
+            }
             Event::Older { .. } | Event::GcStarted | Event::Full => {
                 w.tallies.note(match event {
                     Event::Older { .. } => Named::OlderReported,

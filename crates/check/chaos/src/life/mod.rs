@@ -231,12 +231,12 @@ impl<'w> Life<'w> {
             self.errors.add(Row::FailedDevice, &self.w.claims);
             self.errors.disorder();
             self.w.mark_stale(device);
-            return Err(DeviceError::Gone);
+            return Err(DeviceError::Removed);
         }
         if device.is_some() && flight.is_late() && self.w.dice.chance(500) {
             self.errors.add(Row::Hang, &self.w.claims);
             self.errors.disorder();
-            return Err(DeviceError::Gone);
+            return Err(DeviceError::Removed);
         }
         let is_made = self.is_made();
         let (fate, errors, w) = (&self.fate, &mut self.errors, &mut *self.w);

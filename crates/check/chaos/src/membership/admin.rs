@@ -256,7 +256,7 @@ impl Life<'_> {
         if !std::mem::take(&mut self.is_changing) || self.dice.chance(300) {
             return Ok(());
         }
-        self.seen.cut_verbs += 1;
+        self.seen.cut_commands += 1;
         self.disks.iter_mut().for_each(|disk| disk.sick = false);
         self.is_over = true;
         let apart = self.seen.apart;

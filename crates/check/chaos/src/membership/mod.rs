@@ -97,13 +97,13 @@ pub struct Seen {
     /// Changes of the members by an operator.
     pub admin_commands: u64,
     /// Crashes during these, followed by a start.
-    pub cut_verbs: u64,
+    pub cut_commands: u64,
 }
 
 impl AddAssign for Seen {
     fn add_assign(&mut self, more: Seen) {
         let Seen { sequences, events, served, degraded, asked, .. } = more;
-        let Seen { apart, refused, flushes, losses, torn, admin_commands, cut_verbs, .. } = more;
+        let Seen { apart, refused, flushes, losses, torn, admin_commands, cut_commands, .. } = more;
         self.sequences += sequences;
         self.events += events;
         self.served += served;
@@ -115,7 +115,7 @@ impl AddAssign for Seen {
         self.losses += losses;
         self.torn += torn;
         self.admin_commands += admin_commands;
-        self.cut_verbs += cut_verbs;
+        self.cut_commands += cut_commands;
     }
 }
 

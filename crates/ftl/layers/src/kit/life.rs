@@ -49,7 +49,7 @@ impl Health {
     /// Returns the health after a device error that ends all writing.
     pub(crate) fn after(error: DeviceError) -> Self {
         match error {
-            DeviceError::Gone => Health::Failed,
+            DeviceError::Removed => Health::Failed,
             DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
             DeviceError::Media | DeviceError::Unsupported => Health::ReadOnly(HostError::Io),
         }
@@ -88,7 +88,7 @@ mod tests {
         assert!(health.worsen(Health::after(DeviceError::NoSpace)));
         assert!(!health.worsen(Health::after(DeviceError::Media)), "the first error counts");
         assert_eq!(health.error(), Some(HostError::NoSpace));
-        assert!(health.worsen(Health::after(DeviceError::Gone)));
+        assert!(health.worsen(Health::after(DeviceError::Removed)));
         assert!(!health.worsen(Health::ReadOnly(HostError::Io)) && !health.worsen(Health::Good));
         assert_eq!(health, Health::Failed);
     }

@@ -209,7 +209,7 @@ impl<C: Core> Shell<C> {
                 let late = self.common.is_late(now);
                 let continues = self.with(now, out, MAX_OUTPUTS, |core, cx| core.woken(late, cx));
                 if late && !continues {
-                    self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Gone, true));
+                    self.with(now, out, 1, |_, cx| cx.fail(0, DeviceError::Removed, true));
                 }
             }
             Input::Stop if self.common.stop() => out.push(Output::Event(Event::Stopped)),

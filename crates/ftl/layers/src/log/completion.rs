@@ -96,7 +96,7 @@ impl Engine {
         cx.wake();
         // The operation has not continued without this command, so the command ends it now.
         if self.array.output.timed_out.was_waiting(token) {
-            return self.finish(op, command, Err(DeviceError::Gone), cx);
+            return self.finish(op, command, Err(DeviceError::Removed), cx);
         }
         if let Op::Block { index } = op {
             self.blocks.scratch_is_back(index);
@@ -269,7 +269,7 @@ impl Array {
             if cx.life() != Life::Starting {
                 self.found_damage(device, lba, false, cx);
             }
-            cx.report(Event::Mended { device, lba, sectors });
+            cx.report(Event::Repaired { device, lba, sectors });
         }
     }
 

@@ -168,7 +168,7 @@ impl Engine {
             }
             _ => {
                 let Some(command) = self.array.stand_in(op, device) else { return false };
-                self.finish(op, command, Err(DeviceError::Gone), cx);
+                self.finish(op, command, Err(DeviceError::Removed), cx);
             }
         }
         true

@@ -179,7 +179,7 @@ impl Passthrough {
             },
             Err(error) => {
                 self.counters.device_errors += 1;
-                if error == DeviceError::Gone {
+                if error == DeviceError::Removed {
                     self.fail(error, false, out);
                 } else if flush {
                     self.flush_failed(error, out);
@@ -222,7 +222,7 @@ impl Passthrough {
         }
         if expired {
             self.counters.device_errors += 1;
-            self.fail(DeviceError::Gone, true, out);
+            self.fail(DeviceError::Removed, true, out);
         }
     }
 }
@@ -230,7 +230,7 @@ impl Passthrough {
 fn host_error(error: DeviceError) -> HostError {
     match error {
         DeviceError::NoSpace => HostError::NoSpace,
-        DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,
+        DeviceError::Media | DeviceError::Removed | DeviceError::Unsupported => HostError::Io,
     }
 }
 

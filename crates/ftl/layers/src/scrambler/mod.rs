@@ -182,7 +182,7 @@ impl Core for Engine {
             cx.counters().device_errors += 1;
             // This includes the flush of recovery: without it, data read later may not be durable.
             let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
-            if error == DeviceError::Gone || lasting {
+            if error == DeviceError::Removed || lasting {
                 cx.fail(0, error, false);
             }
         }

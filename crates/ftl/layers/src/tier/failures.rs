@@ -18,7 +18,7 @@ impl Failures {
     /// Records the failure of a device. Returns whether it is to be reported: the first failure of
     /// all, or the first time that this device was removed.
     pub(super) fn add(&mut self, device: u8, error: DeviceError) -> bool {
-        let is_removed = error == DeviceError::Gone;
+        let is_removed = error == DeviceError::Removed;
         let failed = &mut self.failed[usize::from(device)];
         let news = is_removed && !core::mem::replace(failed, true) || self.error.is_none();
         let first = *self.error.get_or_insert(host_error(error));
@@ -43,7 +43,7 @@ impl Failures {
 pub(super) fn host_error(error: DeviceError) -> HostError {
     match error {
         DeviceError::NoSpace => HostError::NoSpace,
-        DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,
+        DeviceError::Media | DeviceError::Removed | DeviceError::Unsupported => HostError::Io,
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
         assert!(!failures.add(0, DeviceError::Media), "writing was over already");
         assert_eq!(failures.error(), Some(HostError::NoSpace));
         assert_eq!(failures.failed(), [false; 2], "both devices can still be read");
-        assert!(failures.add(0, DeviceError::Gone) && !failures.add(0, DeviceError::Gone));
+        assert!(failures.add(0, DeviceError::Removed) && !failures.add(0, DeviceError::Removed));
         assert_eq!((failures.error(), failures.failed()), (Some(HostError::Io), [true, false]));
-        assert!(failures.add(1, DeviceError::Gone), "the other device is news of its own");
+        assert!(failures.add(1, DeviceError::Removed), "the other device is news of its own");
     }
 }

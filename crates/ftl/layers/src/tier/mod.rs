@@ -196,7 +196,7 @@ impl Core for Engine {
         });
         for device in [FAST, SLOW].into_iter().filter(|device| is_late[usize::from(*device)]) {
             cx.counters().device_errors += 1;
-            self.fail(device, DeviceError::Gone, true, cx);
+            self.fail(device, DeviceError::Removed, true, cx);
         }
         self.front.wake();
         true

@@ -192,7 +192,7 @@ impl<S: Scheme> Core for Machine<S> {
             // A failed flush of recovery also counts: data read afterwards may not be on the
             // medium.
             let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
-            if (error == DeviceError::Gone || lasting) && !ignored {
+            if (error == DeviceError::Removed || lasting) && !ignored {
                 cx.fail(0, error, false);
             }
         }

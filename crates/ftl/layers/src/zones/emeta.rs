@@ -40,7 +40,7 @@ enum Stage {
 enum Next {
     Wait,
     /// Abandon the list, because its segment has failed.
-    GiveUp,
+    Abandon,
     Flush,
     /// Send this part.
     Send(u32),
@@ -53,7 +53,7 @@ impl Stage {
         match self {
             Stage::Waiting if in_flight => Next::Wait,
             // A part in flight completes first, with its own error.
-            Stage::Waiting | Stage::Ready(_) if bad => Next::GiveUp,
+            Stage::Waiting | Stage::Ready(_) if bad => Next::Abandon,
             Stage::Waiting => Next::Flush,
             Stage::Ready(part) if takes => Next::Send(part),
             Stage::Flushing | Stage::Ready(_) | Stage::Sent(_) => Next::Wait,
@@ -197,7 +197,7 @@ impl Emeta {
         let (bad, takes) = (store.lines.chunk(segment).bad, store.lines.takes(segment));
         match self.stage.next(store.lines.in_flight(line), bad, takes) {
             Next::Wait => return false,
-            Next::GiveUp => self.end_list(false, store),
+            Next::Abandon => self.end_list(false, store),
             Next::Flush if planted(Bug::ZonesListEarly) => self.go(Stage::Ready(0)),
             Next::Flush => {
                 self.go(Stage::Flushing);
@@ -324,8 +324,8 @@ mod tests {
     #[test]
     fn a_list_whose_segment_fails_is_given_up_however_far_it_is() {
         assert_eq!(Stage::Waiting.next(true, true, false), Next::Wait, "rows are on their way");
-        assert_eq!(Stage::Waiting.next(false, true, false), Next::GiveUp);
-        assert_eq!(Stage::Ready(1).next(false, true, false), Next::GiveUp);
+        assert_eq!(Stage::Waiting.next(false, true, false), Next::Abandon);
+        assert_eq!(Stage::Ready(1).next(false, true, false), Next::Abandon);
         assert_eq!(Stage::Ready(1).next(false, false, false), Next::Wait);
         assert_eq!(Stage::Ready(1).next(false, false, true), Next::Send(1));
         assert_eq!(Stage::Sent(1).next(false, true, false), Next::Wait, "what is sent comes back");

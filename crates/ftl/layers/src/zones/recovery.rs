@@ -188,14 +188,14 @@ impl Recovery {
     fn take_report(&mut self, from: u32, bytes: u32, store: &mut Store, cx: &mut Cx) {
         let count = (bytes / SEGMENT_BYTES as u32).min(REPORTED);
         for index in 0..count.min(self.layout.device.count - from) {
-            let Some(told) = report::segment(self.report.pages(), index as usize) else {
+            let Some(reported) = report::segment(self.report.pages(), index as usize) else {
                 return fail_volume("the segment report of the device is invalid", cx);
             };
             let segment = from + index;
-            store.lines.chunks_mut().found(segment, &told, &self.layout);
+            store.lines.chunks_mut().found(segment, &reported, &self.layout);
             let chunk = store.lines.chunk(segment);
             if chunk.open {
-                self.pads.found_open(segment, (told.pointer as u32).min(chunk.length));
+                self.pads.found_open(segment, (reported.pointer as u32).min(chunk.length));
             }
         }
         if count == 0 {

@@ -46,7 +46,7 @@ fn damage(disk: &mut [u8], device: usize) {
 /// Returns the end of the scrub, with the number of repaired and unrepaired stripes.
 fn outcome(world: &World) -> Option<(TaskEnd, u64, u64)> {
     world.events.iter().find_map(|event| match *event {
-        Event::Over { end, beyond, mended, unrepaired, .. } => {
+        Event::Over { end, beyond, repaired: mended, unrepaired, .. } => {
             assert_eq!(beyond, 0, "parity makes up for all damage");
             Some((end, mended, unrepaired))
         }

@@ -68,8 +68,11 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     assert!(world.answer(flush).is_none(), "it waits");
     world.wait_for_timer();
     world.settle_but(hangs);
-    let lost =
-        Event::DeviceFailed { device: 1, error: hostftl_core::DeviceError::Gone, abandoned: true };
+    let lost = Event::DeviceFailed {
+        device: 1,
+        error: hostftl_core::DeviceError::Removed,
+        abandoned: true,
+    };
     assert!(world.events.contains(&lost), "{:?}", world.events);
     assert_eq!(world.layer.members().lost(), DeviceSet::single(1));
     for (id, row) in asked {

@@ -49,7 +49,7 @@ fn all_reads(world: &mut World) {
 
 fn over(world: &World) -> Option<(TaskEnd, u64, u64)> {
     world.events.iter().find_map(|event| match *event {
-        Event::Over { task: TaskKind::Scrub, end, beyond, mended, .. } => {
+        Event::Over { task: TaskKind::Scrub, end, beyond, repaired: mended, .. } => {
             Some((end, beyond, mended))
         }
         _ => None,

@@ -78,7 +78,8 @@ impl World {
                         self.reads.push((device, lba));
                     }
                     let gone = command.device().is_some() && command.device() == self.gone;
-                    let result = if gone { Err(DeviceError::Gone) } else { Ok(Verdict::default()) };
+                    let result =
+                        if gone { Err(DeviceError::Removed) } else { Ok(Verdict::default()) };
                     Input::Done(Done { token, command, result })
                 }
                 None if self.layer.next_timer() == Some(0) => Input::Timer,

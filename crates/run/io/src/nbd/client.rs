@@ -75,7 +75,7 @@ impl Client {
         self.connect_again(now);
         match self.state {
             State::Up => {}
-            State::Failed => self.flow.fail_waiting(None, DeviceError::Gone),
+            State::Failed => self.flow.fail_waiting(None, DeviceError::Removed),
             State::Down { since, .. } => {
                 // This also applies while a slow connection attempt is under way.
                 if now - since >= self.uri.timeout {
@@ -225,7 +225,7 @@ impl Client {
         self.flow.land();
         let last = self.shared.take_last_orders();
         last.into_iter().for_each(|(transfer, origin)| self.flow.put(transfer, origin));
-        self.flow.fail_waiting(None, DeviceError::Gone);
+        self.flow.fail_waiting(None, DeviceError::Removed);
         self.deliver();
     }
 }

@@ -213,7 +213,7 @@ impl Shared {
         if orders.closed {
             drop(orders);
             let mut finished = lock(&self.finished);
-            end(&mut finished, transfer.slot, origin, Err(DeviceError::Gone));
+            end(&mut finished, transfer.slot, origin, Err(DeviceError::Removed));
             drop(finished);
             return self.wake_driver();
         }

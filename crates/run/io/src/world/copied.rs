@@ -65,7 +65,7 @@ impl World {
     /// Ends the deferred commands without starting them.
     pub(crate) fn drop_held(&mut self) {
         let slots = self.held.as_mut().map(|held| mem::take(&mut held.slots)).unwrap_or_default();
-        let failed = |slot| Finished { slot, result: Err(DeviceError::Gone) };
+        let failed = |slot| Finished { slot, result: Err(DeviceError::Removed) };
         self.finished.extend(slots.into_iter().map(failed));
     }
 }

@@ -123,7 +123,7 @@ fn an_array_goes_on(engine: EngineKind) {
     script.asks.push_back(Ask::Flush);
     driver.serve(&mut script).unwrap();
     assert!(script.answers.values().all(Result::is_ok), "{:?}", script.events);
-    let lost = Event::DeviceFailed { device: 2, error: DeviceError::Gone, abandoned: true };
+    let lost = Event::DeviceFailed { device: 2, error: DeviceError::Removed, abandoned: true };
     assert!(script.events.contains(&lost), "{:?}", script.events);
     assert_eq!(driver.layer().members().lost(), DeviceSet::single(2));
     script.asks.extend(all().map(|at| Ask::Read { at, len: 65_536 }));

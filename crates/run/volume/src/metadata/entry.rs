@@ -96,7 +96,7 @@ pub(crate) enum Entry<'a> {
 
 const KINDS: [Kind; 5] = [Kind::Read, Kind::Write, Kind::Flush, Kind::Trim, Kind::Zeroes];
 const ERRORS: [DeviceError; 4] =
-    [DeviceError::Media, DeviceError::NoSpace, DeviceError::Gone, DeviceError::Unsupported];
+    [DeviceError::Media, DeviceError::NoSpace, DeviceError::Removed, DeviceError::Unsupported];
 
 const TIMER: u64 = 0;
 const STOP: u64 = 1;
@@ -238,7 +238,7 @@ mod tests {
         buf.pages_mut()[1].0[5] = 6;
         let into = Target::Meta { buf, pages: 2 };
         let command = Command::Read { device: 0, lba: 9, into, cause: Cause::Map };
-        let done = Done { token: Token(1 << 40), command, result: Err(DeviceError::Gone) };
+        let done = Done { token: Token(1 << 40), command, result: Err(DeviceError::Removed) };
         emit(7, &Input::Done(done), &mut bytes);
         let ticket = Ticket::issue(77);
         let (op, tally) = (HostOp::Zeroes { fua: true }, Tally::default());
@@ -251,7 +251,7 @@ mod tests {
         emit(1, &Input::Stop, &mut bytes);
         let rest = &mut &bytes[..];
         let Some((7, Entry::Done { token, result, meta })) = parse(rest) else { panic!("no end") };
-        assert_eq!((token, result, meta[BLOCK + 5]), (1 << 40, Err(DeviceError::Gone), 6));
+        assert_eq!((token, result, meta[BLOCK + 5]), (1 << 40, Err(DeviceError::Removed), 6));
         let (kind, sectors) = (Kind::Zeroes, 1 << 33);
         let host = Entry::Host { kind, fua: true, ticket: 77, lba: 3, sectors };
         assert_eq!(parse(rest), Some((0, host)));

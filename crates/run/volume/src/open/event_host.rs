@@ -176,7 +176,7 @@ impl Host for EventHost {
                 );
                 self.events.report(Level::Error, "corrupt", text);
             }
-            LayerEvent::Mended { device, lba, sectors } => {
+            LayerEvent::Repaired { device, lba, sectors } => {
                 let place = format!("device {device} ({})", self.name(device));
                 let text = format!(
                     "{} were damaged or unreadable; rebuilt from the other devices",
@@ -184,7 +184,13 @@ impl Host for EventHost {
                 );
                 self.events.report_device(device, Level::Warning, "repaired", text);
             }
-            LayerEvent::Over { task: TaskKind::Scrub, end, beyond, mended, unrepaired } => {
+            LayerEvent::Over {
+                task: TaskKind::Scrub,
+                end,
+                beyond,
+                repaired: mended,
+                unrepaired,
+            } => {
                 let (level, kind, text) = scrub_over(end, beyond, mended, unrepaired);
                 self.events.report(level, kind, text);
             }

@@ -341,7 +341,7 @@ impl Devices {
         let command = cx.draft(command);
         if self.is_lost_to(op, command) {
             let command = cx.take_back();
-            return self.fail_later((op, command, DeviceError::Gone), cx);
+            return self.fail_later((op, command, DeviceError::Removed), cx);
         }
         if starts {
             self.count_read(command);
@@ -355,7 +355,7 @@ impl Devices {
         if lost || !self.enter_zone(&command, cx) {
             // Reading a place that was never written is not a fault of the device.
             let unwritten = !lost && matches!(command, Command::Read { .. });
-            let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
+            let error = if unwritten { DeviceError::Media } else { DeviceError::Removed };
             return self.fail_later((op, command, error), cx);
         }
         if cx.life() == Life::Starting {

@@ -87,13 +87,13 @@ impl RefillProgress {
 
     /// Returns the previous segment if its last stripes are in progress.
     pub(super) fn ending(&self) -> Option<u32> {
-        self.ending.map(|pass| pass.target.segment)
+        self.ending.map(|refill| refill.target.segment)
     }
 
     /// Records the outcome of a stripe of the current or previous segment.
     pub(super) fn note(&mut self, segment: u32, well: bool) {
         let now = self.now.as_mut().map(|(target, all)| (target.segment, all));
-        let before = self.ending.as_mut().map(|pass| (pass.target.segment, &mut pass.well));
+        let before = self.ending.as_mut().map(|refill| (refill.target.segment, &mut refill.well));
         let mut both = before.into_iter().chain(now);
         let (_, all) =
             both.find(|(it, _)| *it == segment).expect("a stripe of one of the segments");

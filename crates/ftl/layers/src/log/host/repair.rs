@@ -154,7 +154,7 @@ impl Blocks {
             let sectors = self.range_bytes(index) / SECTOR as u32;
             let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
             array.found_damage(device, lba, false, cx);
-            cx.report(Event::Mended { device, lba, sectors });
+            cx.report(Event::Repaired { device, lba, sectors });
         }
     }
 }

@@ -32,7 +32,7 @@ impl Array {
             return;
         }
         // A failed read affects only its data, but a failed write makes the device stale.
-        if !writes && error != DeviceError::Gone {
+        if !writes && error != DeviceError::Removed {
             // The end of a zone is found by reading past it, so such errors are expected.
             let is_known =
                 matches!(op, Op::GcRead { .. } | Op::Load { .. } | Op::Scrub(Checking::Chunk(_)));

@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn what_can_not_be_read_or_is_wrong_ends_it() {
         let mut repair = asked();
-        let gone = Err(DeviceError::Gone);
+        let gone = Err(DeviceError::Removed);
         assert!(matches!(read(&mut repair, [3, 1], gone), Step::Moved));
         assert_eq!((repair.guess, repair.rebuild), (1, None), "its segment may lie elsewhere");
         let mut repair = asked();

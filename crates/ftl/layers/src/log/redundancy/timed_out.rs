@@ -113,7 +113,7 @@ impl TimedOut {
         devices.lose(late);
         cx.counters().device_errors += 1;
         for device in late {
-            let error = DeviceError::Gone;
+            let error = DeviceError::Removed;
             cx.report(Event::DeviceFailed { device, error, abandoned: true });
         }
         let waiting = &mut self.waiting;

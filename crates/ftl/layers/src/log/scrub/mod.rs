@@ -470,14 +470,15 @@ impl Scrub {
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
+        let (task, (repaired, unrepaired)) =
+            (TaskKind::Scrub, self.repairs.outcome(&media.segments));
         // Blocks that were unrecoverable before the scrub are not its findings.
-        let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(&media.segments));
         let beyond = media.gauges.beyond_repair - self.beyond + self.lost;
         // Only a complete scrub proves that no damage is left.
         if self.is_whole && end == TaskEnd::Done && unrepaired == 0 {
             media.devices.health_mut().verified();
         }
-        cx.report(Event::Over { task, end, beyond, mended, unrepaired });
+        cx.report(Event::Over { task, end, beyond, repaired, unrepaired });
         true
     }
 }

@@ -159,7 +159,7 @@ impl Model for Flash {
                 let end = from + u64::from(tally.total());
                 for unit in from / self.unit..end.div_ceil(self.unit) {
                     let (pool, logical) = self.home(unit);
-                    self.write(pool, logical, *placement).map_err(|_| DeviceError::Gone)?;
+                    self.write(pool, logical, *placement).map_err(|_| DeviceError::Removed)?;
                 }
             }
             Command::Reset { lba, sectors, .. } => {

@@ -239,7 +239,7 @@ impl Host for Sweep<'_> {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Mended { device, lba, .. } => {
+            Event::Repaired { device, lba, .. } => {
                 self.mended.insert((device, lba));
             }
             // The replies report the same damage.

@@ -8,7 +8,7 @@ use crate::log::media::Media;
 use crate::log::ops::{Cx, report_corrupt};
 
 /// Output slots without which a report waits.
-const TELLS: usize = 12;
+const REPORT_OUTPUTS: usize = 12;
 
 impl Lane {
     /// Reports one fault of the stripe. Returns false if none is left.
@@ -21,7 +21,7 @@ impl Lane {
         if !self.chunks.any_flawed() {
             return false;
         }
-        if cx.outputs_left() < TELLS {
+        if cx.outputs_left() < REPORT_OUTPUTS {
             cx.wake();
             return true;
         }
@@ -49,7 +49,7 @@ impl Lane {
             let device = placement.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
             media.devices.note_fault(device, lba, cx);
-            cx.report(Event::Mended { device, lba, sectors });
+            cx.report(Event::Repaired { device, lba, sectors });
         }
         true
     }

@@ -2,7 +2,7 @@
 //! the others, all records of the stripe are verified, and it is written to its own place.
 //!
 //! Invariant: no chunk of a damaged stripe is written. Damage is an invalid head, a wrong record,
-//! or an inconsistent second parity ([`agree`](super::agree)).
+//! or an inconsistent second parity ([`parity_check`](super::parity_check)).
 
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
@@ -41,7 +41,7 @@ enum Stage {
     /// Verify records from entry `next` on; `well` is true if all were correct so far.
     Check { next: u32, well: bool },
     /// Check the other parity.
-    Agree(ParityCheck),
+    Parity(ParityCheck),
     /// Write the chunk; `asked` is true while the write is in flight.
     Write { asked: bool },
     /// The chunk is written, or that failed.
@@ -76,7 +76,7 @@ impl Fill {
             // A chunk rebuilt from damaged data must not be written.
             _ if !well => Stage::Over { well },
             Some((made, parity)) => {
-                Stage::Agree(ParityCheck::new(lane, made, parity, (chunks, self.sectors)))
+                Stage::Parity(ParityCheck::new(lane, made, parity, (chunks, self.sectors)))
             }
             None => Stage::Write { asked: false },
         }
@@ -144,7 +144,7 @@ impl Lane {
                 over
             }
             Stage::Check { next, well } => self.check_some(fill, (next, well), media, mapping, cx),
-            Stage::Agree(agree) => self.ask_other((fill, agree), media, cx),
+            Stage::Parity(check) => self.ask_other((fill, check), media, cx),
             Stage::Write { asked: false } => self.write_chunk(fill, media, cx),
             Stage::Write { asked: true } | Stage::Over { .. } => false,
         }
@@ -224,11 +224,11 @@ impl Lane {
     /// Performs the next step of the check of the other parity.
     fn ask_other(
         &mut self,
-        (fill, mut agree): (Fill, ParityCheck),
+        (fill, mut check): (Fill, ParityCheck),
         media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
-        if let Some(well) = agree.verdict() {
+        if let Some(well) = check.verdict() {
             let write = Stage::Write { asked: false };
             self.go(fill.with(if well { write } else { Stage::Over { well } }));
             return true;
@@ -237,11 +237,11 @@ impl Lane {
             return false;
         }
         let At { segment, slot, .. } = self.at;
-        let device = media.devices.placement(segment).parity_device(segment, slot, agree.parity());
+        let device = media.devices.placement(segment).parity_device(segment, slot, check.parity());
         let place = (device, self.layout.lba(self.at));
-        let Some(command) = agree.next(place, &mut media.buffers) else { return false };
+        let Some(command) = check.next(place, &mut media.buffers) else { return false };
         self.outstanding += 1;
-        self.go(fill.with(Stage::Agree(agree)));
+        self.go(fill.with(Stage::Parity(check)));
         media.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
         true
     }
@@ -254,12 +254,12 @@ impl Lane {
         result: Ended,
         media: &mut Media,
     ) {
-        let Stage::Agree(mut agree) = fill.stage else {
+        let Stage::Parity(mut check) = fill.stage else {
             unreachable!("unexpected completion: {fill:?}")
         };
-        agree.done(command, result, &mut media.buffers);
+        check.done(command, result, &mut media.buffers);
         self.outstanding -= 1;
-        self.go(fill.with(Stage::Agree(agree)));
+        self.go(fill.with(Stage::Parity(check)));
     }
 
     fn write_chunk(&mut self, fill: Fill, media: &mut Media, cx: &mut Cx) -> bool {

@@ -86,8 +86,8 @@ impl ParityCheck {
             }
             Step::Checksum(_) | Step::Over(_) => {}
         }
-        let of = if self.step == Step::Checksum(None) { sum } else { second };
-        let from = buffers.at(of).view_sectors(0, self.sectors);
+        let buffer = if self.step == Step::Checksum(None) { sum } else { second };
+        let from = buffers.at(buffer).view_sectors(0, self.sectors);
         Some(Command::Digest { from, seed: 0 })
     }
 
@@ -100,10 +100,10 @@ impl ParityCheck {
         let (mut from, mut factors) = (ArrayVec::<View, MAX_PIECES>::new(), Factors::ADD);
         let mut next = first;
         while next <= self.count && from.len() < MAX_PIECES {
-            let (factor, of) = self.summand(next);
+            let (factor, buffer) = self.summand(next);
             if factor > 0 {
                 factors.new[from.len()] = factor;
-                from.push(buffers.at(of).view_sectors(0, self.sectors));
+                from.push(buffers.at(buffer).view_sectors(0, self.sectors));
             }
             next += 1;
         }
