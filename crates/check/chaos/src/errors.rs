@@ -11,7 +11,7 @@ pub(crate) struct Errors {
     given: u64,
     /// Errors for which the host may receive an error.
     excuses: u64,
-    /// Errors that report a dead device.
+    /// Errors that report a failed device.
     deaths: u64,
     /// Whether a program was abandoned, so that programs behind it in its segment may fail the
     /// write rules.
@@ -49,12 +49,12 @@ impl Errors {
         self.excuses
     }
 
-    /// Returns whether a device is dead.
+    /// Returns whether a device has failed.
     pub(crate) fn any_death(&self) -> bool {
         self.deaths > 0
     }
 
-    /// Returns whether dead devices are the only excuse.
+    /// Returns whether failed devices are the only excuse.
     pub(crate) fn are_deaths_alone(&self) -> bool {
         self.excuses == self.deaths
     }

@@ -1,7 +1,7 @@
 //! Commands in flight in one life: their order of completion, and those that time out.
 //!
 //! Invariants
-//! - Every submitted command is here, running or hung, until its `Done` is returned.
+//! - Every submitted command is here, running or timed out, until its `Done` is returned.
 //! - On a zoned device, commands that change a segment complete in the order of submission.
 
 use hostftl_core::{Command, DeviceSet, Nanos, Token};
@@ -56,7 +56,7 @@ impl Flights {
         !self.running.is_empty()
     }
 
-    /// Returns whether a command is hung.
+    /// Returns whether a command has timed out.
     pub(crate) fn any_timed_out(&self) -> bool {
         !self.timed_out.is_empty()
     }
@@ -113,7 +113,7 @@ impl Flights {
         Ok(())
     }
 
-    /// Returns whether a command has to wait in its segment behind a hung one.
+    /// Returns whether a command has to wait in its segment behind one that timed out.
     pub(crate) fn is_behind_timed_out(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
         let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
         here.is_some() && self.timed_out.iter().any(|it| write_place(it, disks) == here)
@@ -179,7 +179,7 @@ impl Flights {
         }
     }
 
-    /// Returns all commands, hung ones last.
+    /// Returns all commands, timed-out ones last.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
         self.running.iter().chain(&self.timed_out)
     }

@@ -30,7 +30,7 @@ struct Pending {
     /// Range and version that it writes; version 0 for other requests.
     span: Span,
     begin: Moment,
-    /// Whether the layer knew at its submission that a device is dead.
+    /// Whether the layer knew at its submission that a device has failed.
     after_death: bool,
 }
 
@@ -139,7 +139,7 @@ impl Host {
         let request = w.workload.next(&w.swarm, most, &mut w.dice);
         let PlannedRequest { kind, lba, sectors, fua } = request;
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
-        // A page that is still moving off a dead device is lost until the move completes.
+        // A page that is still moving off a failed device is lost until the move completes.
         let after_death = errors.any_death()
             && !layer.members().lost().is_empty()
             && !is_lost(request, errors, layer, w);
@@ -313,8 +313,8 @@ impl Host {
     }
 }
 
-/// Returns whether data of a read may be only on a dead device. Layers that track lost ranges must
-/// read everything else.
+/// Returns whether data of a read may be only on a failed device. Layers that track lost ranges
+/// must read everything else.
 fn is_lost(request: PlannedRequest, errors: &Errors, layer: &AnyLayer, w: &World) -> bool {
     let tells = w.promises().knows_lost && errors.are_deaths_alone();
     let end = request.lba + request.sectors;

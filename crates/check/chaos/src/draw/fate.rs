@@ -32,7 +32,7 @@ pub(crate) struct Fate {
     /// did.
     all_hang: bool,
     timed_out_once: bool,
-    /// Command from which on a device is dead.
+    /// Command from which on a device has failed.
     fail_at: u64,
     /// Devices that time out and die.
     dying: Dying,
@@ -41,7 +41,7 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
-    /// Creates a schedule without faults; with `calm` none will be added.
+    /// Creates a schedule without faults; with `fault_free` none will be added.
     pub(crate) fn new(fault_free: bool) -> Self {
         let never = u64::MAX;
         let (cut_at, hang_at, fail_at) = (never, never, never);

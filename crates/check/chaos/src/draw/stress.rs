@@ -10,18 +10,18 @@ use crate::matrix::{Claims, Row};
 
 /// Separates this random stream from the others of the seed.
 const SALT: u64 = 0x6275_7379_2032;
-/// Permille of busy stacks, with one parity and with two.
-const BUSY: [u32; 2] = [400, 900];
-/// Permille of busy stacks among those that may lose only their journal.
-const BUSY_WITH_JOURNAL: u32 = 950;
-/// Permille of busy stacks that export more than fits, by their parities, and permille of those
+/// Permille of stress stacks, with one parity and with two.
+const STRESS: [u32; 2] = [400, 900];
+/// Permille of stress stacks among those that may lose only their journal.
+const STRESS_WITH_JOURNAL: u32 = 950;
+/// Permille of stress stacks that export more than fits, by their parities, and permille of those
 /// that mostly add spares.
 const THIN: [u32; 3] = [400, 450, 800];
 const SPARES: u32 = 600;
 /// Separates the draw of these stacks from that of the others.
 const RARE: u64 = 0x7261_7265_2033;
 
-/// Options of a busy stack.
+/// Options of a stress stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Stress {
     faults: Faults,
@@ -33,19 +33,19 @@ pub struct Stress {
     life: u64,
 }
 
-/// Draws whether the stack of a seed is busy. The possible faults follow from the claims.
+/// Draws whether a seed has a stress stack. The possible faults follow from the claims.
 pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Stress> {
     if !layer.registration().promises.changes() {
         return None;
     }
     let mut rare = Dice::new(seed, RARE);
     if swarm.journal.is_some() {
-        let is_busy = swarm.mortal == swarm.journal && rare.chance(BUSY_WITH_JOURNAL);
-        return is_busy.then(|| with_journal(&mut rare, claims, swarm));
+        let is_stress = swarm.mortal == swarm.journal && rare.chance(STRESS_WITH_JOURNAL);
+        return is_stress.then(|| with_journal(&mut rare, claims, swarm));
     }
     let mut dice = Dice::new(seed, SALT);
     let parity = usize::from(swarm.parity).checked_sub(1);
-    if !parity.is_some_and(|parity| dice.chance(BUSY[parity])) {
+    if !parity.is_some_and(|parity| dice.chance(STRESS[parity])) {
         return None;
     }
     let spares = rare.chance(SPARES);
@@ -90,7 +90,7 @@ fn with_journal(dice: &mut Dice, claims: &Claims, swarm: &Swarm) -> Stress {
 }
 
 impl Swarm {
-    /// Makes the stack busy.
+    /// Makes the stack a stress stack.
     pub fn apply_stress(&mut self, it: Stress) {
         (self.is_stress, self.changes, self.online_changes) = (true, true, true);
         (self.faults, self.spares, self.sectors) = (it.faults, it.spares, it.sectors);

@@ -75,7 +75,7 @@ pub(crate) struct Life<'w> {
 }
 
 impl<'w> Life<'w> {
-    /// Creates a life over the contents of the devices; with `calm` it has no faults.
+    /// Creates a life over the contents of the devices; with `fault_free` it has no faults.
     pub(crate) fn new(w: &'w mut World, mode: Mode, fault_free: bool) -> Result<Self, String> {
         let (buffers, free) = w.issue();
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
