@@ -39,7 +39,7 @@ for _ in $(seq "$cases"); do
         >"$work/advice.json" 2>"$work/said" ||
         ! "$hostftl" --json compare "$load" --drive "$drive" --warm "self=$fill%" --export 70% \
             --layers "$all" --csv "$work/rows.csv" >/dev/null 2>"$work/said"; then
-        echo "  MISSED: $(grep -v -e '^$' -e 'rows are made' "$work/said" | head -1)  $load on $drive, $fill %"
+        echo "  MISSED: $(grep -v -e '^$' -e 'rows done' "$work/said" | head -1)  $load on $drive, $fill %"
         missed=$((missed + 1))
         continue
     fi

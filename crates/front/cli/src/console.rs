@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, code};
 
-/// Width of a paragraph.
+/// Width of a paragraph, in characters.
 const COLUMNS: usize = 96;
 
 /// When to use colours.
@@ -43,7 +43,7 @@ impl ColorChoice {
 /// Colour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Color {
-    /// Normal.
+    /// Normal state.
     Green,
     /// Needs attention.
     Yellow,
@@ -71,7 +71,7 @@ pub(crate) struct Console {
     json: bool,
     is_coloured: bool,
     /// Whether a JSON value was printed; an error then prints no second one.
-    told: bool,
+    has_value: bool,
     out: io::BufWriter<StdoutLock<'static>>,
 }
 
@@ -79,7 +79,7 @@ impl Console {
     /// Returns the standard output of this process.
     pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
         let out = io::BufWriter::new(io::stdout().lock());
-        Console { json, is_coloured: color.is_on(), told: false, out }
+        Console { json, is_coloured: color.is_on(), has_value: false, out }
     }
 
     /// Returns whether `--json` was given.
@@ -134,7 +134,7 @@ impl Console {
         Ok(())
     }
 
-    /// Prints text without escaping it: for text with colours and nothing from outside.
+    /// Prints text with colour codes. It is not escaped; parts from outside must be escaped before.
     pub(crate) fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{text}")?;
         Ok(())
@@ -150,12 +150,12 @@ impl Console {
         self.indented("", text)
     }
 
-    /// As [`Console::paragraph`], with `indent` before each line.
+    /// Prints `text`, wrapped at 96 columns, with `indent` before each line.
     pub(crate) fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(indent.into(), indent, text)
     }
 
-    /// As [`Console::paragraph`], behind `head` and, in the lines that follow, below the text.
+    /// Prints `text`, wrapped at 96 columns, after `head`. Further lines are aligned with the text.
     pub(crate) fn hanging(&mut self, head: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(head.into(), &" ".repeat(head.chars().count()), text)
     }
@@ -175,7 +175,7 @@ impl Console {
 
     /// Prints `value` as JSON.
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        self.told = true;
+        self.has_value = true;
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
         self.lines(text)
     }
@@ -197,7 +197,7 @@ impl Console {
         if failure.code != code::BROKEN_PIPE {
             // With standard error closed, only the exit code reports the failure.
             notice(&failure.text);
-            if self.json && !self.told && flushed.is_ok() {
+            if self.json && !self.has_value && flushed.is_ok() {
                 let _ = self.value(&serde_json::json!({ "error": failure.text }));
                 let _ = self.out.flush();
             }

@@ -1,33 +1,33 @@
-//! What is around the JSON of results: who made it, and the version of its schema.
+//! Header of the JSON results: kind, schema, version, commit and command line.
 
 use serde::Serialize;
 
 use hostftl_frontend::program;
 
-/// See the module text; `docs/results.schema.json` has its fields.
+/// A result with its header, as `docs/results.schema.json` defines it.
 #[derive(Serialize)]
 pub(crate) struct Envelope<T> {
-    /// What it is.
+    /// Name of the command, such as `compare`.
     kind: &'static str,
-    /// The version of the schema: it grows when a field is removed or means something else.
+    /// Version of the schema. It increases when a field is removed or changes its meaning.
     schema: u32,
     version: &'static str,
     commit: &'static str,
-    /// The command line, for a shell.
+    /// Command line, quoted for a shell.
     command: String,
     #[serde(flatten)]
-    what: T,
+    result: T,
 }
 
 impl<T: Serialize> Envelope<T> {
-    /// Around `what`, which this process made.
-    pub(crate) fn new(kind: &'static str, what: T) -> Self {
+    /// Adds the header of this process to `result`.
+    pub(crate) fn new(kind: &'static str, result: T) -> Self {
         let (schema, version) = (program::SCHEMA, program::VERSION);
-        Envelope { kind, schema, version, commit: program::COMMIT, command: command(), what }
+        Envelope { kind, schema, version, commit: program::COMMIT, command: command(), result }
     }
 }
 
-/// The command line of this process, for a shell.
+/// Returns the command line of this process, quoted for a shell.
 pub(crate) fn command() -> String {
     let words = std::env::args().skip(1).map(|word| hostftl_sim::quoted(&word));
     format!("hostftl {}", words.collect::<Vec<_>>().join(" "))

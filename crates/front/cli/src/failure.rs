@@ -1,65 +1,65 @@
-//! What went wrong, for a person and for a script.
+//! Error of a command: one line of text and an exit code.
 
 use std::fmt;
 use std::io;
 
 use hostftl_frontend::{Wrong, WrongKind};
 
-/// The exit codes of `hostftl`; `hostftl --help` lists them.
+/// Exit codes, as listed by `hostftl --help`.
 pub(crate) mod code {
-    /// The command could not do its work.
+    /// The command failed.
     pub(crate) const FAILED: u8 = 1;
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub(crate) const USAGE: u8 = 2;
-    /// An integrity check or a conservation law does not hold.
+    /// An integrity check or a conservation law is violated.
     pub(crate) const VIOLATION: u8 = 3;
-    /// A volume is served or could be, but somebody should do something about it.
+    /// The volume is usable, but needs the attention of an administrator.
     pub(crate) const NEEDS_ATTENTION: u8 = 4;
-    /// A fault of HostFTL itself: a panic.
+    /// A bug in HostFTL: a panic.
     pub(crate) const PANIC: u8 = 101;
-    /// Ctrl-C or SIGTERM ended the work early.
+    /// A signal ended the command early.
     pub(crate) const INTERRUPTED: u8 = 130;
-    /// Whoever read the output is gone; nothing is printed, as if SIGPIPE had ended the process.
+    /// The reader of the output closed it. Nothing is printed, as if SIGPIPE had ended the process.
     pub(crate) const BROKEN_PIPE: u8 = 141;
 }
 
-/// One line for the user, and the exit code.
+/// Error of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// See [`code`].
+    /// Exit code, one of [`code`].
     pub code: u8,
-    /// Names the file, line or device, and says what to do.
+    /// One line that names the file, line or device, and the remedy.
     pub text: String,
 }
 
 impl Failure {
-    /// The command could not do its work.
+    /// Creates a failure of the command.
     pub(crate) fn failed(text: impl fmt::Display) -> Self {
         Failure { code: code::FAILED, text: text.to_string() }
     }
 
-    /// The command line makes no sense.
+    /// Creates a failure because of an invalid command line.
     pub(crate) fn usage(text: impl fmt::Display) -> Self {
         Failure { code: code::USAGE, text: text.to_string() }
     }
 
-    /// A law that must hold does not.
+    /// Creates a failure because of a violated check or law.
     pub(crate) fn violation(text: impl fmt::Display) -> Self {
         Failure { code: code::VIOLATION, text: text.to_string() }
     }
 
-    /// Somebody should do something about a volume.
+    /// Creates a failure because of a volume that needs attention.
     pub(crate) fn needs_attention(text: impl fmt::Display) -> Self {
         Failure { code: code::NEEDS_ATTENTION, text: text.to_string() }
     }
 
-    /// The user ended the work early.
+    /// Creates a failure because of a signal.
     pub(crate) fn interrupted(text: impl fmt::Display) -> Self {
         Failure { code: code::INTERRUPTED, text: text.to_string() }
     }
 }
 
-/// An error while printing.
+/// Converts an error while printing.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -71,7 +71,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What is wrong with a study.
+/// Converts an error of a study.
 impl From<Wrong> for Failure {
     fn from(wrong: Wrong) -> Self {
         let code = match wrong.kind {

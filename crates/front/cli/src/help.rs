@@ -1,4 +1,4 @@
-//! `hostftl --help` with the commands in groups, which clap itself does not support.
+//! Groups the commands in `hostftl --help`, which clap does not support.
 
 use std::fmt::Write;
 

@@ -1,17 +1,17 @@
-//! The signals that a command answers.
+//! Signal handling.
 //!
 //! | signal | a command that runs once | `serve` |
 //! |---|---|---|
 //! | SIGINT, SIGTERM, SIGXCPU | ends with code 130 | stops the volumes |
-//! | SIGHUP | the same, but for nohup | reads the certificates again |
-//! | SIGXFSZ | a write fails with EFBIG | the same |
-//! | those of [`IDLE`] | as the system has it | nothing |
+//! | SIGHUP | the same, except under nohup | reloads the certificates |
+//! | SIGXFSZ | the write fails with EFBIG | the same |
+//! | those in [`IDLE`] | default action | ignored |
 //!
-//! A command that runs once ends at once when the signal comes again after [`TWICE`]. `serve` stops
-//! its volumes, however often the signal comes.
+//! A second signal, at least [`TWICE`] after the first, ends a command that runs once immediately.
+//! `serve` always stops its volumes, regardless of the number of signals.
 //!
-//! One stop may arrive as several signals: `timeout` and supervisors signal a process and then its
-//! group. So a second signal at once means no more than the first.
+//! Signals within [`TWICE`] of the first one count as the first one, because `timeout` and
+//! supervisors signal a process and then its process group.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,38 +27,38 @@ use signal_hook::consts::{
 use signal_hook::iterator::{Handle, Signals};
 
 type Action = Box<dyn FnOnce() + Send>;
-type Habit = Box<dyn Fn() + Send>;
+type HangupAction = Box<dyn Fn() + Send>;
 
-/// For how long further signals count as the first one.
+/// Time during which further signals count as the first one.
 const TWICE: Duration = Duration::from_secs(1);
-/// How long a command may take to end that does not check [`asked`], and one that undoes its
-/// work.
+/// Time limit of a command that does not check [`asked`], before it is ended.
 const GRACE: Duration = Duration::from_secs(2);
+/// Additional time of a command that undoes its work.
 const LONG_GRACE: Duration = Duration::from_secs(10);
-/// Signals that would end a server, and mean nothing to it.
+/// Signals whose default action would end a server, and which have no meaning for it.
 const IDLE: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
 
-/// When the first signal came.
+/// Time of the first signal.
 static FIRST: OnceLock<Instant> = OnceLock::new();
-/// How the command ends.
+/// Reaction of the command to a signal: [`ABRUPT`], [`UNDOING`] or [`ORDERLY`].
 static WAY: AtomicU8 = AtomicU8::new(ABRUPT);
-/// Whether this is `serve`.
+/// Whether the command is `serve`.
 static SERVES: AtomicBool = AtomicBool::new(false);
-/// Takes more signals.
+/// Handle to which further signals can be added.
 static MORE: OnceLock<Handle> = OnceLock::new();
-/// The reaction to the first signal of a command that cannot check [`asked`] regularly.
+/// Action for the first signal, in a command that can't check [`asked`] regularly.
 static ACTION: Mutex<Option<Action>> = Mutex::new(None);
-/// What to do at each SIGHUP, for a command that goes on.
-static HANGUP: Mutex<Option<Habit>> = Mutex::new(None);
+/// Action for each SIGHUP, in a command that continues.
+static HANGUP: Mutex<Option<HangupAction>> = Mutex::new(None);
 
-/// [`WAY`]: it is ended after [`GRACE`].
+/// [`WAY`]: the process is ended after [`GRACE`].
 const ABRUPT: u8 = 0;
-/// It undoes its work, and is ended after [`LONG_GRACE`].
+/// [`WAY`]: the command undoes its work, and is ended after [`GRACE`] and [`LONG_GRACE`].
 const UNDOING: u8 = 1;
-/// It ends by itself.
+/// [`WAY`]: the command checks [`asked`] and ends by itself.
 const ORDERLY: u8 = 2;
 
-/// Handles signals from now on.
+/// Starts the thread that handles signals.
 pub(crate) fn install() -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("cannot listen for signals: {error}"));
     let ignores_hangups = ignores_hangups();
@@ -67,12 +67,12 @@ pub(crate) fn install() -> Result<(), Failure> {
     let listen = move || {
         for signal in signals.forever() {
             match signal {
-                SIGHUP if habit() || ignores_hangups => {}
+                SIGHUP if hangup() || ignores_hangups => {}
                 SIGINT | SIGTERM | SIGHUP => end(),
                 SIGXCPU => {
-                    // It comes every second from then on, until the hard limit kills the process.
+                    // Sent every second, until the hard limit kills the process.
                     if !asked_before() {
-                        ending::say("CPU time limit (RLIMIT_CPU) reached".into());
+                        ending::report("CPU time limit (RLIMIT_CPU) reached".into());
                     }
                     end();
                 }
@@ -83,14 +83,14 @@ pub(crate) fn install() -> Result<(), Failure> {
     thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(failed)
 }
 
-/// A signal asks the command to end.
+/// Handles a signal that ends the command.
 fn end() {
     let now = Instant::now();
     let first = *FIRST.get_or_init(|| now);
     if first == now {
         let serves = SERVES.load(SeqCst);
         if !serves {
-            // Whatever waits for a peer, or takes long, ends with an error.
+            // Waits for a peer and long operations end with an error.
             hostftl_io::cancel::request();
         }
         act();
@@ -112,7 +112,8 @@ fn end() {
     }
 }
 
-/// Whether SIGHUP was ignored when the process began.
+/// Returns whether SIGHUP is ignored, as nohup sets it. Must be called before a handler is
+/// installed.
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -120,44 +121,46 @@ fn ignores_hangups() -> bool {
     mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
-/// From now on only `action` of [`then`] ends this process, and SIGHUP does nothing.
+/// Switches to the behaviour of `serve`: signals only run the action of [`then`], and SIGHUP does
+/// nothing until [`at_hangup`] sets an action.
 pub(crate) fn serve() {
     SERVES.store(true, SeqCst);
     at_hangup(|| {});
     let more = MORE.get().into_iter();
-    // Where the system refuses, the signal keeps its default action.
+    // A signal that can't be added keeps its default action.
     more.for_each(|more| IDLE.iter().for_each(|signal| drop(more.add_signal(*signal))));
 }
 
-/// The command undoes its work when it is asked to end.
+/// Announces that the command undoes its work after a signal, which may take longer.
 pub(crate) fn undo() {
     WAY.store(UNDOING, SeqCst);
 }
 
-/// From now on SIGHUP does `habit` and ends nothing.
-pub(crate) fn at_hangup(habit: impl Fn() + Send + 'static) {
-    *lock(&HANGUP) = Some(Box::new(habit));
+/// Runs `action` at each SIGHUP, which then no longer ends the command.
+pub(crate) fn at_hangup(action: impl Fn() + Send + 'static) {
+    *lock(&HANGUP) = Some(Box::new(action));
 }
 
-/// Does what a server wants at SIGHUP; false when it wants nothing.
-fn habit() -> bool {
-    let habit = lock(&HANGUP);
-    habit.iter().for_each(|habit| habit());
-    habit.is_some()
+/// Runs the action for SIGHUP. Returns whether there is one.
+fn hangup() -> bool {
+    let action = lock(&HANGUP);
+    action.iter().for_each(|action| action());
+    action.is_some()
 }
 
-/// Whether the user wants the command to end. A command that checks this ends by itself.
+/// Returns whether a signal asked the command to end. The command must then end by itself; no time
+/// limit applies after the first call.
 pub(crate) fn asked() -> bool {
     WAY.store(ORDERLY, SeqCst);
     asked_before()
 }
 
-/// Whether the user wanted the command to end, for one that is over.
+/// Returns whether a signal asked the command to end, without the promise of [`asked`].
 pub(crate) fn asked_before() -> bool {
     FIRST.get().is_some()
 }
 
-/// The exit code of a failed command: after a signal the failure is the requested end.
+/// Replaces the exit code of a failure after a signal, because the signal caused the failure.
 pub(crate) fn explain(failure: Failure) -> Failure {
     if asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
         Failure { code: code::INTERRUPTED, ..failure }
@@ -166,7 +169,7 @@ pub(crate) fn explain(failure: Failure) -> Failure {
     }
 }
 
-/// Does `action` once when the user wants the command to end, or now if that was already so.
+/// Runs `action` once at the first signal, or now if there was one already.
 pub(crate) fn then(action: impl FnOnce() + Send + 'static) {
     *lock(&ACTION) = Some(Box::new(action));
     if asked_before() {
@@ -174,7 +177,7 @@ pub(crate) fn then(action: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Takes the action out, so that it is done once whoever comes first, and does it.
+/// Runs the action. It is removed first, because [`end`] and [`then`] may both get here.
 fn act() {
     let action = lock(&ACTION).take();
     if let Some(action) = action {

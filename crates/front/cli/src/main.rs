@@ -1,4 +1,4 @@
-//! Command line of HostFTL: one file for each command in `commands`.
+//! Command line of HostFTL. `commands` has one module for each command.
 
 mod commands;
 mod console;
@@ -93,14 +93,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     })
 }
 
-/// Returns an error of clap in one line, without the usage.
+/// Joins the lines of a clap error into one, without the usage.
 fn one_line(text: &str) -> String {
-    let said = text.split("\n\nUsage:").next().unwrap_or(text);
-    let said = said.split("\n\nFor more information").next().unwrap_or(said);
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let said = lines.join("; ");
-    let said = said.trim_start_matches("error: ").replace(":; ", ": ");
-    format!("{said} (see `hostftl --help`)")
+    let error = text.split("\n\nUsage:").next().unwrap_or(text);
+    let error = error.split("\n\nFor more information").next().unwrap_or(error);
+    let lines: Vec<&str> = error.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let error = lines.join("; ");
+    let error = error.trim_start_matches("error: ").replace(":; ", ": ");
+    format!("{error} (see `hostftl --help`)")
 }
 
 #[cfg(test)]

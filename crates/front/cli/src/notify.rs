@@ -1,9 +1,9 @@
-//! What a service manager is told: one datagram of `NAME=value` lines for each change, to the
-//! socket that NOTIFY_SOCKET names (sd_notify(3)). Without that variable nothing is told.
+//! Notifications to the service manager, as in sd_notify(3): one datagram of `NAME=value` lines for
+//! each change, sent to the socket in NOTIFY_SOCKET. Without that variable nothing is sent.
 //!
 //! Invariants
-//! - Telling never waits: a datagram that the socket does not take at once is lost, and the next
-//!   one says what holds then.
+//! - Sending never blocks. A datagram that the socket does not accept immediately is dropped; the
+//!   next one has the current state.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,20 +16,20 @@ use std::time::Duration;
 
 use hostftl_format::letters::Plain;
 
-/// The longest status in bytes; service managers show one line.
+/// Maximum length of a status in bytes, because service managers show one line.
 const LONGEST: usize = 400;
 
-/// The way to the service manager of this process, if there is one.
+/// Connection to the service manager of this process, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     socket: Option<UnixDatagram>,
-    /// Within what time it wants to hear that the process still works.
+    /// Maximum time between two watchdog notifications.
     watchdog: Option<Duration>,
-    /// Why the manager that there is can't be told.
+    /// Reason why the socket in NOTIFY_SOCKET can't be used.
     trouble: Option<String>,
 }
 
-/// The one that started this process.
+/// Returns the connection to the service manager of this process.
 pub(crate) fn manager() -> &'static Notify {
     static MANAGER: OnceLock<Notify> = OnceLock::new();
     MANAGER.get_or_init(Notify::from_environment)
@@ -53,44 +53,44 @@ impl Notify {
         }
     }
 
-    /// Whether somebody listens.
-    pub(crate) fn is_heard(&self) -> bool {
+    /// Returns whether notifications are sent.
+    pub(crate) fn is_connected(&self) -> bool {
         self.socket.is_some()
     }
 
-    /// Within what time the manager wants [`Notify::alive`]; none when it does not wait for that.
+    /// Returns the maximum time between two calls of [`Notify::alive`]; `None` without a watchdog.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// Why the manager can't be told, if there is one.
+    /// Returns the reason why the socket in NOTIFY_SOCKET can't be used.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// What the process does now, for people.
+    /// Sends the current activity, as text for an administrator.
     pub(crate) fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", one_line(text)));
     }
 
-    /// The same, and the start or the stop under way may take that much longer from now on.
+    /// Sends the current activity, and extends the timeout of the start or stop to `more` from now.
     pub(crate) fn working(&self, text: &str, more: Duration) {
         let (text, micros) = (one_line(text), more.as_micros());
         self.send(&format!("EXTEND_TIMEOUT_USEC={micros}\nSTATUS={text}"));
     }
 
-    /// Clients can connect.
+    /// Reports that clients can connect.
     pub(crate) fn ready(&self, text: &str) {
         let (pid, text) = (std::process::id(), one_line(text));
         self.send(&format!("READY=1\nMAINPID={pid}\nSTATUS={text}"));
     }
 
-    /// The process still does its work.
+    /// Sends the watchdog notification.
     pub(crate) fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
-    /// The process ends, which may take `most`.
+    /// Reports that the process stops, which may take up to `most`.
     pub(crate) fn stopping(&self, text: &str, most: Duration) {
         let (text, micros) = (one_line(text), most.as_micros());
         self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS={text}"));
@@ -98,13 +98,12 @@ impl Notify {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.socket {
-            // See the module text.
             socket.send(text.as_bytes()).ok();
         }
     }
 }
 
-/// A socket towards `place`: a path, or a name in the abstract space behind an `@`.
+/// Connects a nonblocking socket to `place`: an absolute path, or `@` and an abstract name.
 fn connect(place: &OsStr) -> io::Result<UnixDatagram> {
     let to = match place.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -117,7 +116,7 @@ fn connect(place: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// As much of `text` as a status has room for, as one line.
+/// Returns `text` as one line, cut at [`LONGEST`].
 fn one_line(text: &str) -> String {
     let mut line = Plain(text).to_string();
     line.truncate(line.floor_char_boundary(LONGEST));

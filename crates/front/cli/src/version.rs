@@ -1,11 +1,11 @@
-//! What `hostftl --version` says: from what the program was built, and which formats it writes.
+//! Text of `hostftl --version`: build and on-disk formats.
 
 use std::sync::LazyLock;
 
 use hostftl_format::superblock;
 use hostftl_layers::LayerKind;
 
-/// See the module text; its first line goes behind the program's name.
+/// Version, commit, target, features and formats. clap prints the program's name before it.
 pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| {
     let layers: Vec<_> =
         LayerKind::ALL.iter().map(|kind| format!("{kind} {}", kind.format())).collect();

@@ -1,4 +1,4 @@
-//! The test of the test: cuts of the power find every flush that is left out.
+//! Test of the test: power cuts in the client `medium` find every planted missing flush.
 #![cfg(feature = "planted")]
 
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use hostftl_io::planted::{Bug, VARIABLE};
 use hostftl_test_skip::skipped;
 
-/// What the real client `medium` says of the program with a bug.
+/// Runs the e2e client `medium` against the program with a planted bug. Returns its output.
 fn medium(bug: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/e2e/run.sh");
     let mut run = Command::new(script);
@@ -16,7 +16,7 @@ fn medium(bug: &str) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Whether a bug shows only where a flush fails or a device is opened again: the tests of
+/// Returns whether a bug has an effect only if a flush fails or a device is reopened. The tests of
 /// crates/run/io find those.
 fn is_of_one_device(bug: Bug) -> bool {
     matches!(bug, Bug::NextFlushBelieved | Bug::CacheBelieved)

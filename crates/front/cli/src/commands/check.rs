@@ -1,4 +1,4 @@
-//! `hostftl check`: is everything on the devices as it should be?
+//! `hostftl check`: checks a volume that is not served, without writing to it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,8 +10,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, counted};
 
-/// How often a bar moves, and how often a line says how far it is where nobody watches.
+/// Interval between updates of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
+/// Interval between progress lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(30);
 
 /// Check superblocks, recovery and layer invariants of a volume that is not served
@@ -84,24 +85,24 @@ fn print(checked: &Checked, console: &mut Console) -> Result<(), Failure> {
     checked.notes.iter().try_for_each(|note| console.field("note", note))
 }
 
-/// How far reading everything is: a bar on a terminal, else a line every 30 s.
+/// Progress of reading the data: a bar on a terminal, otherwise a line every 30 s.
 struct Meter {
     watched: bool,
     bar: Option<ProgressBar>,
-    told: Instant,
+    shown: Instant,
 }
 
 impl Meter {
     fn new(watched: bool) -> Self {
-        Meter { watched, bar: None, told: Instant::now() }
+        Meter { watched, bar: None, shown: Instant::now() }
     }
 
     fn show(&mut self, at: u64, of: u64) {
         let often = if self.watched { REDRAW } else { LINE };
-        if self.told.elapsed() < often {
+        if self.shown.elapsed() < often {
             return;
         }
-        self.told = Instant::now();
+        self.shown = Instant::now();
         if self.watched {
             self.bar.get_or_insert_with(|| ProgressBar::new(of)).set_position(at)
         } else {

@@ -1,4 +1,4 @@
-//! `hostftl completions`: the words of the command line, for a shell.
+//! `hostftl completions`: prints the completion script of a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

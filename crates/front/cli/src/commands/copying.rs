@@ -1,4 +1,4 @@
-//! How far a copy of a device, or its clearing, is, on standard error.
+//! Progress of copying or clearing a device, on standard error.
 
 use std::time::{Duration, Instant};
 
@@ -6,27 +6,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::units::bytes;
 
-/// How often a line is written where nobody watches.
+/// Interval between progress lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(30);
 const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 
+/// Progress of one device; the bar is removed on drop.
 #[derive(Debug)]
 pub(super) struct Copying {
     watched: bool,
-    /// The past participle of the work, such as *copied*.
+    /// Past participle of the operation, such as *copied*.
     done: &'static str,
-    told: Instant,
+    shown: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Copying {
-    /// With a bar if somebody watches, else with a line now and then.
+    /// Creates a display: a bar on a terminal (`watched`), otherwise a line every 30 s.
     pub(super) fn new(watched: bool, done: &'static str) -> Self {
-        Copying { watched, done, told: Instant::now(), bar: None }
+        Copying { watched, done, shown: Instant::now(), bar: None }
     }
 
-    /// `done` bytes of `all` are done.
-    pub(super) fn tell(&mut self, done: u64, all: u64) {
+    /// Shows that `done` bytes of `all` are complete.
+    pub(super) fn show(&mut self, done: u64, all: u64) {
         if self.watched {
             let bar = self.bar.get_or_insert_with(|| {
                 let style = ProgressStyle::with_template(STYLE).expect("it is a template");
@@ -34,8 +35,8 @@ impl Copying {
             });
             bar.set_length(all);
             bar.set_position(done);
-        } else if self.told.elapsed() >= LINE {
-            self.told = Instant::now();
+        } else if self.shown.elapsed() >= LINE {
+            self.shown = Instant::now();
             eprintln!("hostftl: {} of {} {}", bytes(done), bytes(all), self.done);
         }
     }

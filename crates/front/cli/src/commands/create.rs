@@ -1,4 +1,4 @@
-//! `hostftl create`: makes a volume.
+//! `hostftl create`: creates a volume.
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// Parameters of the layer `log` that have an option of their own.
+/// Parameters of the layer `log` with an option of their own.
 #[derive(Clone, Debug, clap::Args)]
 struct Log {
     /// Number of parity chunks per stripe of the layer log: 1 needs three devices, 2 needs four
@@ -98,8 +98,8 @@ struct Log {
 }
 
 impl Log {
-    /// Sets what was given; the journal goes behind the other devices.
-    /// Devices that are `complete` have it already.
+    /// Sets the given parameters, and appends the journal to `devices`. `complete` devices, those
+    /// of `--drive`, include it already.
     fn apply(
         self,
         layer: &mut LayerConfig,
@@ -134,30 +134,30 @@ impl Log {
     }
 }
 
-/// What the user says of the superpage.
+/// Value of `--superpage`.
 #[derive(Clone, Copy, Debug)]
 enum Superpage {
-    /// It is to be found.
+    /// Probe the first device.
     Auto,
-    /// Its size in sectors.
+    /// Size in sectors.
     Of(u32),
 }
 
-/// What the user says of the spare.
+/// Value of `--spare`.
 #[derive(Clone, Copy, Debug)]
 enum Spare {
-    /// The devices decide.
+    /// Derive it from the devices.
     Auto,
-    /// Its share in thousandths.
+    /// Share in thousandths.
     Of(u32),
 }
 
-/// A share, or `auto`.
+/// Parses a share or `auto`.
 fn spare(text: &str) -> Result<Spare, String> {
     if text == "auto" { Ok(Spare::Auto) } else { parse_share(text).map(Spare::Of) }
 }
 
-/// A superpage's size in sectors, or `auto`.
+/// Parses the size of a superpage in bytes, below 512 MiB, or `auto`.
 fn superpage(text: &str) -> Result<Superpage, String> {
     if text == "auto" {
         return Ok(Superpage::Auto);
@@ -170,32 +170,34 @@ fn superpage(text: &str) -> Result<Superpage, String> {
     sectors.map(Superpage::Of).ok_or_else(|| wrong(String::new()))
 }
 
-/// A layer as studies name it too.
+/// A layer in the notation of `compare --layers`.
 #[derive(Clone, Debug)]
 struct LayerText {
     text: String,
     config: LayerConfig,
-    /// The device of its journal, where the text names one.
+    /// Device of its journal, if the text names one.
     journal: Option<String>,
 }
 
-/// Reads a layer, for clap; `log:journal=NAME` names a device, or a model with `--drive`.
+/// Parses a layer, for clap. The value of `log:journal=NAME` is a device, with `--drive` a drive
+/// model.
 fn layer_text(text: &str) -> Result<LayerText, String> {
     let (plain, journal) = LayerSpec::journal_apart(text);
     let config = super::layer_config(&plain)?;
     Ok(LayerText { text: text.to_owned(), config, journal })
 }
 
-/// What a volume is made of.
+/// Layer and devices of the new volume.
 struct Parts {
     layer: LayerConfig,
     devices: Vec<String>,
     journal: Option<String>,
-    /// Sectors of the unit in which the devices map; 0 where nobody knows.
-    map_unit: u32,
+    /// Indirection unit of the devices in sectors; 0 if unknown.
+    iu_sectors: u32,
 }
 
-/// The layer and the devices of a stack of models, in files that are called as the volume is.
+/// Returns the layer and the devices of a stack of drive models, in files named after the volume
+/// file: `vol.0.drive` and so on beside `vol.toml`.
 fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
     let stack = compare::stack(stack)?;
     let choice =
@@ -218,28 +220,28 @@ fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
             .ok_or_else(|| Failure::usage("the path is not valid UTF-8; rename it"))?;
         devices.push(format!("drive:{name}@{file}"));
     }
-    let map_unit = stack.map_unit();
-    let mut layer = choice.on(map_unit);
+    let iu_sectors = stack.map_unit();
+    let mut layer = choice.on(iu_sectors);
     let unit = stack.infos().iter().map(|info| info.reclaim_unit * SECTOR as u64).max();
     layer.log.reclaim_unit = layer.log.reclaim_unit.or(unit.filter(|unit| *unit > 0));
-    Ok(Parts { layer, devices, journal: None, map_unit })
+    Ok(Parts { layer, devices, journal: None, iu_sectors })
 }
 
-/// What the volume is made of.
+/// Returns the layer and the devices of the command line.
 fn parts(args: &Args) -> Result<Parts, Failure> {
     if let Some(stack) = &args.drive {
         return modelled(args, stack);
     }
     let layer = args.layer.clone().expect("it is required without --drive");
     let journal = layer.journal.or_else(|| args.log.journal.clone());
-    Ok(Parts { layer: layer.config, devices: args.devices.clone(), journal, map_unit: 0 })
+    Ok(Parts { layer: layer.config, devices: args.devices.clone(), journal, iu_sectors: 0 })
 }
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    // Files that were made are removed again.
+    // After a signal the created files are removed.
     interrupt::undo();
-    let Parts { mut layer, mut devices, journal, map_unit } = parts(args)?;
+    let Parts { mut layer, mut devices, journal, iu_sectors } = parts(args)?;
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;
     }
@@ -251,7 +253,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         None => {}
     }
     let sampled =
-        args.sample.as_deref().map(|trace| suit(&mut layer, map_unit, trace)).transpose()?;
+        args.sample.as_deref().map(|trace| suit(&mut layer, iu_sectors, trace)).transpose()?;
     let log = Log { journal, ..args.log.clone() };
     log.apply(&mut layer, &mut devices, args.drive.is_some()).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
@@ -271,21 +273,21 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let stated = take_reclaim_unit(&mut spec);
     let mut clearing = Copying::new(console.is_watched(), "cleared");
     let mut created =
-        hostftl_volume::create_with(&spec, &mut |done, all| clearing.tell(done, all))?;
+        hostftl_volume::create_with(&spec, &mut |done, all| clearing.show(done, all))?;
     drop(clearing);
-    // The spare may be chosen only now.
+    // `create_with` may have chosen the spare.
     spec.layer = created.config.layer_config().map_err(Failure::failed)?;
     created.notes.extend(stated);
     created.notes.extend(sampled);
-    if let Some((_, came)) = probed {
+    if let Some((_, origin)) = probed {
         let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
-        created.notes.push(format!("superpage {size} ({came})"));
+        created.notes.push(format!("superpage {size} ({origin})"));
     }
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
 }
 
-/// Chooses by the first writes of a trace what the layer leaves to them; says what it was.
-fn suit(layer: &mut LayerConfig, map_unit: u32, trace: &str) -> Result<String, Failure> {
+/// Chooses the slot size from the first writes of a trace, and returns a note about it.
+fn suit(layer: &mut LayerConfig, iu_sectors: u32, trace: &str) -> Result<String, Failure> {
     let source: Source = trace.parse()?;
     let mut grain = Grain::default();
     for record in source.open(1, false)? {
@@ -294,20 +296,21 @@ fn suit(layer: &mut LayerConfig, map_unit: u32, trace: &str) -> Result<String, F
             break;
         }
     }
-    if !layer.suit(grain.sectors(), map_unit) {
+    if !layer.suit(grain.sectors(), iu_sectors) {
         let why = "--sample needs a layer with slot=auto, such as scrambler:slot=auto";
         return Err(Failure::usage(why));
     }
     let size = |sectors: u32| bytes(u64::from(sectors) * SECTOR as u64);
     let slot = layer.kind.registration().parameter("slot").and_then(|it| (it.get)(layer));
-    let slot = slot.expect("the slots are left to the requests");
+    let slot = slot.expect("the layer has slots");
     Ok(format!(
         "slot={slot}: the first writes of {trace} are multiples of {}",
         size(grain.sectors())
     ))
 }
 
-/// Gives a `log` the reclaim unit that its first drive states, unless the user gave one; says so.
+/// Sets the reclaim unit of a `log` to that reported by its first drive, unless the user gave one.
+/// Returns a note if it was set.
 fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
     if spec.layer.kind != LayerKind::Log || spec.layer.log.reclaim_unit.is_some() {
         return None;
@@ -317,9 +320,9 @@ fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
     Some(format!("reclaim unit {} (reported by the drive, FDP)", bytes(unit)))
 }
 
-/// Probes the first device for its superpage, in sectors, if it has one, and tells what came of
-/// that. A real device is overwritten, so whatever speaks against the volume comes first, and the
-/// device is held meanwhile.
+/// Probes the first device for its superpage. Returns its size in sectors, if any, and the origin
+/// of the value. Probing overwrites a real device, so `rehearse` checks the whole specification
+/// first and keeps the device open exclusively.
 fn find_superpage(spec: &CreateSpec) -> Result<(Option<u32>, &'static str), Failure> {
     let device = &spec.devices[0];
     let model = device.strip_prefix("drive:").and_then(|rest| rest.split_once('@'));
@@ -334,9 +337,9 @@ fn find_superpage(spec: &CreateSpec) -> Result<(Option<u32>, &'static str), Fail
         }
         None => super::probe::of_held(&hostftl_volume::rehearse(spec)?[0], 1)?,
     };
-    let came =
+    let origin =
         if probed.superpage.is_some() { "found by probing" } else { "default: probing found none" };
-    Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), came))
+    Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), origin))
 }
 
 fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {
@@ -368,7 +371,7 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
             format!(" (of which over-provisioning {}, {percent} %)", bytes(share))
         }
     };
-    console.line(format!("made {}: layer {}", spec.path.display(), spec.layer.kind))?;
+    console.line(format!("created {}: layer {}", spec.path.display(), spec.layer.kind))?;
     console.field("usable", bytes(created.exported_bytes))?;
     let device = bytes(created.device_bytes);
     console.field("reserved", format!("{} of {device}{spare}", bytes(reserved)))?;

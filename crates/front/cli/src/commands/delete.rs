@@ -1,4 +1,4 @@
-//! `hostftl delete`: takes a volume off its devices.
+//! `hostftl delete`: clears the devices of a volume and removes its file.
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut clearing = Copying::new(console.is_watched(), "cleared");
-    let mut tell = |done, all| clearing.tell(done, all);
-    let config = hostftl_volume::delete(&args.volume, args.force, &mut tell)?;
+    let mut show = |done, all| clearing.show(done, all);
+    let config = hostftl_volume::delete(&args.volume, args.force, &mut show)?;
     drop(clearing);
     let name = args.volume.display();
     if !args.force {

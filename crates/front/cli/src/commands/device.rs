@@ -1,4 +1,4 @@
-//! `hostftl device`: the devices of a volume, and the facts that an NVMe drive reports.
+//! `hostftl device`: changes the devices of a volume, and inspects NVMe drives.
 
 use std::path::PathBuf;
 
@@ -149,7 +149,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             };
             let number = outcome.device.as_ref().map_or(0, |device| device.number);
             let next = format!("hostftl device online {name} {number}");
-            tell_change(which, &outcome, "is offline", &next, console)
+            print_change(which, &outcome, "is offline", &next, console)
         }
         AdminCommand::Online(Online { which }) => {
             let (Returned { device, is_new, served, notes }, name) =
@@ -160,15 +160,16 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 format!("hostftl serve {name}")
             };
             let outcome = Outcome { is_new, device: Some(device), notes };
-            tell_change(which, &outcome, "is online", &next, console)
+            print_change(which, &outcome, "is online", &next, console)
         }
     }
 }
 
-fn tell_change(
+/// Prints a change of a device's state (`is offline`) and the next command.
+fn print_change(
     which: &Which,
     Outcome { is_new, device, notes }: &Outcome,
-    what: &str,
+    state: &str,
     next: &str,
     console: &mut Console,
 ) -> Result<(), Failure> {
@@ -180,12 +181,12 @@ fn tell_change(
     }
     let already = if *is_new { "" } else { " already" };
     let device = device.as_ref().map_or_else(|| which.device.clone(), DeviceId::to_string);
-    console.line(format!("{}: {device} {what}{already}", which.volume.display()))?;
+    console.line(format!("{}: {device} {state}{already}", which.volume.display()))?;
     notes.iter().try_for_each(|note| console.field("note", note))?;
     console.field("next", format!("`{next}`"))
 }
 
-/// The fields of an answer after those of the device that it is about.
+/// Returns the JSON fields of a device, followed by those of `rest`.
 fn with_device(device: Option<&DeviceId>, rest: serde_json::Value) -> serde_json::Value {
     let mut all = serde_json::json!(device.cloned().unwrap_or_default());
     if let (Some(all), serde_json::Value::Object(rest)) = (all.as_object_mut(), rest) {
@@ -209,7 +210,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
             "is already being removed, or was removed",
         ),
     };
-    let say = |Outcome { is_new, device, notes }, console: &mut Console| {
+    let show = |Outcome { is_new, device, notes }, console: &mut Console| {
         if console.is_json() {
             let rest = serde_json::json!({
                 "volume": args.volume, "changed": is_new && !args.dry_run,
@@ -217,16 +218,17 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
             });
             console.value(&with_device(device.as_ref(), rest))
         } else {
-            let what = if is_new { done } else { was_so };
+            let result = if is_new { done } else { was_so };
             let device = device.map_or_else(|| args.device.clone(), |it| it.to_string());
-            console.line(format!("{volume}: {device} {what}"))?;
+            console.line(format!("{volume}: {device} {result}"))?;
             notes.iter().try_for_each(|note| console.field("note", note))
         }
     };
     let begins = !args.cancel && !args.dry_run;
     if let Some(outcome) = operate(&args.volume, &request)? {
+        // A command prints one JSON document: with --wait that of the end.
         if !(args.wait && console.is_json()) {
-            say(outcome, console)?;
+            show(outcome, console)?;
         }
         if begins && args.wait {
             return wait::served(&args.volume, Some("evacuate"), None, console);
@@ -239,7 +241,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     }
     let (running, outcome) = operate_here(&args.volume, &request)?;
     if !(begins && console.is_json()) {
-        say(outcome, console)?;
+        show(outcome, console)?;
     }
     if begins {
         wait::here(&args.volume, running, "evacuate", console)
@@ -290,10 +292,10 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         force: args.force,
         rehearse: args.dry_run,
     };
-    // A copy is cancelled, and the old device stays.
+    // After a signal the copy is cancelled, and the old device stays a member.
     interrupt::undo();
     let mut copying = Copying::new(console.is_watched(), "copied");
-    let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
+    let replaced = replace(&spec, &mut |done, all| copying.show(done, all));
     drop(copying);
     let Replaced { old, new, was_lost, copied, copying, lacks, served, notes } = replaced?;
     let volume = args.volume.display();

@@ -1,4 +1,4 @@
-//! `hostftl estimate-memory`: the memory of each layer, computed from its plan.
+//! `hostftl estimate-memory`: memory of each layer, computed from its plan.
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use hostftl_core::{BLOCK, SECTOR};
@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, parse_blocks};
 
-/// Lines between the table's head and its rows only.
+/// A line only between the header and the rows.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
 /// Estimate the memory of each layer
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 struct Row {
     layer: String,
     size: u64,
-    /// What clients would see, and the memory; or why there can be no such volume.
+    /// Exported bytes and memory, or the reason why such a volume is impossible.
     plan: Result<(u64, Memory), String>,
 }
 
@@ -74,7 +74,7 @@ fn json(row: &Row) -> serde_json::Value {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let heads = ["devices", "layer", "map", "metadata", "buffers", "the rest", "all", "B/4 KiB"];
+    let heads = ["devices", "layer", "map", "metadata", "buffers", "fixed", "total", "B/4 KiB"];
     let mut table = Table::new();
     table.load_style(STYLE).set_header(heads);
     for row in rows {

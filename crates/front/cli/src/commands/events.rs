@@ -1,4 +1,4 @@
-//! `hostftl events`: the events of a volume, of this run and earlier ones.
+//! `hostftl events`: events of a volume, of this run and earlier ones.
 
 use std::path::PathBuf;
 use std::thread;
@@ -10,10 +10,10 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// How often a served volume is asked for more.
+/// Interval between queries for new events with `--follow`.
 const EVERY: Duration = Duration::from_millis(500);
-/// How often to look whether the user has enough.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval between checks for Ctrl-C.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Show the events of a volume
 ///
@@ -51,13 +51,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Waits a while; whether the user has enough.
+/// Waits for [`EVERY`]. Returns whether Ctrl-C ended the wait.
 fn wait() -> bool {
-    for _ in 0..EVERY.as_millis() / LOOK.as_millis() {
+    for _ in 0..EVERY.as_millis() / POLL.as_millis() {
         if interrupt::asked() {
             return true;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL);
     }
     false
 }

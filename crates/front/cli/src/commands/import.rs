@@ -1,4 +1,4 @@
-//! `hostftl import`: writes a volume's file again from its devices alone.
+//! `hostftl import`: recreates a volume file from the superblocks of the devices.
 
 use std::path::PathBuf;
 

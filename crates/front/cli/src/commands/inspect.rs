@@ -1,4 +1,4 @@
-//! `hostftl device inspect`: the facts that an NVMe drive reports.
+//! `hostftl device inspect`: properties and counters that an NVMe drive reports.
 
 use std::path::{Path, PathBuf};
 
@@ -22,9 +22,9 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Args { device } = args;
-    let said = |why: String| Failure::failed(format!("{}: {why}", device.display()));
-    let drive = NvmeDrive::open(device).map_err(|error| said(error.to_string()))?;
-    let facts = drive.facts().map_err(said)?;
+    let failed = |why: String| Failure::failed(format!("{}: {why}", device.display()));
+    let drive = NvmeDrive::open(device).map_err(|error| failed(error.to_string()))?;
+    let facts = drive.facts().map_err(failed)?;
     if console.is_json() {
         return console.value(&json(&facts));
     }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     facts.refused.iter().try_for_each(|why| console.field("unknown", why))
 }
 
-/// The facts, and what follows from them.
+/// Returns the facts as JSON, with derived figures.
 fn json(facts: &Facts) -> serde_json::Value {
     let mut value = serde_json::json!(facts);
     value["media_written"] = serde_json::json!(facts.media_written());
@@ -57,21 +57,22 @@ fn stated(namespace: &Namespace, console: &mut Console) -> Result<(), Failure> {
     let block = bytes(namespace.block_bytes);
     let number = namespace.number;
     console.field("namespace", format!("{number}, {} in {block}", bytes(namespace.bytes)))?;
-    console.field("states", statement(namespace))
+    console.field("preferred", statement(namespace))
 }
 
-/// What the drive under a device states, before anything is measured; none where it can't be asked.
-pub(super) fn ask(device: &str) -> Option<Facts> {
+/// Returns the facts of the NVMe drive below a device; `None` if they can't be read.
+pub(super) fn query(device: &str) -> Option<Facts> {
     NvmeDrive::open(Path::new(device)).ok()?.facts().ok()
 }
 
-/// What a drive says that it erases as one, in bytes: the reclaim unit of its placement.
+/// Returns the FDP reclaim unit of a drive in bytes, if FDP is enabled and the unit is a multiple
+/// of 4 KiB.
 pub(super) fn reclaim_unit(device: &str) -> Option<u64> {
-    let fdp = ask(device)?.fdp.filter(|fdp| fdp.on)?;
+    let fdp = query(device)?.fdp.filter(|fdp| fdp.on)?;
     Some(fdp.configuration.unit_bytes).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096))
 }
 
-/// How a drive says that it wants to be written.
+/// Formats the preferred sizes of a namespace.
 pub(super) fn statement(namespace: &Namespace) -> String {
     let Namespace { write_grain, write_align, discard_grain, best_write, .. } = namespace;
     let known = [
@@ -82,7 +83,7 @@ pub(super) fn statement(namespace: &Namespace) -> String {
     ];
     let each = known
         .iter()
-        .filter_map(|(what, value, name)| Some(format!("{what} {} ({name})", bytes((**value)?))));
+        .filter_map(|(usage, value, name)| Some(format!("{usage} {} ({name})", bytes((**value)?))));
     let each: Vec<_> = each.collect();
     if each.is_empty() { "no preferred sizes".into() } else { each.join(", ") }
 }
@@ -102,7 +103,7 @@ fn health(smart: &Smart, facts: &Facts, console: &mut Console) -> Result<(), Fai
     );
     console.field("errors", errors)?;
     if let Some(celsius) = celsius {
-        console.field("warmth", format!("{celsius} °C"))?;
+        console.field("temp", format!("{celsius} °C"))?;
     }
     smart.warnings().iter().try_for_each(|warning| console.field("WARNING", warning))
 }
@@ -120,8 +121,8 @@ fn written(facts: &Facts, console: &mut Console) -> Result<(), Failure> {
         Some(waf) => format!(", {waf:.3} per host byte"),
         None => String::new(),
     };
-    let (some, source) = (bytes(media.bytes), media.source.name());
-    console.field("flash", format!("got {some}{amplification} ({source})"))?;
+    let (written, source) = (bytes(media.bytes), media.source.name());
+    console.field("flash", format!("written {written}{amplification} ({source})"))?;
     if let Some(ocp) = &facts.ocp {
         let (least, most) = ocp.erases;
         console.field("erases", format!("{least} to {most} per block"))?;
@@ -139,13 +140,13 @@ fn placement(fdp: &Fdp, console: &mut Console) -> Result<(), Failure> {
         "placement",
         format!("FDP is {on}: reclaim units of {unit}, {handles} handles, {groups} groups"),
     )?;
-    if let Some(told) = &fdp.statistics {
-        let (host, media) = (bytes(told.host_bytes), bytes(told.media_bytes));
+    if let Some(counted) = &fdp.statistics {
+        let (host, media) = (bytes(counted.host_bytes), bytes(counted.media_bytes));
         console.field("since on", format!("host writes {host}, media writes {media}"))?;
     }
     if !fdp.placements.is_empty() {
         let each: Vec<_> = fdp.placements.iter().map(|it| it.identifier.to_string()).collect();
-        console.field("may name", format!("placements {}", each.join(", ")))?;
+        console.field("handles", format!("placement ids {}", each.join(", ")))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `hostftl layers`: what each layer does, on what devices, when to use it, and its parameters.
+//! `hostftl layers`: description, limits and parameters of each layer.
 
 use hostftl_frontend::catalogue;
 use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
@@ -17,11 +17,11 @@ pub(crate) struct Args {
     layers: Vec<Which>,
 }
 
-/// What is asked for.
+/// A name on the command line.
 #[derive(Clone, Copy)]
 enum Which {
     Layer(LayerKind),
-    /// The array that studies compare layers with.
+    /// `raid5`, the array that studies compare layers with.
     Array,
 }
 
@@ -74,7 +74,7 @@ fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
     console.hanging("  for     ", about.pays)?;
     console.hanging("  limits  ", about.limits)?;
     if let Some(memory) = hostftl_frontend::memory_of_a_terabyte(kind) {
-        console.line(format!("  memory  {} of map and metadata a TB", bytes(memory)))?;
+        console.line(format!("  memory  {} of map and metadata per TB", bytes(memory)))?;
     }
     let config = LayerConfig::new(kind);
     for parameter in *parameters {

@@ -1,4 +1,4 @@
-//! `hostftl list`: the volumes that are served on this machine.
+//! `hostftl list`: volumes that are served on this machine.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use hostftl_format::letters::Plain;
@@ -28,8 +28,8 @@ pub(super) fn run(_: &Args, console: &mut Console) -> Result<(), Failure> {
             console.coloured(table)?;
         }
     }
-    let silent = found.iter().find_map(|it: &Listed| Some((it.uuid, it.status.as_ref().err()?)));
-    match silent {
+    let failed = found.iter().find_map(|it: &Listed| Some((it.uuid, it.status.as_ref().err()?)));
+    match failed {
         Some((uuid, error)) => Err(Failure::failed(format!("volume {uuid}: {error}"))),
         None => Ok(()),
     }

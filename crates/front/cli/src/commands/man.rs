@@ -1,4 +1,4 @@
-//! `hostftl man`: the pages of the manual, one for each command, from what `--help` says.
+//! `hostftl man`: manual pages, one for each command, generated from its help.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.line(format!("{made} pages in {}", args.folder.display()))
 }
 
-/// Writes the page `name` of `command`, and those of the commands below it.
+/// Writes the page `name` of `command` and those of its subcommands.
 fn page(args: &Args, command: &Command, name: &str, made: &mut u32) -> Result<(), Failure> {
     let path = args.folder.join(format!("{name}.1"));
     let titled = command.clone().display_name(name.to_owned());

@@ -1,4 +1,4 @@
-//! One file per command: its arguments, and what it does with them.
+//! Commands: one module for each, with its arguments and its `run`.
 
 mod advise;
 mod check;
@@ -42,10 +42,10 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::bytes;
 
-/// Declares [`Command`]: each variant has the arguments of a module, whose `run` runs it.
+/// Declares [`Command`] from pairs of a variant and a module with `Args` and `run`.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
-        /// A command with its arguments, in the order of `hostftl --help`.
+        /// A command with its arguments. [`crate::help`] has their order in the help.
         #[derive(clap::Subcommand)]
         pub(crate) enum Command {
             $($(#[$attribute])* $name(Box<$module::Args>),)*
@@ -94,14 +94,14 @@ commands! {
     Man => man,
 }
 
-/// Reads a layer with its parameters, for clap.
+/// Parses a layer with its parameters, for clap.
 fn layer_config(text: &str) -> Result<LayerConfig, String> {
     hostftl_frontend::layer_kind(text.split(':').next().unwrap_or_default())?;
     LayerConfig::parse(text)
 }
 
-/// The exit code follows the kind of the error, whether the request was carried out here or by the
-/// process that serves the volume.
+/// Derives the exit code from the kind of the error. It does not depend on the process that ran the
+/// request, this one or the server of the volume.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error.kind() {
@@ -116,14 +116,14 @@ impl From<Error> for Failure {
     }
 }
 
-/// What is wrong with a trace, or with how it is named.
+/// Converts an error of a trace or its options.
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
         Wrong::from(error).into()
     }
 }
 
-/// Returns the planned memory of a volume and its parts.
+/// Formats the planned memory of a volume and its parts.
 fn memory(memory: &Memory) -> String {
     let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } = memory;
     let [map, meta, arena] = [map_bytes, meta_bytes, arena_bytes].map(|it| bytes(*it));
@@ -133,7 +133,7 @@ fn memory(memory: &Memory) -> String {
     format!("{all} ({parts}, clients {clients}, fixed {fixed})")
 }
 
-/// Returns the acknowledgement policy of writes.
+/// Describes an acknowledgement policy.
 fn acknowledges(ack: &str) -> &'static str {
     match ack {
         "buffer" => "acknowledged when buffered; durable after flush",

@@ -1,5 +1,8 @@
-//! A file that a command writes at its end: it is opened before the work begins, so that a path
-//! that can't be written costs no study; and what was there stays until the new one is whole.
+//! Output file that a command writes at its end.
+//!
+//! It is opened before the work starts, so that a path that can't be written is an error
+//! immediately. An existing file is replaced by a rename, so that it stays until the new one is
+//! complete.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,15 +10,17 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
+/// Output file. Without [`Output::write`] nothing changes.
 pub(super) struct Output {
     path: PathBuf,
-    /// Written first, then renamed; nothing where the path is no file, such as /dev/stdout.
+    /// Temporary file, renamed at the end; `None` if the path is not a regular file, such as
+    /// /dev/stdout.
     part: Option<PathBuf>,
     file: File,
 }
 
 impl Output {
-    /// Will write to `path`.
+    /// Prepares to write `path`.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: std::io::Error| wrong(path, &why);
         let is_special = fs::metadata(path).is_ok_and(|it| !it.is_file());
@@ -26,13 +31,13 @@ impl Output {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let part = path.with_file_name(name);
-        // Left over from a process of that number, or a planted symbolic link.
+        // A leftover of an earlier process with the same number, or a planted symbolic link.
         fs::remove_file(&part).ok();
         let file = File::create_new(&part).map_err(wrong)?;
         Ok(Output { path: path.to_owned(), part: Some(part), file })
     }
 
-    /// Writes the file.
+    /// Writes the file and moves it to its path.
     pub(super) fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.file.write_all(bytes);
         let part = self.part.take();

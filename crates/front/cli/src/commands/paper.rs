@@ -1,4 +1,4 @@
-//! `hostftl paper`: a published experiment made again.
+//! `hostftl paper`: reproduces published experiments.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +14,10 @@ use crate::console::{Console, notice};
 use crate::failure::{Failure, code};
 use crate::{interrupt, nearest};
 
-/// What stands for all experiments.
+/// Name that selects all experiments.
 const EACH: &str = "all";
 
-/// Which experiments.
+/// Selected experiments.
 #[derive(Clone, Debug)]
 struct Papers(Vec<Paper>);
 
@@ -37,17 +37,16 @@ pub(crate) struct Args {
     /// Also sweep the parameters that the paper fixes
     #[arg(long, visible_alias = "pareto")]
     sweep: bool,
-    /// A folder with traces, for the experiments that use real ones [default: ./traces, if it is
-    /// there]
+    /// Folder with traces, for the experiments that use real ones [default: ./traces, if it exists]
     #[arg(long, value_name = "DIR", env = "HOSTFTL_TRACES")]
     traces: Option<PathBuf>,
-    /// How many threads work at once
+    /// Number of parallel threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: Option<u16>,
-    /// Fixes everything that is chosen at random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Also write a page with charts
+    /// Also write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -81,7 +80,7 @@ impl Args {
     }
 }
 
-/// Makes the experiments and prints what they found.
+/// Runs the experiments and prints their results.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(Papers(papers)) = &args.name else { return list(console) };
     let options = args.options();
@@ -91,7 +90,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let found = match make(paper, &options, console) {
             Ok(found) => found,
             Err(why) if papers.len() > 1 && why.code == code::FAILED => {
-                notice(format_args!("{}; the others go on", why.text));
+                notice(format_args!("{}; the other experiments continue", why.text));
                 broken = Some(why);
                 continue;
             }
@@ -128,7 +127,7 @@ fn make(paper: &Paper, options: &Options, console: &Console) -> Result<Findings,
     })
 }
 
-/// Whether the laws hold, and each claim does what is known of it.
+/// Returns an error if a law is violated or a claim differs from its known result.
 fn verdict(all: &[Findings]) -> Result<(), Failure> {
     let broken: Vec<&str> = all.iter().flat_map(|it| &it.violations).map(String::as_str).collect();
     if !broken.is_empty() {
@@ -175,8 +174,8 @@ fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// A table whose first `words` columns stand at the left, the others at the right; a terminal shows
-/// the kind of a column by its colour.
+/// Creates a table. The first `words` columns are aligned left, the others right. The colour of a
+/// column shows its kind.
 fn table(
     heads: &[String],
     kinds: &[Kind],
@@ -202,33 +201,33 @@ fn table(
     table
 }
 
-/// Runs shorter than this need no bar.
+/// Time before a progress bar appears.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a line comes where nobody watches.
+/// Interval between progress lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(30);
 
-/// Progress on standard error: a bar if somebody watches, else a line now and then.
+/// Progress on standard error: a bar on a terminal, otherwise a line every 30 s.
 struct Waiting {
     watched: bool,
     begin: Instant,
     bar: Mutex<Option<ProgressBar>>,
-    told: Mutex<Instant>,
+    shown: Mutex<Instant>,
 }
 
 impl Waiting {
     fn new(watched: bool) -> Self {
         let begin = Instant::now();
-        Waiting { watched, begin, bar: Mutex::new(None), told: Mutex::new(begin) }
+        Waiting { watched, begin, bar: Mutex::new(None), shown: Mutex::new(begin) }
     }
 
-    /// Says how far it is, unless that was said shortly before.
-    fn tell(&self, what: &str, done: usize, of: usize) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() >= LINE {
-            *told = Instant::now();
+    /// Prints a progress line, at most every [`LINE`].
+    fn line(&self, part: &str, done: usize, of: usize) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.elapsed() >= LINE {
+            *shown = Instant::now();
             let (percent, seconds) = (done * 100 / of.max(1), self.begin.elapsed().as_secs());
-            eprintln!("hostftl: {percent} % done after {seconds} s, now {what}");
+            eprintln!("hostftl: {percent} % done after {seconds} s, now {part}");
         }
     }
 
@@ -242,9 +241,9 @@ impl Waiting {
 }
 
 impl Watch for Waiting {
-    fn progress(&self, what: &str, done: usize, of: usize) {
+    fn progress(&self, part: &str, done: usize, of: usize) {
         if !self.watched {
-            return self.tell(what, done, of);
+            return self.line(part, done, of);
         }
         if self.begin.elapsed() < PATIENCE {
             return;
@@ -255,7 +254,7 @@ impl Watch for Waiting {
             ProgressBar::new(of as u64).with_style(style.expect("the template is well formed"))
         });
         bar.set_length(of as u64);
-        bar.set_message(what.to_owned());
+        bar.set_message(part.to_owned());
         bar.set_position(done as u64);
     }
 

@@ -1,4 +1,4 @@
-//! `hostftl probe`: finds the grain in which a drive maps.
+//! `hostftl probe`: measures the indirection unit of a drive.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, IoSlice, IsTerminal, Seek, SeekFrom, Write};
@@ -38,10 +38,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if Path::new(&args.target).exists() && !args.yes {
         agree(&args.target)?;
     }
-    let stated = super::inspect::ask(&args.target).and_then(|facts| facts.namespace);
+    let stated = super::inspect::query(&args.target).and_then(|facts| facts.namespace);
     if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
-        let says = super::inspect::statement(namespace);
-        console.line(format!("{}: the drive reports: {says}", args.target))?;
+        let sizes = super::inspect::statement(namespace);
+        console.line(format!("{}: the drive reports: {sizes}", args.target))?;
         console.flush()?;
     }
     let probed = of(&args.target, args.seed)?;
@@ -52,13 +52,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Probes a device, a file or a drive model, and overwrites what it holds.
+/// Probes a device, a file or a drive model, and overwrites its data.
 pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
-    let said = |why: String| Failure::failed(format!("{target}: {why}"));
+    let failed = |why: String| Failure::failed(format!("{target}: {why}"));
     if Path::new(target).exists() {
-        let full = fs::canonicalize(target).map_err(|why| said(why.to_string()))?;
+        let full = fs::canonicalize(target).map_err(|why| failed(why.to_string()))?;
         if let Some(user) = full.to_str().and_then(hostftl_volume::find_user) {
-            return Err(said(user));
+            return Err(failed(user));
         }
         let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;
         return of_held(&held, seed);
@@ -68,17 +68,17 @@ pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
         Failure { code, text: format!("{text}; no device has that name either") }
     })?;
     super::models::warn(target, &spec.left);
-    let mut model = Modelled::new(&spec).map_err(said)?;
-    probe(&mut model, seed).map_err(said)
+    let mut model = Modelled::new(&spec).map_err(failed)?;
+    probe(&mut model, seed).map_err(failed)
 }
 
-/// Probes a device that this process holds, and overwrites what is on it.
+/// Probes a device that this process holds, and overwrites its data.
 pub(super) fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
-    let said = |why: String| Failure::failed(format!("{}: {why}", held.name()));
-    probe(&mut Real::over(held)?, seed).map_err(said)
+    let failed = |why: String| Failure::failed(format!("{}: {why}", held.name()));
+    probe(&mut Real::over(held)?, seed).map_err(failed)
 }
 
-/// Asks whether the device may be overwritten.
+/// Asks for permission to overwrite the device. Without a terminal, `--yes` is required.
 fn agree(target: &str) -> Result<(), Failure> {
     let input = io::stdin();
     if !input.is_terminal() {
@@ -140,7 +140,7 @@ fn json(
 /// A block device or file.
 struct Real<'a> {
     file: File,
-    /// Holds the device for this process alone.
+    /// Keeps the device locked.
     held: &'a Device,
     pages: Vec<Page>,
     written: u64,
@@ -152,7 +152,7 @@ impl<'a> Real<'a> {
         let failed = |why: io::Error| Failure::failed(format!("{target}: {why}"));
         let mut options = OpenOptions::new();
         options.write(true);
-        // Where the page cache can't be passed by, each write is flushed at least.
+        // Without O_DIRECT the page cache is involved, but each write still reaches the device.
         let direct = options.custom_flags(libc::O_DIRECT | libc::O_DSYNC).open(target);
         let file = direct.or_else(|_| options.custom_flags(libc::O_DSYNC).open(target));
         let file = file.map_err(failed)?;

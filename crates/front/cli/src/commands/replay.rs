@@ -1,4 +1,4 @@
-//! `hostftl replay`: a recorded run once more, offline.
+//! `hostftl replay`: repeats a recorded run offline.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `hostftl scrub`: reads and verifies all valid data of a volume.
+//! `hostftl scrub`: verifies all valid data of a volume.
 
 use std::path::PathBuf;
 
@@ -46,13 +46,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         _ => (AdminRequest::Scrub, "scrub started", "scrub already running"),
     };
     let volume = args.volume.display();
-    let say = |Outcome { is_new, .. }, console: &mut Console| match console.is_json() {
+    let show = |Outcome { is_new, .. }, console: &mut Console| match console.is_json() {
+        // A command prints one JSON document: with --wait that of the end.
         true if args.wait => Ok(()),
         true => console.value(&serde_json::json!({"volume": args.volume, "changed": is_new})),
         false => console.line(format!("{volume}: {}", if is_new { done } else { was_so })),
     };
     if let Some(outcome) = operate(&args.volume, &request)? {
-        say(outcome, console)?;
+        show(outcome, console)?;
         if args.wait {
             return wait::served(&args.volume, Some("scrub"), None, console);
         }
@@ -67,7 +68,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let (running, outcome) = operate_here(&args.volume, &request)?;
     if !console.is_json() {
-        say(outcome, console)?;
+        show(outcome, console)?;
     }
     wait::here(&args.volume, running, "scrub", console)
 }

@@ -1,4 +1,4 @@
-//! `hostftl targets`: layers side by side on one raw drive.
+//! `hostftl targets`: several layers on one raw drive.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// Runs them and prints a row for each.
+/// Runs the targets and prints a row for each.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.file.display();
     let wrong = |why: String| Failure::failed(format!("{name}: {why}"));

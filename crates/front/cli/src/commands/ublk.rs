@@ -1,4 +1,4 @@
-//! `hostftl ublk`: the block devices of volumes, also those whose server is gone.
+//! `hostftl ublk`: block devices of volumes, including those without a server.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ enum Command {
     },
 }
 
-/// The number of a block device.
+/// Parses the number of a block device.
 fn number(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix("/dev/ublkb").unwrap_or(text);
     digits.parse().map_err(|_| "write /dev/ublkbN or N".into())

@@ -1,4 +1,4 @@
-//! `hostftl wait`: waits for what goes on in the background of a volume.
+//! `hostftl wait`: waits for background tasks of a volume.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,13 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::bytes;
 
-/// How often a volume is asked, which is more often at first, and how often a line is printed.
-const LOOK: Duration = Duration::from_millis(100);
-const TELL: Duration = Duration::from_secs(5);
-/// How long there must be no task before work that is not done counts as given up.
+/// Maximum interval between queries of the status. The first queries follow faster.
+const POLL: Duration = Duration::from_millis(100);
+/// Interval between progress lines.
+const LINE: Duration = Duration::from_secs(5);
+/// Time without a task after which incomplete work counts as abandoned.
 const IDLE: Duration = Duration::from_secs(2);
-/// How long what lacks room may come no further before nothing is waited for any more.
+/// Time without progress after which a task that needs space counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Wait for background work of a served volume
@@ -39,54 +40,54 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     served(&args.volume, args.verb.as_deref(), args.timeout, console)
 }
 
-/// Waits for a task of a volume that another process serves, perhaps only so long.
+/// Waits for a task of a volume that another process serves; for all tasks if `task` is `None`.
 pub(super) fn served(
     volume: &Path,
     task: Option<&str>,
     timeout: Option<Duration>,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let mut look = || {
+    let mut poll = || {
         let status = hostftl_volume::status(volume)?;
         let events = hostftl_volume::events(volume)?;
         let name = volume.display();
-        let gone = || Failure::failed(format!("{name} is not served: no background work"));
         if !events.served {
-            return Err(gone());
+            return Err(Failure::failed(format!("{name} is not served: no background work")));
         }
         Ok((status, events.of_run().to_vec()))
     };
-    watch(volume, (task, timeout), &mut look, console)
+    watch(volume, (task, timeout), &mut poll, console)
 }
 
-/// Waits for a task of a volume that this process has open, and closes it.
+/// Waits for a task of a volume that this process has open, then closes the volume.
 pub(super) fn here(
     volume: &Path,
     running: Running,
     task: &str,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let mut look = || Ok((running.status(), running.events().since(0)));
-    let waited = watch(volume, (Some(task), None), &mut look, console);
+    let mut poll = || Ok((running.status(), running.events().since(0)));
+    let waited = watch(volume, (Some(task), None), &mut poll, console);
     running.stop()?;
     waited
 }
 
-type Look<'a> = &'a mut dyn FnMut() -> Result<(Status, Vec<Event>), Failure>;
+/// Returns the current status and the events of this run.
+type Poll<'a> = &'a mut dyn FnMut() -> Result<(Status, Vec<Event>), Failure>;
 
 fn watch(
     volume: &Path,
     (wanted, timeout): (Option<&str>, Option<Duration>),
-    look: Look,
+    poll: Poll,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let begun = Instant::now();
-    let mut told: Option<Instant> = None;
-    let (mut still, mut idle) = (Still::default(), None);
+    let mut printed: Option<Instant> = None;
+    let (mut stuck, mut idle) = (Stuck::default(), None);
     let is_over = |timeout| begun.elapsed() >= timeout;
     let mut first: Option<First> = None;
     loop {
-        let (status, events) = look()?;
+        let (status, events) = poll()?;
         if first.is_none() {
             refuse_impossible(volume, wanted, &status)?;
         }
@@ -96,7 +97,7 @@ fn watch(
         first.tasks.extend(tasks.clone().map(|task| task.task.clone()));
         if tasks.peek().is_none() {
             let undone = first.undone(wanted, &status, &events);
-            // Between two steps of a rebuild there is no task for a moment.
+            // There is no task for a moment between two steps of a rebuild.
             let since = *idle.get_or_insert_with(Instant::now);
             if undone.is_none() || since.elapsed() >= IDLE || timeout.is_some_and(is_over) {
                 return end(volume, (wanted, undone), &events, console);
@@ -104,18 +105,18 @@ fn watch(
         } else {
             idle = None;
         }
-        if let Some(rests) = status.tasks.iter().find(|task| wants(task) && task.paused) {
-            let (name, task) = (volume.display(), &rests.task);
+        if let Some(paused) = status.tasks.iter().find(|task| wants(task) && task.paused) {
+            let (name, task) = (volume.display(), &paused.task);
             let next = format!("resume it with `hostftl {task} {name} --resume`");
             return Err(Failure::failed(format!("{name}: {task} is paused; {next}")));
         }
-        if let Some(task) = still.look(tasks.clone(), Instant::now()) {
-            return Err(lacks_room(volume, task));
+        if let Some(task) = stuck.update(tasks.clone(), Instant::now()) {
+            return Err(needs_space(volume, task));
         }
-        if !console.is_json() && told.is_none_or(|told| told.elapsed() >= TELL) {
+        if !console.is_json() && printed.is_none_or(|printed| printed.elapsed() >= LINE) {
             tasks.clone().try_for_each(|task| console.line(line(task)))?;
             console.flush()?;
-            told = Some(Instant::now());
+            printed = Some(Instant::now());
         }
         if let Some(timeout) = timeout.filter(|timeout| is_over(*timeout)) {
             let left = tasks.map(line).collect::<Vec<_>>().join("; ");
@@ -128,11 +129,11 @@ fn watch(
                 "{name}: stopped waiting; the work continues"
             )));
         }
-        thread::sleep((begun.elapsed() / 16).clamp(LOOK / 10, LOOK));
+        thread::sleep((begun.elapsed() / 16).clamp(POLL / 10, POLL));
     }
 }
 
-/// Refuses to wait for a task that the volume's layer never has.
+/// Returns a usage error if the layer of the volume never has the task.
 fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Result<(), Failure> {
     let Some(task) = wanted else { return Ok(()) };
     let possible = supported_tasks(&status.parameters);
@@ -146,10 +147,12 @@ fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Re
     )))
 }
 
-/// A volume when waiting began, and the tasks that were seen since.
+/// State of a volume at the start of the wait, and the tasks seen since.
 struct First {
     tasks: BTreeSet<String>,
+    /// Number of removed devices.
     removed: usize,
+    /// Number of the newest event.
     event: u64,
 }
 
@@ -159,7 +162,8 @@ impl First {
         First { tasks: BTreeSet::new(), removed: removed(status), event }
     }
 
-    /// Why the work that was waited for is not done although no task is left.
+    /// Returns the reason why the work is incomplete although no task is left; `None` if it is
+    /// complete.
     fn undone(&self, wanted: Option<&str>, status: &Status, events: &[Event]) -> Option<String> {
         let is_wanted = |task: &str| wanted.is_none_or(|wanted| wanted == task);
         let saw = |task: &str| is_wanted(task) && self.tasks.contains(task);
@@ -197,18 +201,20 @@ impl First {
     }
 }
 
-/// How many devices were removed.
+/// Returns the number of removed devices.
 fn removed(status: &Status) -> usize {
     status.devices.iter().filter(|device| device.health == "removed").count()
 }
 
-/// What lacks room, and since when it has come no further.
+/// Detector of tasks that need space and make no progress: the smallest number of remaining bytes,
+/// and the time when it was reached.
 #[derive(Debug, Default)]
-struct Still(Option<(u64, Instant)>);
+struct Stuck(Option<(u64, Instant)>);
 
-impl Still {
-    /// Looks at tasks: the one that has lacked room for long, and came no further meanwhile.
-    fn look<'a>(
+impl Stuck {
+    /// Checks the tasks. Returns the first one that needs space if it has made no progress for
+    /// [`PATIENCE`].
+    fn update<'a>(
         &mut self,
         mut tasks: impl Iterator<Item = &'a TaskStatus>,
         now: Instant,
@@ -225,17 +231,18 @@ impl Still {
     }
 }
 
-/// What lies on a device that is to leave has no room elsewhere until somebody does something.
-fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
+/// Creates the error of a task that needs space: the data of a leaving device does not fit on the
+/// others.
+fn needs_space(volume: &Path, task: &TaskStatus) -> Failure {
     let (name, task, left) = (volume.display(), &task.task, bytes(task.remaining_bytes));
-    let stays = format!("keep the device with `hostftl device remove {name} DEVICE --cancel`");
-    let helps = format!("trim, add a device, or {stays}");
+    let cancel = format!("keep the device with `hostftl device remove {name} DEVICE --cancel`");
+    let remedy = format!("trim, add a device, or {cancel}");
     Failure::needs_attention(format!(
-        "{name}: {task} has no space for the remaining {left}; {helps}"
+        "{name}: {task} has no space for the remaining {left}; {remedy}"
     ))
 }
 
-/// How far a task is, in a line.
+/// Formats the progress of a task in one line.
 pub(super) fn line(task: &TaskStatus) -> String {
     let all = task.done_bytes + task.remaining_bytes;
     let percent = 100.0 * task.done_bytes as f64 / all.max(1) as f64;
@@ -243,15 +250,16 @@ pub(super) fn line(task: &TaskStatus) -> String {
     let rate = task.bytes_per_second.map_or(String::new(), |rate| format!(", {}/s", bytes(rate)));
     let left = |seconds| humantime::format_duration(Duration::from_secs(seconds));
     let left = task.eta_seconds.map_or(String::new(), |it| format!(", {} left", left(it)));
-    let rests = match (task.paused, task.needs_space) {
+    let state = match (task.paused, task.needs_space) {
         (true, _) => ", paused",
         (false, true) => ", needs space",
         (false, false) => "",
     };
-    format!("{} {done} of {all} ({percent:.1} %){rate}{left}{rests}", task.task)
+    format!("{} {done} of {all} ({percent:.1} %){rate}{left}{state}", task.task)
 }
 
-/// What came of it: the newest event that says so.
+/// Prints the result of the wait: the newest event of the task, or the reason why the work is
+/// incomplete.
 fn end(
     volume: &Path,
     (wanted, undone): (Option<&str>, Option<String>),
@@ -294,26 +302,26 @@ mod tests {
     use crate::console::ColorChoice;
 
     #[test]
-    fn what_lacks_room_and_comes_no_further_is_given_up_after_a_while() {
-        let (mut still, begin) = (Still::default(), Instant::now());
+    fn a_task_that_needs_space_without_progress_is_stuck_after_a_while() {
+        let (mut stuck, begin) = (Stuck::default(), Instant::now());
         let task = |remaining_bytes, needs_space| TaskStatus {
             task: "evacuate".into(),
             remaining_bytes,
             needs_space,
             ..TaskStatus::default()
         };
-        let mut look = |at: Duration, left, lacks| {
-            still.look([&task(left, lacks)].into_iter(), begin + at).map(|it| it.remaining_bytes)
+        let mut update = |at: Duration, left, lacks| {
+            stuck.update([&task(left, lacks)].into_iter(), begin + at).map(|it| it.remaining_bytes)
         };
-        assert_eq!(look(Duration::ZERO, 10, true), None);
-        assert_eq!(look(PATIENCE, 9, true), None, "it came on");
-        assert_eq!(look(PATIENCE * 3 / 2, 9, true), None, "not yet");
-        assert_eq!(look(PATIENCE * 2, 9, true), Some(9));
-        assert_eq!(look(PATIENCE * 3, 9, false), None, "there is room again");
-        assert_eq!(look(PATIENCE * 4, 9, true), None, "from now on");
+        assert_eq!(update(Duration::ZERO, 10, true), None);
+        assert_eq!(update(PATIENCE, 9, true), None, "progress");
+        assert_eq!(update(PATIENCE * 3 / 2, 9, true), None, "too early");
+        assert_eq!(update(PATIENCE * 2, 9, true), Some(9));
+        assert_eq!(update(PATIENCE * 3, 9, false), None, "space is available again");
+        assert_eq!(update(PATIENCE * 4, 9, true), None, "the time starts anew");
         let volume = Path::new("v.toml");
-        let said = lacks_room(volume, &task(4096, true)).text;
-        assert!(said.contains("device remove v.toml DEVICE --cancel"), "{said}");
+        let text = needs_space(volume, &task(4096, true)).text;
+        assert!(text.contains("device remove v.toml DEVICE --cancel"), "{text}");
         assert!(line(&task(1, true)).ends_with(", needs space"));
     }
 
@@ -355,7 +363,7 @@ mod tests {
             text,
         };
         assert!(undone("scrub", Some("scrub"), &of(0), &[event]).is_some());
-        // A task that the layer never has is a wrong command line.
+        // A task that the layer never has is a usage error.
         let tier = Status { layer: "tier".into(), parameters: "tier".into(), ..Status::default() };
         for (task, status) in [("scrub", &tier), ("rebuild", &tier)] {
             let refused = refuse_impossible(Path::new("v.toml"), Some(task), status).unwrap_err();
@@ -365,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_over_in_time_is_named_with_exit_code_1() {
+    fn a_timeout_names_the_task_with_exit_code_1() {
         let volume = Path::new("v.toml");
         let scrub = TaskStatus {
             task: "scrub".into(),
@@ -375,23 +383,23 @@ mod tests {
         };
         let parameters = "log:parity=yes".into();
         let status = Status { tasks: vec![scrub], parameters, ..Status::default() };
-        let mut looks = 0;
-        let mut look = || {
-            looks += 1;
+        let mut polls = 0;
+        let mut poll = || {
+            polls += 1;
             Ok((status.clone(), Vec::new()))
         };
-        let timeout = Some(2 * LOOK);
+        let timeout = Some(2 * POLL);
         let begun = Instant::now();
         let mut console = Console::new(true, ColorChoice::Never);
-        let failure = watch(volume, (None, timeout), &mut look, &mut console).unwrap_err();
-        assert!(begun.elapsed() >= 2 * LOOK);
+        let failure = watch(volume, (None, timeout), &mut poll, &mut console).unwrap_err();
+        assert!(begun.elapsed() >= 2 * POLL);
         assert_eq!(failure.code, 1);
         assert!(
             failure.text.starts_with("v.toml: not complete after 200ms: scrub "),
             "{}",
             failure.text
         );
-        assert!(watch(volume, (Some("resilver"), timeout), &mut look, &mut console).is_ok());
-        assert!(looks >= 3);
+        assert!(watch(volume, (Some("resilver"), timeout), &mut poll, &mut console).is_ok());
+        assert!(polls >= 3);
     }
 }

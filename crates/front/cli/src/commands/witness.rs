@@ -1,8 +1,8 @@
-//! Writes down what clients ask while a volume is served, as a trace.
+//! Records the requests of clients as a trace while a volume is served.
 //!
 //! Invariants
-//! - Records are in the order of their times.
-//! - Whoever serves never waits: what does not fit into the queue is counted and left out.
+//! - Records are ordered by time.
+//! - Serving threads never block. Requests that do not fit into the queue are dropped and counted.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,49 +18,51 @@ use hostftl_volume::{Events, Level};
 
 use crate::failure::Failure;
 
-/// Records that wait for the disk at most: 2.5 MiB.
+/// Maximum number of queued records, 2.5 MiB.
 const QUEUE: usize = 1 << 16;
 
-/// A trace under way.
+/// A recording in progress.
 pub(super) struct Tracing {
     path: PathBuf,
-    eye: Arc<Eye>,
+    recorder: Arc<Recorder>,
     thread: JoinHandle<Result<u64, TraceError>>,
 }
 
-/// What became of a trace.
+/// Result of a recording.
 #[derive(serde::Serialize)]
 pub(super) struct Traced {
-    /// The file.
+    /// Path of the trace.
     file: PathBuf,
-    /// Records in it.
+    /// Number of records.
     records: u64,
-    /// Requests that came faster than the file could be written.
-    left_out: u64,
+    /// Number of requests dropped because the queue was full.
+    #[serde(rename = "left_out")]
+    dropped: u64,
 }
 
-/// The end that sees the requests.
-struct Eye {
+/// Receives the requests of all clients.
+struct Recorder {
     began: Instant,
-    /// None when the trace is over.
+    /// `None` after the end of the recording.
     queue: Mutex<Option<SyncSender<Record>>>,
-    left_out: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl Tracing {
-    /// Begins the trace `path`, which must not exist; `events` are told when it can't be written.
+    /// Starts recording to `path`, which must not exist. A failed write is reported to `events` and
+    /// ends the recording.
     pub(super) fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
         let mut writer = Writer::create(path, false).map_err(Failure::failed)?;
-        // The trace tells what clients do, so it is for the owner alone.
+        // The trace shows the activity of clients, so only the owner may read it.
         writer.keep_private().map_err(Failure::failed)?;
         let (sender, records) = sync_channel(QUEUE);
-        let (queue, left_out) = (Mutex::new(Some(sender)), AtomicU64::new(0));
-        let eye = Arc::new(Eye { began: Instant::now(), queue, left_out });
+        let (queue, dropped) = (Mutex::new(Some(sender)), AtomicU64::new(0));
+        let recorder = Arc::new(Recorder { began: Instant::now(), queue, dropped });
         let events = events.clone();
         let write = move || {
             let written = write_all(writer, &records);
             if let Err(error) = &written {
-                let text = format!("the trace stops here: {error}; the volume runs on");
+                let text = format!("trace recording stopped: {error}; the volume keeps running");
                 events.report(Level::Warning, "note", text);
             }
             written
@@ -68,30 +70,30 @@ impl Tracing {
         let thread = thread::Builder::new().name("trace".into()).spawn(write);
         let thread =
             thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
-        Ok(Tracing { path: path.into(), eye, thread })
+        Ok(Tracing { path: path.into(), recorder, thread })
     }
 
-    /// What a server tells of its requests.
+    /// Returns the observer for a server.
     pub(super) fn witness(&self) -> Arc<dyn RequestObserver> {
-        self.eye.clone()
+        self.recorder.clone()
     }
 
-    /// Ends the trace; afterwards it is on disk.
+    /// Ends the recording. The file is complete when this returns.
     pub(super) fn finish(self) -> Result<Traced, Failure> {
-        self.eye.close();
+        self.recorder.close();
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let records = written.map_err(Failure::failed)?;
-        let left_out = self.eye.left_out.load(Ordering::Relaxed);
-        Ok(Traced { file: self.path, records, left_out })
+        let dropped = self.recorder.dropped.load(Ordering::Relaxed);
+        Ok(Traced { file: self.path, records, dropped })
     }
 }
 
 impl Traced {
-    /// In words.
+    /// Formats the result as one line.
     pub(super) fn text(&self) -> String {
-        let Traced { file, records, left_out } = self;
+        let Traced { file, records, dropped } = self;
         let records = crate::units::counted(*records, "request");
-        let rest = match left_out {
+        let rest = match dropped {
             0 => String::new(),
             some => format!(", {some} more dropped because the disk was too slow"),
         };
@@ -106,15 +108,15 @@ fn write_all(mut writer: Writer, records: &Receiver<Record>) -> Result<u64, Trac
     writer.finish()
 }
 
-impl Eye {
+impl Recorder {
     fn close(&self) {
         *self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
 }
 
-impl RequestObserver for Eye {
-    fn observe(&self, what: RequestKind, offset: u64, bytes: u64) {
-        let op = match what {
+impl RequestObserver for Recorder {
+    fn observe(&self, kind: RequestKind, offset: u64, bytes: u64) {
+        let op = match kind {
             RequestKind::Read => Op::Read,
             RequestKind::Write => Op::Write,
             RequestKind::Flush => Op::Flush,
@@ -123,10 +125,10 @@ impl RequestObserver for Eye {
         let (lba, sectors) = (offset / SECTOR as u64, bytes / SECTOR as u64);
         let queue = self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(sender) = &*queue else { return };
-        // The time is taken under the lock, so that times do not go back.
+        // The time is taken under the lock, so that times never decrease.
         let t_ns = self.began.elapsed().as_nanos() as u64;
         if sender.try_send(Record::new(t_ns, op, 0, lba, sectors)).is_err() {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

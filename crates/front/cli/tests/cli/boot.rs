@@ -1,4 +1,4 @@
-//! What a service manager hears of `hostftl serve`, and the units that are shipped for it.
+//! Notifications of `hostftl serve` to a service manager, and the shipped systemd units.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::hostftl;
 
-/// Only a hang takes longer, on a slow machine too.
+/// Time limit that is only exceeded by a hang, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A volume in a folder, and the socket of a service manager beside it.
+/// A folder with a volume and the socket of a service manager.
 struct Machine {
     dir: TempDir,
     socket: UnixDatagram,
@@ -41,7 +41,7 @@ impl Machine {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hostftl starts")
     }
 
-    /// Listens until a datagram has `word`; all lines until then.
+    /// Receives datagrams until a line starts with `word`. Returns all lines.
     fn hear(&self, word: &str) -> Vec<String> {
         let (mut lines, begun) = (Vec::new(), Instant::now());
         while begun.elapsed() < PATIENCE {
@@ -81,7 +81,7 @@ fn a_service_manager_hears_each_step_of_a_server() {
         .iter()
         .any(|line| line.starts_with("STATUS=serves v (log, ") && line.ends_with("): online"));
     assert!(serves, "{start:?}");
-    // Ready means that clients can connect.
+    // After READY clients can connect.
     assert!(machine.dir.path().join("s.sock").exists());
     (0..5).for_each(|_| drop(machine.hear("WATCHDOG=1")));
     signal(&child, "-TERM");
@@ -93,7 +93,7 @@ fn a_service_manager_hears_each_step_of_a_server() {
 #[test]
 fn nobody_is_told_that_a_volume_works_that_is_not_asked_for() {
     let machine = Machine::new();
-    // The watchdog of another process is no business of this one.
+    // The watchdog is that of another process.
     let mut child = machine.serve(&[("WATCHDOG_USEC", "100000"), ("WATCHDOG_PID", "1")]);
     machine.hear("READY=1");
     machine.socket.set_read_timeout(Some(Duration::from_millis(700))).expect("it is a socket");
@@ -138,7 +138,8 @@ fn a_manager_that_can_t_be_told_is_no_reason_not_to_serve() {
     assert!(err.contains("cannot notify the service manager at NOTIFY_SOCKET=vsock:2:1"), "{err}");
 }
 
-/// The shipped units in a folder, with the tested command in them.
+/// Copies the shipped units to a folder, with the path of the tested command. Returns the path of
+/// the service, too.
 fn units() -> (TempDir, PathBuf) {
     let dir = TempDir::new().expect("there is room");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/systemd");
@@ -153,7 +154,7 @@ fn units() -> (TempDir, PathBuf) {
     (dir, service)
 }
 
-/// What `systemd-analyze` says, and whether it is content; none where it can't be had.
+/// Runs `systemd-analyze`. Returns whether it succeeded and its output; `None` without systemd.
 fn analyze(args: &[&str]) -> Option<(bool, String)> {
     let output = match Command::new("systemd-analyze").args(args).output() {
         Ok(output) => output,
@@ -174,9 +175,9 @@ fn the_units_are_sound_and_leave_the_server_little() {
         .map(|name| dir.path().join(name).display().to_string());
     let verify = ["verify", "--man=no", &service, &socket, &door];
     let Some((sound, text)) = analyze(&verify) else { return };
-    // What it does not know it says, and is content.
+    // It succeeds with a warning for unknown settings.
     assert!(sound && text.is_empty(), "{text}");
-    // 0 is a service that may do nothing, 100 one that may do all; 40 and less are called OK.
+    // The exposure ranges from 0 (no privileges) to 100 (all); up to 40 it is rated OK.
     let security = ["security", "--no-pager", "--offline=true", "--threshold=30", &service];
     let Some((confined, text)) = analyze(&security) else { return };
     if text.contains("unrecognized option") {
@@ -224,14 +225,14 @@ fn the_server_makes_no_system_call_that_its_unit_forbids() {
     assert!(kept.is_empty(), "the unit forbids {kept:?}");
 }
 
-/// The call of a line of strace: `PID name(…`.
+/// Returns the system call in a line of strace: `PID name(…`.
 fn call(line: &str) -> Option<&str> {
     let call = line.split_whitespace().nth(1)?.split('(').next()?;
     let is_name = call.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     (is_name && line.contains('(')).then_some(call)
 }
 
-/// The sets of `systemd-analyze syscall-filter`, each with the lines below it.
+/// Returns the sets of `systemd-analyze syscall-filter`, each with its lines.
 fn sets(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut sets: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
@@ -246,7 +247,7 @@ fn sets(text: &str) -> Vec<(&str, Vec<&str>)> {
     sets
 }
 
-/// All calls of a set, those of the sets in it too.
+/// Returns the system calls of a set, including those of nested sets.
 fn members<'a>(sets: &[(&'a str, Vec<&'a str>)], name: &str) -> BTreeSet<&'a str> {
     let list = sets.iter().find(|set| set.0 == name).map_or(&[][..], |set| &set.1);
     let of = |member: &&'a str| {

@@ -1,5 +1,5 @@
-//! Exit codes: a wrong value on the command line is 2 wherever it stands, a fault of what is there
-//! is 1.
+//! Exit codes: 2 for an invalid value anywhere on the command line, 1 for a fault of files and
+//! devices.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::volume::{Server, run};
 
-/// A workload that is soon over.
+/// A short workload.
 const WORK: &str = "synth:uniform:count=10";
 
-/// Commands with a value that makes no sense, or a name that is none.
+/// Commands with an invalid value or an unknown name.
 const WRONG: &[&str] = &[
     "models tlc:capacity=64X",
     "models tlc:colour=3",
@@ -64,7 +64,7 @@ const WRONG: &[&str] = &[
     "paper nothing",
 ];
 
-/// Commands that make sense, but not with what is there.
+/// Valid commands that fail with the existing files and devices.
 const FAILED: &[&str] = &[
     "compare nowhere.csv",
     "compare good.csv --drive nowhere.toml",

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::hostftl;
 
-/// A document below `docs`.
+/// Reads a document below `docs`.
 fn document(name: &str) -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
     fs::read_to_string(docs.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What a command prints as a list in JSON.
+/// Runs a command that prints a JSON list.
 fn list(args: &[&str]) -> Vec<Value> {
     let output = hostftl().args(args).arg("--json").output().expect("hostftl starts");
     assert!(output.status.success(), "{args:?}");
@@ -25,7 +25,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("{key} is text in {value}"))
 }
 
-/// The page of a layer.
+/// Returns the name of the page of a layer.
 fn page(layer: &str) -> &str {
     match layer {
         "hatl-auto" => "shatl",
@@ -51,7 +51,7 @@ fn the_page_of_a_layer_has_its_parameters_and_defaults() {
     }
 }
 
-/// The bytes that `66.6 MiB` means; nothing for words that are no size.
+/// Parses a printed size, such as `66.6 MiB`, as bytes.
 fn size(words: &str) -> Option<f64> {
     let (number, unit) = words.trim().split_once(' ')?;
     let power = ["B", "KiB", "MiB", "GiB"].iter().position(|it| *it == unit)?;
@@ -79,7 +79,7 @@ fn the_table_of_layers_has_their_memory() {
     assert!(stated >= 10, "only {stated} layers");
 }
 
-/// A row of a table in Markdown.
+/// Formats a row of a Markdown table.
 fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | ").replace(" |  |", " | |"))
 }
@@ -89,7 +89,7 @@ fn head(cells: &[&str]) -> String {
     row(&cells) + &format!("|{}\n", "---|".repeat(cells.len()))
 }
 
-/// Words that a table can hold.
+/// Escapes a JSON text for a cell of a table.
 fn cell(value: &Value) -> String {
     value.as_str().map_or_else(String::new, |it| it.replace('|', "\\|"))
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and a reader that goes away.
+//! Ctrl-C, and a closed output.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::hostftl;
 
-/// A comparison that takes many seconds.
+/// A comparison that runs for many seconds.
 const ENDLESS: [&str; 6] =
     ["compare", "synth:uniform:count=10000000", "--layers", "none", "--closed-loop", "4"];
 
@@ -39,7 +39,8 @@ fn ctrl_c_in_a_long_run_prints_what_is_known() {
     assert!(out.contains("\"failed\": \"interrupted before the run\""), "{out}");
 }
 
-/// Processor time that a process took in user mode: a busy machine gives it late.
+/// Returns the processor time of a process in user mode. Unlike the elapsed time, it does not
+/// depend on the load of the machine.
 fn worked(process: u32) -> Duration {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(path).expect("it runs for longer than that");
@@ -50,7 +51,8 @@ fn worked(process: u32) -> Duration {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    // A socket that was shut down, because a pipe's end may live on in a sibling for a moment.
+    // A socket that is shut down instead of a closed pipe, because another test's child process may
+    // hold a copy of the pipe's end for a moment.
     let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
     ours.shutdown(Shutdown::Both).expect("it is connected");
     let output = hostftl()

@@ -1,4 +1,4 @@
-//! The command line as users and scripts see it.
+//! Tests of the command line, as users and scripts see it.
 
 mod boot;
 mod codes;
@@ -15,7 +15,7 @@ mod volume;
 
 use std::process::Command;
 
-/// The command under test.
+/// Returns the command under test.
 fn hostftl() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hostftl"))
 }

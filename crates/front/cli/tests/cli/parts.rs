@@ -1,4 +1,4 @@
-//! Volumes on parts of one zoned device, each in a process of its own, and what is refused.
+//! Volumes on parts of one zoned device, each served by its own process, and refused parts.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 use crate::volume::{Server, json, refused, run};
 
-/// Makes a volume on a part of the zoned file `z`.
+/// Creates a volume on `device`, a part of the zoned file `z`.
 fn create(dir: &Path, name: &str, device: &str, layer: &str, more: &[&str]) {
     let file = format!("{name}.toml");
     let args = ["create", &file, "--device", device, "--layer", layer, "--label", name];
     json(dir, &[&args, more].concat());
 }
 
-/// `left` on the zones 0 to 99 of 253, `right` on the others.
+/// Returns a folder with the volumes `left`, on zones 0 to 99 of 253, and `right`, on the others.
 fn two() -> TempDir {
     let folder = TempDir::new().expect("there is room");
     let dir = folder.path();
@@ -44,7 +44,7 @@ fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
     assert_eq!(left.end("-KILL").0, None);
     let mut left = Server::start(dir, "left.toml", "l.sock", &["--reuse-export-name"]);
     assert_eq!(left.end("-TERM").0, Some(0));
-    // The other one goes on all the while.
+    // The server of `right` keeps running.
     json(dir, &["check", "left.toml"]);
     assert_eq!(right.end("-TERM").0, Some(0));
     json(dir, &["check", "right.toml"]);
@@ -70,7 +70,7 @@ fn a_part_that_can_t_be_is_refused_in_one_line_and_nothing_is_left() {
     let dir = folder.path();
     let before = fs::read_dir(dir).expect("it is there").count();
     fs::write(dir.join("plain"), vec![0; 8 << 20]).expect("there is room");
-    // A name that makes no sense is a wrong command line.
+    // An invalid name is a usage error.
     for (device, words) in [
         ("zoned:z#zones=", &["is not a part", "#zones=0-63"][..]),
         ("zoned:z#zones=1M-2M", &["is not a part"]),

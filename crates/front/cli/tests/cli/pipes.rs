@@ -1,11 +1,11 @@
-//! Traces on standard input: read once, with options, and in the several passes of a study.
+//! Traces on standard input: in a single pass, with options, and in the several passes of a study.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use crate::hostftl;
 
-/// The output of `command` with `input` on its standard input.
+/// Runs `command` with `input` on its standard input.
 fn fed(command: &mut Command, input: &[u8]) -> Output {
     let pipe = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipe.spawn().expect("the program starts");
@@ -26,7 +26,7 @@ fn a_trace_may_come_through_a_pipe() {
         info.starts_with("/dev/stdin:columns=time:us,op,offset:bytes,length:bytes (columns)\n")
     );
     assert!(info.contains("requests   2,000: 0 reads, 2,000 writes"), "{info}");
-    assert!(info.contains("  left out   nothing\n"), "{info}");
+    assert!(info.contains("  skipped    nothing\n"), "{info}");
     let own = table.replace(';', ",");
     let arguments = ["compare", "-", "--drive", "tlc:capacity=64m", "--layers", "none", "--json"];
     let rows = fed(hostftl().args(arguments), own.as_bytes());

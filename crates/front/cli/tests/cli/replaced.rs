@@ -1,5 +1,5 @@
-//! Devices that come beside a server, which is killed in the middle: the same command ends what was
-//! begun, and nothing is lost.
+//! Devices that are replaced or added while a server runs and is killed. The same command completes
+//! the change, and no data is lost.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 53 + at / 9) as u8).collect()
 }
 
-/// A folder with `v.toml` over three files, which holds something.
+/// Returns a folder with `v.toml` over three files, filled with [`BLOCKS`] blocks.
 fn with_array() -> TempDir {
     let dir = TempDir::new().expect("there is room");
     let mut args = vec!["create", "v.toml", "--size", "48M", "--layer"];
@@ -44,7 +44,7 @@ fn with_array() -> TempDir {
     dir
 }
 
-/// Reads all again, and checks it: nobody serves it.
+/// Reads all blocks of the volume, which is not served, and checks it.
 fn verify(dir: &Path) {
     let (running, port) = open(&dir.join("v.toml"))
         .and_then(|volume| volume.start(&StartOptions::default()))
@@ -63,7 +63,7 @@ fn verify(dir: &Path) {
     assert_eq!(checked["problems"], serde_json::json!([]), "{checked}");
 }
 
-/// Whether a device is a member by the volume file: one that is pending may not be one yet.
+/// Returns whether the volume file lists a device. A pending device may not be a member yet.
 fn lists(dir: &Path, new: &str) -> bool {
     let config = Config::load(&dir.join("v.toml")).expect("it is there");
     config.devices.iter().any(|name| name.ends_with(&format!("/{new}")))
@@ -94,7 +94,7 @@ fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
         thread::sleep(after);
         server.end("-KILL");
         begun.wait().expect("it ends with the server");
-        // Whether it came so far or not: the same command has nothing to do, or ends it.
+        // The replacement may or may not have started. If not, the same command completes it.
         if !lists(dir, &new) {
             let args = ["device", "replace", "v.toml", &old, &new, "--force"];
             let (code, _, err) = run(dir, &args);
@@ -192,7 +192,7 @@ fn a_device_is_added_beside_a_server_and_the_next_command_is_named() {
         (&"spare".into(), &2.into())
     );
     let (code, _, err) = run(dir, &["device", "add", "v.toml", "n"]);
-    assert!(code != 0 && err.contains("is device 3 of this volume already"), "{err}");
+    assert!(code != 0 && err.contains("is already device 3 of this volume"), "{err}");
     assert_eq!(server.end("-TERM").0, Some(0));
     verify(dir);
 }

@@ -1,4 +1,4 @@
-//! One server for several volumes, as users and scripts see it.
+//! One server for several volumes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::hostftl;
 
-/// A folder with the volumes `a`, over passthrough, and `b`, over log, of 16 MiB.
+/// Returns a folder with the volumes `a` (passthrough) and `b` (log) of 16 MiB.
 fn two() -> TempDir {
     let dir = TempDir::new().expect("there is room");
     for (name, layer) in [("a", "passthrough"), ("b", "log")] {
@@ -29,14 +29,14 @@ fn serve(dir: &Path, args: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hostftl starts")
 }
 
-/// The next `count` lines of what a server prints.
+/// Reads the next `count` lines of a server's output.
 fn lines(child: &mut Child, count: usize) -> Vec<String> {
     let out = child.stdout.as_mut().expect("it is piped");
     let lines = BufReader::with_capacity(1, out).lines();
     lines.take(count).map(|line| line.expect("it is text")).collect()
 }
 
-/// Stops a server; the exit code, the rest of what it printed and standard error.
+/// Stops a server. Returns its exit code, the rest of its output, and its standard error.
 fn stop(child: Child) -> (Option<i32>, String, String) {
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(killed.expect("kill runs").success());
@@ -66,7 +66,7 @@ fn files_or_a_folder_are_several_exports_of_one_server() {
         let (code, out, err) = stop(child);
         assert_eq!(code, Some(0), "{err}");
         assert_eq!(out, "stopped clean: 0 requests by 0 clients, 0 B written\n");
-        // A line says of which volume it is.
+        // Each line names its volume.
         for name in [" a: ready after ", " b: ready after "] {
             assert!(err.contains(name), "{err}");
         }

@@ -88,7 +88,7 @@ fn list_shows_the_served_volumes() {
     let folder = TempDir::new().expect("a temporary folder");
     let dir = folder.path();
     json(dir, &CREATE);
-    // Other volumes may be served on this machine meanwhile, also by another version.
+    // Other processes, also of other versions, may serve volumes on this machine.
     let served = |volume: &str| {
         let (_, out, _) = run(dir, &["list", "--json"]);
         let list: Value = serde_json::from_str(&out).expect("JSON");

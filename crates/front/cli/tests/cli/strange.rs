@@ -1,5 +1,5 @@
-//! Strange surroundings: text that commands a terminal, files without an end, little memory, and
-//! servers that never finish a sentence.
+//! Hostile surroundings: terminal escape sequences, endless files, little memory, and servers that
+//! never complete a reply.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::hostftl;
 
-/// How long anything may take that should end at once.
+/// Time limit of a process that should end immediately.
 const SOON: Duration = Duration::from_secs(60);
 
 fn text(output: &Output) -> String {
@@ -41,7 +41,7 @@ fn text_of_a_volume_file_and_of_a_server_commands_no_terminal() {
             [b"\0\x03\xe8\x89\x04\x55\x65\xa9", &asked[12..16], b"\x80\0\0\x02\0\0\0"].concat();
         let refusal = [&head, &[evil.len() as u8][..], evil].concat();
         stream.write_all(&refusal).expect("it listens");
-        // It hangs up when it has understood.
+        // The client disconnects after the refusal.
         stream.read_to_end(&mut Vec::new()).ok();
     };
     let server = thread::spawn(refuse);
@@ -77,7 +77,7 @@ fn a_shortage_of_memory_is_an_error_and_no_abort() {
     assert!(text(&output).contains("bytes of memory"), "{}", text(&output));
 }
 
-/// Waits for the end of a process.
+/// Waits for the end of a process. Returns its exit code.
 fn ended(child: &mut Child) -> Option<i32> {
     let begun = Instant::now();
     while begun.elapsed() < SOON {
@@ -109,7 +109,7 @@ fn ctrl_c_ends_a_create_whose_server_trickles_and_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("hostftl starts");
-    // From here on it waits for the server.
+    // From here on the process waits for the server.
     let (mut stream, _) = listener.accept().expect("a client");
     stream.write_all(b"NBDMAG").expect("it listens");
     signal(&child, "-TERM");

@@ -1,4 +1,4 @@
-//! What is typed and what is printed, word by word. `TRYCMD=overwrite` accepts what is printed now.
+//! Transcripts of commands and their output. `TRYCMD=overwrite` renews them.
 
 #[test]
 fn transcripts() {

@@ -1,4 +1,4 @@
-//! A volume's life from the command line, and what stands in its way.
+//! Life cycle of a volume on the command line, and refused commands.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -10,21 +10,21 @@ use tempfile::TempDir;
 
 use crate::hostftl;
 
-/// Runs `hostftl` with `args` in `dir`: its exit code, standard output and standard error.
+/// Runs `hostftl` with `args` in `dir`. Returns its exit code, standard output and standard error.
 pub(crate) fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let output = hostftl().current_dir(dir).args(args).output().expect("hostftl starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
     (output.status.code().expect("it ends by itself"), text(output.stdout), text(output.stderr))
 }
 
-/// Runs a command that must succeed, and reads its JSON.
+/// Runs a command that must succeed, and returns its JSON.
 pub(crate) fn json(dir: &Path, args: &[&str]) -> Value {
     let (code, out, err) = run(dir, &[args, &["--json"]].concat());
     assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
     serde_json::from_str(&out).expect("it is JSON")
 }
 
-/// Runs a command that must fail with `code` and one line that has all of `words`.
+/// Runs a command that must fail with `code` and one line that contains all of `words`.
 pub(crate) fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
     let (found, out, err) = run(dir, args);
     assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {err}");
@@ -32,7 +32,7 @@ pub(crate) fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
     assert!(words.iter().all(|word| err.contains(word)), "{args:?}: {err}");
 }
 
-/// A server that said that it is ready. It is killed when a test ends early.
+/// A server that is ready. It is killed on drop.
 pub(crate) struct Server(Child);
 
 impl Server {
@@ -55,7 +55,7 @@ impl Server {
         server
     }
 
-    /// Sends a signal; the exit code, if there is one, and what it said on standard error.
+    /// Sends a signal and waits. Returns the exit code, if there is one, and standard error.
     pub(crate) fn end(&mut self, signal: &str) -> (Option<i32>, String) {
         let killed = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
         assert!(killed.expect("kill runs").success());
@@ -67,13 +67,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already unless a test failed.
+        // The process has ended already unless a test failed.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// A folder with the volume `v.toml` over the file `d.img` of 16 MiB.
+/// Returns a folder with the volume `v.toml` over the file `d.img` of 16 MiB.
 fn with_volume(layer: &str) -> TempDir {
     let dir = TempDir::new().expect("there is room");
     let args = ["create", "v.toml", "--device", "d.img", "--size", "16M", "--layer", layer];
@@ -169,7 +169,7 @@ fn a_device_that_shrank_or_vanished_is_named() {
     refused(dir, &["status", "v.toml"], 1, &["d.img"]);
 }
 
-/// The first device is measured, and what it holds is not destroyed for that without being asked.
+/// `--superpage auto` probes the first device, and overwrites its data only with `--force`.
 #[test]
 fn a_superpage_is_probed_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn a_superpage_is_probed_for() {
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
 }
 
-/// What `compare --drive` and `--layers` take, `create` takes too.
+/// `create` accepts the stacks of `compare --drive` and `--layers`.
 #[test]
 fn a_stack_of_a_study_is_made_as_a_volume() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn a_stack_of_a_study_is_made_as_a_volume() {
     json(dir, &["check", "v.toml"]);
 }
 
-/// What a layer leaves to the requests is chosen once, by a sample of them.
+/// `slot=auto` is chosen once, from a sample of requests.
 #[test]
 fn a_slot_is_chosen_by_a_sample() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,11 +242,11 @@ fn a_slot_is_chosen_by_a_sample() {
     }
 }
 
-/// A label that is too long.
+/// A label of more than 64 bytes.
 const LONG: &str =
     "a label of more than 64 bytes, which no superblock of a volume has any room for";
 
-/// Whatever speaks against a volume is said before its device is overwritten to be measured.
+/// A volume that would be refused is refused before probing overwrites its device.
 #[test]
 fn what_is_refused_is_not_measured_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn what_is_refused_is_not_measured_first() {
     assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
 }
 
-/// Nobody but the owner reads what is on a volume, or what went through it.
+/// Only the owner can read the files of a volume and its recordings.
 #[test]
 fn files_of_a_volume_are_their_owners() {
     use std::os::unix::fs::PermissionsExt;
@@ -284,14 +284,14 @@ fn files_of_a_volume_are_their_owners() {
         let mode = fs::metadata(dir.path().join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     };
-    // A trace has its name only once it is whole.
+    // A trace gets its name when it is complete.
     let served = ["z.toml", "z.img", "v.toml", "d.img", "run.rec", "run.csv.partial", "s.sock"];
     served.into_iter().for_each(private);
     assert_eq!(server.end("-TERM").0, Some(0));
     private("run.csv");
 }
 
-/// A command that waits for its end as well prints what came of that alone.
+/// A command that also waits prints only the result of the wait.
 #[test]
 fn each_command_prints_one_document() {
     let dir = TempDir::new().expect("there is room");
@@ -307,6 +307,6 @@ fn each_command_prints_one_document() {
     assert_eq!(json(dir, &["scrub", "v.toml", "--wait"])["over"], "scrub");
     let removed = json(dir, &["device", "remove", "v.toml", "d2", "--wait"]);
     assert_eq!(removed["event"]["kind"], "device-removed", "{removed}");
-    // The file was written anew, and is that of the volume, no copy.
+    // The changes have replaced the volume file. It must still count as that of the served volume.
     refused(dir, &["delete", "v.toml"], 1, &["v.toml is in use by process", "stop it first"]);
 }

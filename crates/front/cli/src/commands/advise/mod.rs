@@ -1,4 +1,4 @@
-//! `hostftl advise`: which layer to take for a workload on a drive, or none.
+//! `hostftl advise`: recommends a layer for a workload on a drive, or none.
 
 mod page;
 
@@ -91,7 +91,7 @@ impl Args {
     }
 }
 
-/// Runs a study of an advice; what is noticed about its workload is said once.
+/// Runs one study of an advice. Only the first one prints notes on the workload.
 fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
     let progress = Progress::new(study.rows(), watched);
     let progress = if is_first { progress } else { progress.again() };

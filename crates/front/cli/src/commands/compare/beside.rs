@@ -1,22 +1,22 @@
-//! The states of a drive side by side: what a layer comes to in each, in one line.
+//! Results in several states of a drive, side by side: one line for each layer.
 
 use hostftl_sim::{Hole, Outcome, Row};
 
 use super::verdict::{A_LITTLE_LESS, CLEARLY_LESS, CLEARLY_MORE, is_base, state};
 use crate::units::bytes;
 
-/// A layer on a drive under a workload, in all states.
+/// Results of a layer on a drive under a workload.
 pub(super) struct Line<'a> {
     pub workload: &'a str,
     pub drive: &'a str,
     pub layer: &'a str,
-    /// What was made, in the order of states.
+    /// Rows, in the order of states.
     pub rows: Vec<&'a Row>,
-    /// What was not.
+    /// States without a row.
     pub holes: Vec<&'a Hole>,
 }
 
-/// The states of all rows and holes, each once, in their order.
+/// Returns the distinct states of all rows and holes, in order.
 pub(super) fn states(outcome: &Outcome) -> Vec<&str> {
     let mut states = Vec::new();
     for one in outcome.each() {
@@ -28,7 +28,7 @@ pub(super) fn states(outcome: &Outcome) -> Vec<&str> {
     states
 }
 
-/// All lines, in their order.
+/// Returns all lines, in the order of the outcome.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
     let mut lines: Vec<Line> = Vec::new();
     for one in outcome.each() {
@@ -51,8 +51,8 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
 }
 
 impl Line<'_> {
-    /// Bytes programmed for each of the host's in `wanted`, and the drive's work relative to no
-    /// layer.
+    /// Returns the write amplification in state `wanted`, and the busy time of the drive relative
+    /// to the base. `?` marks a row that is partial or whose state was not reached.
     pub(super) fn cell(&self, wanted: &str) -> String {
         let Some(row) = self.rows.iter().find(|row| state(row) == wanted) else {
             return "–".to_owned();
@@ -63,8 +63,8 @@ impl Line<'_> {
         format!("{waf}{ratio}{mark}")
     }
 
-    /// In which states the layer pays and in which it does not; nothing where there is nothing to
-    /// relate it to.
+    /// Returns the states in which the layer pays and those in which it does not; `None` without a
+    /// base.
     pub(super) fn verdict(&self) -> Option<String> {
         let related = self.rows.iter().filter(|row| !is_base(row));
         let related = related.filter_map(|row| row.busy_ratio.map(|ratio| (*row, ratio)));
@@ -76,14 +76,15 @@ impl Line<'_> {
             (!texts.is_empty()).then(|| texts.join(", "))
         };
         let parts = [
-            ("spares the drive work", named(&|ratio| ratio < CLEARLY_LESS)),
+            ("reduces the work of the drive", named(&|ratio| ratio < CLEARLY_LESS)),
             ("is a small gain", named(&|ratio| (CLEARLY_LESS..A_LITTLE_LESS).contains(&ratio))),
             ("changes little", named(&|ratio| (A_LITTLE_LESS..=CLEARLY_MORE).contains(&ratio))),
             ("does not pay", named(&|ratio| ratio > CLEARLY_MORE)),
         ];
-        let parts = parts.into_iter().filter_map(|(what, where_)| Some((what, where_?)));
-        let parts: Vec<String> = parts.map(|(what, where_)| format!("{what}: {where_}")).collect();
+        let parts = parts.into_iter().filter_map(|(effect, states)| Some((effect, states?)));
+        let parts: Vec<String> =
+            parts.map(|(effect, states)| format!("{effect}: {states}")).collect();
         let memory = bytes(related.first()?.0.layer_bytes());
-        Some(format!("{} {}; it takes {memory} of memory.", self.layer, parts.join("; it ")))
+        Some(format!("{} {}; it uses {memory} of memory.", self.layer, parts.join("; it ")))
     }
 }

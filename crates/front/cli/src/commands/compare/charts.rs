@@ -1,13 +1,13 @@
-//! The charts of a page: each has a row or a line for every layer of one drive and workload.
+//! Charts of a page. Each has a bar or a line for every layer of one drive, state and workload.
 
 use hostftl_report::{Axis, Bars, Figure, Lines};
 use hostftl_sim::{Busy, Interval, Latency, Legs, Row};
 
 use crate::units::{count, nanos, three_digits};
 
-/// A percentile by the number of its nines.
+/// A percentile: -log10(1 - p), which is its number of nines, and its value.
 type Nines = (f64, fn(&Latency) -> u64);
-/// The percentiles of the charts.
+/// Percentiles of the latency charts.
 const NINES: [Nines; 5] = [
     (0.301, |it| it.p50),
     (1.0, |it| it.p90),
@@ -16,7 +16,7 @@ const NINES: [Nines; 5] = [
     (4.0, |it| it.p9999),
 ];
 
-/// All charts that have something to show.
+/// Returns the charts. Those of latencies are left out if no row has any.
 pub(super) fn all(rows: &[Row]) -> Vec<Figure> {
     let mut figures = vec![busy(rows), amplification(rows)];
     for (kind, find) in KINDS {
@@ -30,7 +30,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<Figure> {
     figures
 }
 
-/// A kind of request, and where its latencies are.
+/// A kind of request: its name and its latencies.
 type Kind = (&'static str, fn(&Row) -> Option<Latency>);
 const KINDS: [Kind; 2] =
     [("Reads", |row| row.latency_ns.read), ("Writes", |row| row.latency_ns.write)];
@@ -43,12 +43,12 @@ fn whole_nanos(value: f64) -> String {
     nanos(value.max(0.0) as u64)
 }
 
-/// What a drive works or programs for, by the words of every picture; each has one colour.
+/// Causes of work and of programs, by their names in the charts. Each has one colour in all charts.
 const CAUSES: [&str; 8] =
     ["read", "request", "copyback", "vgc", "map", "padding", "parity", "journal"];
 
-/// The colour of a cause, or of a part of a latency. The drive's own collection is what `copyback`
-/// is of, and `map` is `map`.
+/// Returns the colour of a cause or of a leg of a latency. Legs share the colours of related
+/// causes, for example `gc` of the drive that of `copyback`.
 fn colour(name: &str) -> usize {
     let cause = match name {
         "gc" => "copyback",
@@ -62,7 +62,7 @@ fn colour(name: &str) -> usize {
     CAUSES.iter().position(|known| *known == cause).expect("it is a cause")
 }
 
-/// The word of the pictures for what a program is for.
+/// Returns the name in the charts of a [`hostftl_core::Cause`].
 fn word(cause: &str) -> &'static str {
     match cause {
         "host" => "request",
@@ -76,7 +76,7 @@ fn word(cause: &str) -> &'static str {
     }
 }
 
-/// Adds the causes that there are anything of, each in its colour.
+/// Adds the causes with a value above 0 in any row, each in its colour.
 fn by_cause(mut bars: Bars, value: impl Fn(&str) -> Vec<f64>) -> Figure {
     for name in CAUSES {
         let values = value(name);
@@ -87,10 +87,10 @@ fn by_cause(mut bars: Bars, value: impl Fn(&str) -> Vec<f64>) -> Figure {
     bars.stacked().figure()
 }
 
-/// What the words of the causes mean.
-const MEANING: &str = "request: what the host wrote; copyback: the drive's own \
-                       read-modify-writes and collection; vgc, map, padding, parity, journal: the \
-                       layer's collection, map records, padding, parity and journal.";
+/// Explanation of the causes.
+const MEANING: &str = "request: host writes; copyback: read-modify-writes and garbage collection \
+of the drive; vgc, map, padding, parity, journal: garbage collection, map \
+records, padding, parity and journal of the layer.";
 
 fn busy(rows: &[Row]) -> Figure {
     let bars = Bars::new("Busy time of the drive, by cause", &names(rows), whole_nanos);
@@ -109,7 +109,7 @@ fn busy(rows: &[Row]) -> Figure {
 }
 
 fn amplification(rows: &[Row]) -> Figure {
-    let title = "Bytes programmed for each byte that the host wrote";
+    let title = "Bytes programmed per host byte";
     let bars = Bars::new(title, &names(rows), three_digits);
     let value = |row: &Row, name: &str| {
         let parts = row.programmed_bytes.parts().filter(|(cause, _)| word(cause) == name);
@@ -123,7 +123,7 @@ fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> F
         ..0.1 => "0 %".to_owned(),
         _ => format!("{} %", three_places(100.0 - 100.0 / 10f64.powf(nines))),
     };
-    let x = Axis::linear("requests that took no longer", share);
+    let x = Axis::linear("share of the requests", share);
     let mut lines = Lines::new(&format!("{kind}: latency"), x, Axis::log("latency", whole_nanos));
     for row in rows {
         let points = |latency: Latency| {
@@ -137,13 +137,13 @@ fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> F
         lines.figure()
     } else {
         lines.figure().note(&format!(
-            "Not drawn, because answered in no time by a write buffer: {}.",
+            "Not shown, because a write buffer acknowledges the requests in 0 ns: {}.",
             at_once.join(", ")
         ))
     }
 }
 
-/// At most three decimals, and none that says nothing.
+/// Formats at most three decimals, without trailing zeros.
 fn three_places(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -170,7 +170,8 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
     bars.stacked().figure().note(
         "slowest 1 %: the mean of about the slowest hundredth. layer: before the last \
          command was sent; map: reading and writing the layer's map; queue: behind other \
-         commands; gc: behind the drive's own collection; rmw: reading the rest of a map unit.",
+         commands; gc: behind garbage collection of the drive; rmw: reading the rest of an \
+         indirection unit.",
     )
 }
 
@@ -192,8 +193,8 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
         line(p99, rows, |it| it.p99_ns.map(|ns| ns as f64)),
         line(p999, rows, |it| it.p999_ns.map(|ns| ns as f64)),
         line(busy, rows, |it| Some(it.busy)).note(
-            "Work counts when it is given to the dies: what is above 100 % in an interval waits \
-             for the next.",
+            "Work counts in the interval in which the dies receive it: the part above 100 % waits \
+            for the next interval.",
         ),
     ]
 }

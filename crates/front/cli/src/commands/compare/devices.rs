@@ -1,4 +1,4 @@
-//! What each device of a stack did, a line for each, where there are several.
+//! Table of the devices of each stack that has several.
 
 use comfy_table::Table;
 use hostftl_report::Table as PageTable;
@@ -8,7 +8,7 @@ use super::report::{NOTHING, aligned, styled};
 use super::verdict;
 use crate::units::{bytes, nanos, three_digits};
 
-/// The heads, and how many of them stand over words.
+/// Heads of the columns.
 const HEADS: [&str; 9] = [
     "row",
     "device",
@@ -20,12 +20,13 @@ const HEADS: [&str; 9] = [
     "worn: mean, most",
     "host can write",
 ];
+/// Number of leading columns with text, which are aligned left.
 const WORDS: usize = 3;
 
-/// What the table says.
+/// Title of the table.
 pub(super) const TITLE: &str = "Devices";
 
-/// A sentence on what the columns mean.
+/// Explanation of the columns.
 pub(super) const MEANING: &str = "sent: bytes that the layer sends to the device; waf: bytes \
                                   programmed for each of them; worn: erases per segment of flash \
                                   or writes per sector of memory, mean and maximum; host can \
@@ -33,7 +34,7 @@ pub(super) const MEANING: &str = "sent: bytes that the layer sends to the device
                                   out, with even wear. The life of the stack is that of its \
                                   shortest-lived device, without a journal.";
 
-/// The lines of all rows over several devices.
+/// Returns the lines of all rows with several devices.
 fn lines(rows: &[Row]) -> Vec<[String; HEADS.len()]> {
     let several = rows.iter().filter(|row| row.devices.len() > 1);
     let each = several.flat_map(|row| {
@@ -60,7 +61,7 @@ fn cells(name: &str, index: usize, device: &DeviceRow) -> [String; HEADS.len()] 
     ]
 }
 
-/// The table for a terminal; nothing where every row has one device.
+/// Returns the table for a terminal; `None` if every row has one device.
 pub(super) fn table(rows: &[Row]) -> Option<Table> {
     let lines = lines(rows);
     let mut table = styled();
@@ -69,7 +70,8 @@ pub(super) fn table(rows: &[Row]) -> Option<Table> {
     let empty = lines.is_empty();
     let mut last = String::new();
     for mut line in lines {
-        // The row is named once; a page, whose rows can be sorted, has its name in each line.
+        // Only the first line of a row has its name. A page has it in each line, because the lines
+        // can be sorted there.
         if line[0] == last {
             line[0].clear()
         } else {
@@ -80,7 +82,7 @@ pub(super) fn table(rows: &[Row]) -> Option<Table> {
     (!empty).then_some(table)
 }
 
-/// The same for a page.
+/// Returns the table for a page; `None` if every row has one device.
 pub(super) fn page_table(rows: &[Row]) -> Option<PageTable> {
     let lines = lines(rows);
     let mut table = PageTable::new(&HEADS);

@@ -1,4 +1,4 @@
-//! `hostftl compare`: workloads over drives, a row per layer.
+//! `hostftl compare`: simulates layers under workloads on drive models.
 
 mod beside;
 mod charts;
@@ -107,7 +107,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let study = study(args)?;
     let outputs = Outputs::open(args)?;
-    let outcomes = made(&study, args, console)?;
+    let outcomes = outcomes(&study, args, console)?;
     let page = outputs.html.is_some().then(|| {
         let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
         page::page(&outcomes[0], &every, &envelope::command())
@@ -144,7 +144,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Reports that no row could be made: as JSON, or one line for each row where the reasons differ.
+/// Reports that there is no row: as JSON, or one line for each row if the reasons differ.
 fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> {
     let is_shared = outcome.holes.windows(2).all(|two| two[0].reason() == two[1].reason());
     if console.is_json() {
@@ -158,8 +158,8 @@ fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> 
     }
 }
 
-/// The rows of each seed; at least of one.
-fn made(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome>, Failure> {
+/// Runs the study with each seed, until Ctrl-C. Returns at least one outcome.
+fn outcomes(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
     for number in 0..u64::from(args.seeds) {
         let study = Study { seed: args.seed.wrapping_add(number), ..study.clone() };
@@ -175,13 +175,13 @@ fn made(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome>, F
     Ok(outcomes)
 }
 
-/// What `--json` prints.
+/// JSON result.
 #[derive(Serialize)]
 struct Rows<T> {
     rows: T,
 }
 
-/// The files that were asked for.
+/// Output files on the command line.
 struct Outputs {
     csv: Option<Output>,
     parquet: Option<Output>,
@@ -230,7 +230,7 @@ fn study(args: &Args) -> Result<Study, Failure> {
     Ok(question.study()?)
 }
 
-/// An error of a study, with its exit code.
+/// Converts an error of a study, with its exit code.
 pub(super) fn failure(error: StudyError) -> Failure {
     Wrong::from(error).into()
 }

@@ -1,4 +1,4 @@
-//! The rows as one page that a storage engineer can show to the boss.
+//! HTML page of a comparison.
 
 use hostftl_report::{Page, Table};
 use hostftl_sim::{Outcome, Row};
@@ -7,9 +7,9 @@ use super::report::{self, Column, summary_columns};
 use super::{beside, charts, devices, seeds, verdict};
 use crate::units::{bytes, count, counted};
 
-/// The page of the first seed's `outcome`, with what `every` row of all seeds comes to; `again` is
-/// the command that makes it again.
-pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
+/// Returns the page with the tables of `outcome`, that of the first seed, and the charts of `every`
+/// row of all seeds. `command` reproduces the page.
+pub(super) fn page(outcome: &Outcome, every: &[Row], command: &str) -> String {
     let rows = &outcome.rows;
     let mut page = Page::new("Which layer pays?");
     page.lead(&verdict::of_all(rows));
@@ -35,13 +35,13 @@ pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
             page.figures(seeds::charts(every, &group[0]));
         }
     }
-    page.section("Again");
+    page.section("Reproduction");
     page.paragraph(&format!(
-        "{}; the same command gives the same digits on every machine. The digest of a row stands \
-         for everything that the layer and the drive did.",
+        "{}; the same command gives identical results on every machine. The digest of a row \
+        covers all operations of the layer and the drive.",
         hostftl_frontend::program::name()
     ));
-    page.code(again);
+    page.code(command);
     let mut digests = Table::new(&["row", "digest", "steps"]);
     for row in rows {
         digests.row([verdict::title(row, rows), row.digest.clone(), count(row.steps)]);
@@ -50,7 +50,7 @@ pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
     page.finish()
 }
 
-/// What each layer comes to in each state, and what the states are.
+/// Adds the results of each layer in each state, and the explanation of the states.
 fn side_by_side(page: &mut Page, outcome: &Outcome) {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
@@ -73,7 +73,7 @@ fn side_by_side(page: &mut Page, outcome: &Outcome) {
     }
 }
 
-/// Everything about one drive in one state under one workload.
+/// Adds the section about one drive in one state under one workload.
 fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
     let first = &rows[0];
     page.section(&format!("{} on {}, {}", first.workload, first.drive, verdict::state(first)));
@@ -87,9 +87,9 @@ fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
         first.warm,
     ));
     for remark in &first.remarks {
-        page.paragraph(&format!("To know: {remark}."));
+        page.paragraph(&format!("Note: {remark}."));
     }
-    // The heading says what all rows have in common.
+    // The heading has the drive and the state, which all rows of a group share.
     let columns = columns.iter().filter(|(head, _)| !["drive", "state"].contains(head));
     let columns: Vec<&Column> = columns.collect();
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();

@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar for a run of more than two seconds that somebody watches, and
-//! a line now and then where standard error is no terminal.
+//! Progress on standard error, from the third second on: a bar on a terminal, otherwise a line
+//! every 30 s.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt;
 
-/// Runs shorter than this need no bar.
+/// Time before the first display.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a line comes where nobody watches.
+/// Interval between progress lines if standard error is not a terminal.
 const LINE: Duration = Duration::from_secs(30);
-/// How often the bar moves.
+/// Interval between updates of the bar.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Steps of the bar for each row.
 const STEPS: u64 = 1000;
 
-/// The bar over all rows, once there is one.
+/// Progress of all rows.
 pub(crate) struct Progress {
     watched: bool,
-    /// Whether what is noticed about a workload is said.
+    /// Whether notes on workloads and devices are printed.
     warns: bool,
     begin: Instant,
     state: Mutex<State>,
@@ -30,26 +30,26 @@ pub(crate) struct Progress {
 
 struct State {
     drawn: Instant,
-    /// How far each row is, of [`STEPS`].
+    /// Progress of each row, from 0 to [`STEPS`].
     rows: Vec<u64>,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Will show a bar for so many rows if somebody watches.
+    /// Creates the display for a number of rows; `watched` if standard error is a terminal.
     pub(crate) fn new(rows: usize, watched: bool) -> Self {
         let now = Instant::now();
         let state = Mutex::new(State { drawn: now, rows: vec![0; rows], bar: None });
         Progress { watched, warns: true, begin: now, state }
     }
 
-    /// The same for a workload that was run before: what is noticed about it was said then.
+    /// Suppresses the notes on workloads and devices, which an earlier run has printed.
     #[must_use]
     pub(crate) fn again(self) -> Self {
         Progress { warns: false, ..self }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.state().bar.iter().for_each(ProgressBar::finish_and_clear);
     }
@@ -58,8 +58,9 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how far row `row` is, and shows it when it is time to.
-    fn show(&self, row: usize, what: &str, steps: u64) {
+    /// Records the progress of row `row`, and updates the display when it is due. `phase` precedes
+    /// the number of rows.
+    fn show(&self, row: usize, phase: &str, steps: u64) {
         let mut state = self.state();
         state.rows[row] = steps;
         let now = Instant::now();
@@ -80,16 +81,16 @@ impl Progress {
             let bar = ProgressBar::new(count as u64 * STEPS);
             bar.with_style(style.expect("the template is well formed"))
         });
-        bar.set_message(format!("{what}{done} of {count} rows"));
+        bar.set_message(format!("{phase}{done} of {count} rows"));
         bar.set_position(sum);
     }
 }
 
-/// What is said where there is no bar.
+/// Formats a progress line.
 fn line(done: usize, count: usize, steps: u64, so_far: Duration) -> String {
     let percent = steps * 100 / (count as u64 * STEPS).max(1);
     let seconds = so_far.as_secs();
-    format!("{done} of {count} rows are made, {percent} % of the requests, after {seconds} s")
+    format!("{done} of {count} rows done, {percent} % of the requests, after {seconds} s")
 }
 
 impl Watch for Progress {
@@ -123,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_far_it_is() {
-        let said = line(3, 12, 3 * STEPS + 500, Duration::from_millis(30_400));
-        assert_eq!(said, "3 of 12 rows are made, 29 % of the requests, after 30 s");
+    fn a_line_has_rows_percentage_and_time() {
+        let line = line(3, 12, 3 * STEPS + 500, Duration::from_millis(30_400));
+        assert_eq!(line, "3 of 12 rows done, 29 % of the requests, after 30 s");
     }
 }

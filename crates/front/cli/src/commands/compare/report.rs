@@ -1,4 +1,4 @@
-//! The rows of a comparison as tables, and a few lines that explain them.
+//! Text form of a comparison: tables and their explanation.
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
 use hostftl_sim::{Hole, Latency, Legs, MOST_SPANS, Outcome, Row, SETTLED};
@@ -8,16 +8,17 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
-/// What stands where there is nothing to say.
+/// Text of an empty cell.
 pub(crate) const NOTHING: &str = "–";
-/// Lines between the table's head and its rows only.
+/// A line only between the header and the rows.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
-/// A column's head, and what a row has there.
+/// A column: its head and the text of a row.
 pub(super) type Column = (&'static str, fn(&Row) -> String);
 
-/// Prints everything: the rows of one drive, state and workload in full; of several one table for
-/// each workload, unless all is wanted. Several states stand side by side first.
+/// Prints the comparison. Rows of a single drive, state and workload are printed in full; otherwise
+/// there is one table for each workload, unless `--wide` is given. If there are several states, a
+/// table with the states side by side comes first.
 pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
     let rows = &outcome.rows;
     let groups = verdict::groups(rows);
@@ -65,36 +66,35 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
     Ok(())
 }
 
-/// What the table of states says.
+/// Returns the title of the table of states.
 pub(super) fn title(rows: &[Row]) -> String {
     let base = match verdict::base(rows) {
         "none" => "no layer",
         "raid5" => "raid5",
-        _ => "no layer, or to raid5 where that is the first",
+        _ => "no layer, or raid5 on drives without such a row",
     };
     format!(
-        "Bytes programmed for each byte that the host wrote, by what the drive held before; ×, the \
-         drive's work relative to {base}"
+        "Bytes programmed per host byte, by drive state; ×: work of the drive relative to {base}"
     )
 }
 
-/// Combinations without a row, a sentence for each reason.
+/// Returns a sentence for each combination without a row and each reason.
 pub(super) fn not_made(outcome: &Outcome) -> Vec<String> {
     let mut texts: Vec<(String, String, Vec<&str>)> = Vec::new();
     for hole in &outcome.holes {
         let Hole { layer, drive, workload, .. } = hole;
-        let what = format!("{layer} on {drive} under {workload}");
-        // Most reasons begin with what they are about.
+        let combination = format!("{layer} on {drive} under {workload}");
+        // Most reasons start with the layer and the drive, which the sentence has already.
         let reason = hole.reason();
         let reason = reason.strip_prefix(&format!("{layer} on {drive}")).unwrap_or(&reason);
         let reason = reason.trim_start_matches([':', ' ']).to_owned();
-        match texts.iter_mut().find(|(same, why, _)| (same, why) == (&what, &reason)) {
+        match texts.iter_mut().find(|(same, why, _)| (same, why) == (&combination, &reason)) {
             Some((_, _, states)) => states.push(&hole.warm),
-            None => texts.push((what, reason, vec![&hole.warm])),
+            None => texts.push((combination, reason, vec![&hole.warm])),
         }
     }
-    let text = |(what, why, states): (String, String, Vec<&str>)| {
-        format!("Not made: {what} ({}): {why}.", states.join(", "))
+    let text = |(combination, why, states): (String, String, Vec<&str>)| {
+        format!("Not run: {combination} ({}): {why}.", states.join(", "))
     };
     texts.into_iter().map(text).collect()
 }
@@ -103,7 +103,7 @@ fn workload<'a>(one: Result<&'a Row, &'a Hole>) -> &'a str {
     one.map_or_else(|hole| &hole.workload, |row| &row.workload)
 }
 
-/// Prints all tables of the rows of one drive and workload.
+/// Prints the tables of the rows of one drive, state and workload; all of them if `wide`.
 fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
@@ -130,23 +130,23 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
-/// A table in the style of all.
+/// Creates an empty table in the common style.
 pub(crate) fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     table
 }
 
-/// A cell: words on the left, figures on the right.
+/// Creates a cell: words are aligned left, figures right.
 pub(crate) fn aligned(is_word: bool, text: String) -> Cell {
     let side = if is_word { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(text).set_alignment(side)
 }
 
-/// Columns that are words.
+/// Columns with words.
 const WORDS: [&str; 3] = ["drive", "state", "layer"];
 
-/// A table of `columns`. A hole has nothing but its names.
+/// Creates a table of `columns`. A hole has text only in the columns of [`of_hole`].
 fn table(columns: &[Column], all: &[Result<&Row, &Hole>]) -> Table {
     let mut table = styled();
     let is_word = |head: &str| WORDS.contains(&head);
@@ -161,7 +161,7 @@ fn table(columns: &[Column], all: &[Result<&Row, &Hole>]) -> Table {
     table
 }
 
-/// What a hole has in a column.
+/// Returns the text of a hole in a column.
 pub(super) fn of_hole(hole: &Hole, head: &str) -> String {
     match head {
         "drive" => hole.drive.clone(),
@@ -171,7 +171,7 @@ pub(super) fn of_hole(hole: &Hole, head: &str) -> String {
     }
 }
 
-/// A table of rows alone.
+/// Creates a table without holes.
 fn of_rows(columns: &[Column], rows: &[Row]) -> Table {
     table(columns, &rows.iter().map(Ok).collect::<Vec<_>>())
 }
@@ -180,7 +180,7 @@ fn name(row: &Row) -> String {
     if row.partial { format!("{} (part)", row.layer) } else { row.layer.clone() }
 }
 
-/// What fits into one line of every row; states only where there are several.
+/// Returns the columns of the summary. There is one for the state only if there are several.
 pub(super) fn summary_columns(outcome: &Outcome) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![
         ("drive", |row| row.drive.clone()),
@@ -202,7 +202,7 @@ pub(super) fn summary_columns(outcome: &Outcome) -> Vec<Column> {
     columns
 }
 
-/// The head of the busy time relative to another layer's.
+/// Returns the head of the relative busy time.
 fn versus(rows: &[Row]) -> &'static str {
     match verdict::base(rows) {
         "none" => "vs none",
@@ -211,12 +211,12 @@ fn versus(rows: &[Row]) -> &'static str {
     }
 }
 
-/// Joules of so many mJ.
+/// Formats an energy in mJ as joules.
 fn joules(mj: f64) -> String {
     three_digits(mj / 1000.0)
 }
 
-/// Terabytes that the host can write.
+/// Formats a life as terabytes written by the host.
 fn life(tb: Option<f64>) -> String {
     tb.map_or(NOTHING.into(), |tb| format!("{} TB", three_digits(tb)))
 }
@@ -295,7 +295,7 @@ fn cost_table(rows: &[Row]) -> Table {
     of_rows(&columns, rows)
 }
 
-/// Reads and writes of each row, with the legs of their mean and of the slowest hundredth.
+/// Creates the table of latency legs: the mean and the slowest 1 % of reads and writes.
 fn legs_table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -305,9 +305,9 @@ fn legs_table(rows: &[Row]) -> Table {
     for row in rows {
         for (kind, latency) in [("reads", row.latency_ns.read), ("writes", row.latency_ns.write)] {
             let Some(latency) = latency else { continue };
-            for (what, legs) in [(kind, latency.legs), ("  slowest 1 %", latency.legs_p99)] {
+            for (label, legs) in [(kind, latency.legs), ("  slowest 1 %", latency.legs_p99)] {
                 let parts = legs.parts().map(|(_, part)| nanos(part));
-                let cells = [name(row), what.to_owned(), nanos(legs.total())].into_iter();
+                let cells = [name(row), label.to_owned(), nanos(legs.total())].into_iter();
                 table.add_row(cells.chain(parts));
             }
         }
@@ -323,7 +323,7 @@ fn ratio(value: Option<f64>) -> String {
     value.map_or(NOTHING.into(), |value| format!("{value:.3}"))
 }
 
-/// `part` of the drive's busy time.
+/// Formats `part` as a percentage of the busy time.
 fn share(row: &Row, part: u64) -> String {
     match row.busy_ns.total() {
         0 => NOTHING.to_owned(),
@@ -331,7 +331,7 @@ fn share(row: &Row, part: u64) -> String {
     }
 }
 
-/// What a newcomer needs to read the tables.
+/// Returns the explanation of the tables, the verdicts, and remarks on saturation and states.
 fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     let rows = &outcome.rows;
     let mut lines = vec![
@@ -347,9 +347,9 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     let late = rows.iter().filter(|row| row.saturated);
     let late: Vec<String> = late.map(|row| verdict::title(row, rows)).collect();
     if !late.is_empty() && args.closed_loop.is_none() {
-        let which = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
+        let names = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
         lines.push(format!(
-            "Saturated: {which}. The drive fell behind the times of the trace with 256 requests \
+            "Saturated: {names}. The drive fell behind the times of the trace with 256 requests \
              outstanding and finished over 5 % late, so these latencies include the backlog."
         ));
     }
@@ -357,7 +357,7 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// In which states each layer pays.
+/// Returns a sentence for each layer with the states in which it pays.
 pub(super) fn verdicts(outcome: &Outcome) -> Vec<String> {
     let lines = beside::lines(outcome);
     let alone =
@@ -373,7 +373,7 @@ pub(super) fn verdicts(outcome: &Outcome) -> Vec<String> {
     lines.iter().filter_map(verdict).collect()
 }
 
-/// What the states mean, and what was exported.
+/// Returns the explanation of the states and the exported size.
 pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
     let (rows, states) = (&outcome.rows, beside::states(outcome));
     let has = |name: &str| states.iter().any(|state| state.starts_with(name));
@@ -387,10 +387,10 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
             ("steady", "steady: then overwritten at random until waf settled"),
             ("self", "self: then the workload itself was repeated until waf settled"),
         ];
-        let said = meanings.iter().filter(|(name, _)| has(name)).map(|(_, text)| *text);
-        let said = said.collect::<Vec<_>>().join("; ");
+        let shown = meanings.iter().filter(|(name, _)| has(name)).map(|(_, text)| *text);
+        let shown = shown.collect::<Vec<_>>().join("; ");
         texts.push(format!(
-            "States: {said}. The rest of the export was never written; preparation is not in the \
+            "States: {shown}. The rest of the export was never written; preparation is not in the \
              figures."
         ));
     }
@@ -413,11 +413,11 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
         let size = if least == most {
             bytes(least)
         } else {
-            format!("from {} to {}, as its drive is large,", bytes(least), bytes(most))
+            format!("{} to {}, depending on the drive,", bytes(least), bytes(most))
         };
         texts.push(format!(
-            "The host can address {size} in every row (--export), whatever the layer: what a \
-             layer does not need of the rest is spare for the drive."
+            "The host can address {size} in every row (--export), regardless of the layer. \
+            Capacity that a layer does not use remains over-provisioning for the drive."
         ));
     }
     texts

@@ -1,4 +1,4 @@
-//! `--scale-to`: what the rows of slices mean for a drive of real size.
+//! `--scale-to`: projection of the rows of a slice to a drive of real size.
 
 use hostftl_sim::{HostLoad, LayerSpec, Outcome, Row, Scaled, Study};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, three_digits};
 
-/// Returns the meaning of each row of `outcome`, of `study`, for a drive that exports `capacity`
-/// bytes and gets `load`.
+/// Projects each row of `outcome`, of `study`, to a drive that exports `capacity` bytes and gets
+/// `load`.
 pub(super) fn all(
     study: &Study,
     outcome: &Outcome,
@@ -26,7 +26,7 @@ pub(super) fn all(
     outcome.rows.iter().map(scaled).collect()
 }
 
-/// The rows as JSON, each with what it means as `scaled`.
+/// Returns the rows as JSON, each with its projection in `scaled`.
 pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failure> {
     let mut scaled = scaled.iter();
     let one = |one: Result<&Row, _>| match one {
@@ -41,7 +41,7 @@ pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failur
     all.map(Value::Array).map_err(Failure::failed)
 }
 
-/// Prints a table, and what carries over and what does not.
+/// Prints the table of projections and its explanation.
 pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = scaled.first() else { return Ok(()) };
     let tb = first.capacity_bytes as f64 / 1e12;
@@ -76,7 +76,7 @@ pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> R
     about(rows, scaled).iter().try_for_each(|text| console.paragraph(text))
 }
 
-/// Formats a life in years; with the shorter one of uneven wear, if that is known.
+/// Formats a life in years, as a range if the life with uneven wear is known and shorter.
 pub(crate) fn life((even, uneven): (Option<f64>, Option<f64>)) -> String {
     match (even, uneven) {
         (Some(even), Some(uneven)) if uneven < even => {
@@ -87,7 +87,7 @@ pub(crate) fn life((even, uneven): (Option<f64>, Option<f64>)) -> String {
     }
 }
 
-/// Years, or days where they are few.
+/// Formats years; as days below 0.1 years.
 fn years(value: f64) -> String {
     match value {
         ..0.1 => format!("{} d", three_digits(value * 365.25)),
@@ -96,17 +96,17 @@ fn years(value: f64) -> String {
     }
 }
 
-/// What the columns mean, what carries over, and what to be careful about.
+/// Returns the explanation of the columns, the limits of the projection, and cautions.
 fn about(rows: &[Row], scaled: &[Scaled]) -> Vec<String> {
     let mut texts = vec![
         "TBW is rated cycles × physical capacity / write amplification, and life is TBW at the \
-         load; the capacity does not change the load. A lower end of life is that of the segment \
-         with the most erases; it is left out where segments were erased fewer than 20 times on \
-         average, too short to tell. DWPD is drive writes per day for five years."
+         load; the capacity does not change the load. The lower end of a life is that of the \
+         segment with the most erases; it is omitted if segments were erased fewer than 20 times \
+         on average. DWPD is drive writes per day for five years."
             .to_owned(),
-        "Write amplification carries over as far as the workload touches the same share of the \
-         drive, and the drive has the same share of over-provisioning; parameters in bytes are as \
-         given. Latencies and requests/s do not: the slice has the dies of the model."
+        "Write amplification is the same if the workload touches the same share of the drive, and \
+        the drive has the same share of over-provisioning; parameters in bytes are as given. \
+        Latencies and requests/s differ, because the slice has the dies of the model."
             .to_owned(),
     ];
     for (row, it) in rows.iter().zip(scaled) {

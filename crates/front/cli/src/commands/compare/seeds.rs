@@ -1,4 +1,4 @@
-//! `--seeds`: the same rows with several seeds, what they come to, and which do not differ.
+//! `--seeds`: means and intervals of rows over several seeds.
 
 use hostftl_frontend::seeds::alike;
 use hostftl_frontend::spread::Spread;
@@ -12,28 +12,29 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{nanos, three_digits};
 
-/// Prints what the seeds come to, and which layers do not differ.
+/// Prints the means over the seeds, and the layers without a significant difference.
 pub(super) fn print(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     table::print(&Summary::of_rows(rows), console)?;
     differences(rows).iter().try_for_each(|text| console.paragraph(text))
 }
 
-/// A sentence for each pair of layers that do not differ, or that all do.
+/// Returns a sentence for each pair of layers without a significant difference, or one that all
+/// differ.
 pub(super) fn differences(rows: &[Row]) -> Vec<String> {
     match alike(rows) {
         None => Vec::new(),
         Some(pairs) if pairs.is_empty() => {
-            vec!["In each state all layers differ in waf, as far as the seeds tell.".to_owned()]
+            vec!["In each state, all layers differ in waf with these seeds.".to_owned()]
         }
         Some(pairs) => pairs.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// A figure of a chart: its title, how it is shown, and what a row has.
+/// A figure of a chart: its title, its format, and its value in a row.
 type Part = (&'static str, fn(f64) -> String, fn(&Summary) -> Option<Spread>);
 
-/// Charts of the means, with whiskers for the 95 % intervals: of the rows of one workload, drive
-/// and state.
+/// Returns charts of the means, with whiskers for the 95 % intervals, of the rows with the
+/// workload, drive and state of `first`.
 pub(super) fn charts(rows: &[Row], first: &Row) -> Vec<Figure> {
     let summaries = Summary::of_rows(rows);
     let group = |it: &&Summary| {

@@ -1,25 +1,25 @@
-//! What the rows come to, in words.
+//! Conclusions from the rows, as sentences.
 
 pub(super) use hostftl_frontend::state;
 use hostftl_sim::Row;
 
 use crate::units::bytes;
 
-/// Below this ratio of busy times a layer clearly pays.
+/// Ratio of busy times below which a layer pays.
 pub(super) const CLEARLY_LESS: f64 = 0.95;
-/// Below this ratio, and not below the other, it is a small gain.
+/// Ratio from [`CLEARLY_LESS`] up to which a layer is a small gain.
 pub(super) const A_LITTLE_LESS: f64 = 0.995;
-/// Above this ratio a layer costs more than it saves.
+/// Ratio above which a layer costs more than it saves.
 pub(super) const CLEARLY_MORE: f64 = 1.05;
 
-/// The rows of each drive in each state under each workload.
+/// Groups adjacent rows by workload, drive and state.
 pub(super) fn groups(rows: &[Row]) -> Vec<&[Row]> {
     let place = |row: &Row| (row.workload.clone(), row.drive.clone(), state(row).to_owned());
     rows.chunk_by(|one, other| place(one) == place(other)).collect()
 }
 
-/// What a row of `rows` is called: its layer, and its drive, state and workload where there are
-/// several.
+/// Returns the title of a row of `rows`: its layer, and its drive, state and workload if they
+/// differ among the rows.
 pub(super) fn title(row: &Row, rows: &[Row]) -> String {
     let mut title = row.layer.clone();
     if rows.iter().any(|other| other.drive != row.drive) {
@@ -34,13 +34,12 @@ pub(super) fn title(row: &Row, rows: &[Row]) -> String {
     title
 }
 
-/// Whether others are told relative to `row`.
+/// Returns whether `row` is a baseline of other rows.
 pub(super) fn is_base(row: &Row) -> bool {
     row.layer == "passthrough" || row.base.as_ref() == Some(&row.layer)
 }
 
-/// What the rows that have a ratio are told relative to: `none`, `raid5`, or `base` where that
-/// differs.
+/// Returns the baseline of the rows that have one: `none`, `raid5`, or `base` if both occur.
 pub(super) fn base(rows: &[Row]) -> &'static str {
     let mut bases = rows.iter().filter_map(|row| row.base.as_deref());
     let is_none = |base: &str| base == "passthrough";
@@ -51,7 +50,8 @@ pub(super) fn base(rows: &[Row]) -> &'static str {
     }
 }
 
-/// What a layer did to the drive's work; nothing for the base and without it.
+/// Returns a sentence about the effect of a layer on the busy time of the drive; `None` for a
+/// baseline, or without one.
 pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
     let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
     let (layer, less) = (title(row, rows), 1.0 / ratio);
@@ -80,12 +80,12 @@ pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// What a ratio that is a small gain comes to.
+/// Formats a ratio that is a small gain.
 fn gain(ratio: f64) -> String {
     format!("the drive works {:.1} % less", 100.0 * (1.0 - ratio))
 }
 
-/// The row of a group whose layer spares the drive most work, if any does clearly.
+/// Returns the row of a group with the lowest ratio, if it is below [`CLEARLY_LESS`].
 fn best(group: &[Row]) -> Option<&Row> {
     let pays = group.iter().filter(|row| row.busy_ratio.is_some_and(|it| it < CLEARLY_LESS));
     let less = |one: &&Row, other: &&Row| {
@@ -94,7 +94,7 @@ fn best(group: &[Row]) -> Option<&Row> {
     pays.min_by(less)
 }
 
-/// All rows in a sentence.
+/// Summarizes all rows in a sentence.
 pub(super) fn of_all(rows: &[Row]) -> String {
     let groups = groups(rows);
     let related = groups.iter().any(|group| group.iter().any(|row| row.busy_ratio.is_some()));
@@ -113,7 +113,7 @@ pub(super) fn of_all(rows: &[Row]) -> String {
                     format!("At most a small gain: with {} {}.", title(row, rows), gain(ratio))
                 }
                 Some((row, ratio)) => format!(
-                    "No layer pays here: the least is {}, with {ratio:.2} times the work.",
+                    "No layer pays here: the best is {}, with {ratio:.2} times the work.",
                     title(row, rows)
                 ),
                 None => "No layer pays here.".into(),
@@ -123,14 +123,14 @@ pub(super) fn of_all(rows: &[Row]) -> String {
         };
     };
     let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
-    let what = format!(
+    let effect = format!(
         "divides the work of the drive by {less:.2} for {} of memory",
         bytes(most.layer_bytes())
     );
     match groups.len() {
-        1 => format!("{} pays on {}: it {what}.", most.layer, most.drive),
+        1 => format!("{} pays on {}: it {effect}.", most.layer, most.drive),
         all => format!(
-            "A layer pays in {} of {all} cases; most of all {}, which {what}.",
+            "A layer pays in {} of {all} cases; most of all {}, which {effect}.",
             winners.len(),
             title(most, rows)
         ),

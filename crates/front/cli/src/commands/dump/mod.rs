@@ -1,5 +1,4 @@
-//! `hostftl dump`: what stands on devices beside the data, a backup of that, and superblocks again
-//! from such a backup.
+//! `hostftl dump`: shows, backs up and restores the metadata on devices.
 
 mod text;
 
@@ -93,7 +92,7 @@ fn saved(done: &BackedUp, console: &mut Console) -> Result<(), Failure> {
     let size = bytes(done.bytes);
     console.line(format!("wrote {}: {devices} of volume {}, {size}", done.backup, done.volume))?;
     done.devices.iter().try_for_each(|device| console.field("device", device))?;
-    done.left_out.iter().try_for_each(|why| console.field("left out", why))
+    done.left_out.iter().try_for_each(|why| console.field("skipped", why))
 }
 
 fn restored(done: &Restored, args: &Args, console: &mut Console) -> Result<(), Failure> {
@@ -102,14 +101,14 @@ fn restored(done: &Restored, args: &Args, console: &mut Console) -> Result<(), F
     }
     let rehearsed = args.dry_run;
     let new = done.devices.iter().filter(|it| it.is_new).count() as u64;
-    let did = if rehearsed { "would be written" } else { "written" };
+    let result = if rehearsed { "would be written" } else { "written" };
     console.line(format!(
-        "volume {}: superblocks of {} {did}",
+        "volume {}: superblocks of {} {result}",
         done.volume,
         counted(new, "device")
     ))?;
     for it in &done.devices {
-        let state = if it.is_new { did } else { "valid, unchanged" };
+        let state = if it.is_new { result } else { "valid, unchanged" };
         let (index, name, generation) = (it.index, &it.name, it.generation);
         console.field("device", format!("{index} ({name}): {state}, generation {generation}"))?;
     }

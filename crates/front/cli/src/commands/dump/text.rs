@@ -1,10 +1,10 @@
-//! A dump in words.
+//! Text form of a dump.
 
 use hostftl_volume::{ClaimText, DeviceDump, Dump, Found, MarkText, RootText, SuperblockText};
 
 use crate::units::{bytes, counted};
 
-/// Everything, line by line.
+/// Returns the lines of a dump.
 pub(super) fn lines(dump: &Dump) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(file) = &dump.file {
@@ -12,14 +12,14 @@ pub(super) fn lines(dump: &Dump) -> Vec<String> {
         out.push(field("layer", &file.layer));
     }
     if let Some(made) = &dump.backup_of {
-        out.push(format!("a backup that was made at {made}"));
+        out.push(format!("backup of {made}"));
     }
     for process in &dump.served_by {
         out.push(field(
             "served",
             &format!(
-                "by process {process}: what follows changes while it is read, and a copy that is \
-                 damaged now may be sound the next time"
+                "by process {process}: the metadata changes during the dump, so a copy may appear \
+                damaged although it is valid"
             ),
         ));
     }
@@ -38,11 +38,12 @@ fn label(label: &str) -> String {
 fn device(one: &DeviceDump, out: &mut Vec<String>) {
     let size = one.bytes.map_or(String::new(), |size| format!(", {}", bytes(size)));
     out.push(format!("{}{size}", one.name));
-    out.extend(one.trouble.iter().map(|why| field("trouble", why)));
+    out.extend(one.trouble.iter().map(|why| field("problem", why)));
     for copy in &one.superblocks {
-        let says = copy.says.as_ref();
-        let says = says.map_or(String::new(), |it| format!(", generation {}", it.generation));
-        out.push(field("superblock", &format!("{}{says}", place(copy))));
+        let generation = copy.says.as_ref();
+        let generation =
+            generation.map_or(String::new(), |it| format!(", generation {}", it.generation));
+        out.push(field("superblock", &format!("{}{generation}", place(copy))));
     }
     one.superblock().iter().for_each(|it| superblock(it, out));
     out.extend(one.sessions.iter().map(|copy| field("session", &session(copy))));
@@ -54,14 +55,10 @@ fn device(one: &DeviceDump, out: &mut Vec<String>) {
     out.extend(one.no_roots.iter().map(|why| field("roots", why)));
 }
 
-/// Where a copy lies, and what it is worth.
+/// Formats the offset of a copy and its state.
 fn place<T>(copy: &Found<T>) -> String {
     let why = copy.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-    let state = match copy.state {
-        "none" => "nothing of this kind",
-        state => state,
-    };
-    format!("at {}: {state}{why}", copy.offset_bytes)
+    format!("at {}: {}{why}", copy.offset_bytes, copy.state)
 }
 
 fn superblock(it: &SuperblockText, out: &mut Vec<String>) {
@@ -96,11 +93,11 @@ fn session(copy: &Found<MarkText>) -> String {
     let place = place(copy);
     let Some(it) = &copy.says else { return place };
     let how = if it.serving { "served" } else { "stopped" };
-    let answers = if it.durable { "durable" } else { "buffered" };
-    let reach = if it.beyond { "others too" } else { "this machine alone" };
+    let acknowledged = if it.durable { "durable" } else { "buffered" };
+    let reach = if it.beyond { "any machine" } else { "this machine" };
     format!(
-        "{place}, mark {} of run {}: {how}; writes answered once {answers}, clients of {reach}; \
-         name generation {}, plain name {}",
+        "{place}, mark {} of run {}: {how}; writes acknowledged when {acknowledged}, clients on \
+    {reach}; name generation {}, plain name {}",
         it.number, it.run, it.generation, it.plain
     )
 }
@@ -124,12 +121,12 @@ fn root(copy: &Found<RootText>, newest: Option<u64>) -> String {
     format!("{place}, number {}{newest}, life {}", it.number, it.life)
 }
 
-/// What a root covers.
+/// Adds the contents of a root.
 fn covers(it: &RootText, out: &mut Vec<String>) {
     out.push(field(
         "covers",
         &format!(
-            "rows before {}; durable up to {}; {} mapped; {} of the directory, {} of counts",
+            "stripes before {}; durable up to {}; {} mapped; {} of the directory, {} of counts",
             it.replay_from,
             it.durable,
             bytes(it.mapped_bytes),

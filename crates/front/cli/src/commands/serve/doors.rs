@@ -1,4 +1,4 @@
-//! The ways to the volumes that are served: the NBD server, and block devices of this machine.
+//! Front ends of served volumes: the NBD server, and ublk devices of this machine.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,18 @@ use crate::interrupt;
 
 use super::manager::{self, Pulse};
 use super::ready::Ready;
-use super::volumes::Live;
-use super::{Args, LOOK, OnFailure};
+use super::volumes::ServedVolume;
+use super::{Args, OnFailure, POLL};
 
-/// Makes a block device for each volume, if that is wanted; if not, no volume has one that waits.
-pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
+/// Creates or takes over the ublk device of each volume with `--ublk`. Otherwise fails if a volume
+/// has one that waits for a server, because writes waiting there would be applied later, over newer
+/// writes of clients.
+pub(super) fn attach(args: &Args, all: &[ServedVolume]) -> Result<Vec<Disk>, Failure> {
     let mut disks = Vec::new();
     if !args.ublk {
-        // Who only reads puts nothing in the way of what waits.
-        let all = if args.read_only { &[] } else { live };
-        for one in all {
+        // Without writes of clients there is nothing newer to overwrite.
+        let writable = if args.read_only { &[] } else { all };
+        for one in writable {
             let volume = one.exported(args).port.export().volume;
             if !hostftl_serve::refuse_beside_waiting(volume).map_err(Failure::failed)? {
                 let text = "ublk devices exist, and one may hold older writes of this volume; \
@@ -36,7 +38,7 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
     }
     let recovers = args.acks() != Acks::Buffer || args.read_only;
     let options = DiskOptions { queues: args.queues, recovers, force: args.force };
-    for one in live {
+    for one in all {
         match Disk::attach(&one.exported(args), &options) {
             Ok(disk) => {
                 if disk.was_taken_over() {
@@ -54,7 +56,7 @@ pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
     Ok(disks)
 }
 
-/// Ends what is served.
+/// Request to stop serving: a flag, and the NBD server if there is one.
 #[derive(Clone)]
 struct Stop(Arc<(Mutex<bool>, Condvar)>, Option<Stopper>);
 
@@ -65,7 +67,7 @@ impl Stop {
         self.1.iter().for_each(Stopper::stop);
     }
 
-    /// Waits for the end.
+    /// Waits for the request.
     fn wait(&self) {
         let mut stopped = self.stopped();
         while !*stopped {
@@ -78,12 +80,12 @@ impl Stop {
     }
 }
 
-/// Serves until a signal comes, a volume's driver ends, a block device is deleted, or a layer has
-/// failed for good.
+/// Serves until a signal, the end of a driver, the deletion of a ublk device, or, with
+/// [`OnFailure::Exit`], the permanent failure of a layer.
 pub(super) fn serve(
     server: Option<Server>,
     disks: Vec<Disk>,
-    live: &[Live],
+    all: &[ServedVolume],
     on_failure: OnFailure,
     console: &mut Console,
 ) -> Result<Served, Failure> {
@@ -97,15 +99,15 @@ pub(super) fn serve(
     });
     let served = thread::scope(|scope| {
         let watch = || {
-            let mut pulse = Pulse::of(live);
+            let mut pulse = Pulse::new(all);
             while !over.load(Ordering::SeqCst) {
-                thread::park_timeout(LOOK);
-                pulse.look();
+                thread::park_timeout(POLL);
+                pulse.send();
                 disks.iter().for_each(Disk::follow_length);
                 if disks.iter().any(Disk::has_panicked) {
                     ending::after_panic();
                 }
-                if disks.iter().any(Disk::is_over) || is_failed(live, on_failure) {
+                if disks.iter().any(Disk::is_over) || is_failed(all, on_failure) {
                     stop.now();
                 }
             }
@@ -113,20 +115,20 @@ pub(super) fn serve(
         let watcher = thread::Builder::new().name("watch".into()).spawn_scoped(scope, watch);
         let watcher =
             watcher.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
-        let served = run(server, &disks, live, &stop, console);
+        let served = run(server, &disks, all, &stop, console);
         over.store(true, Ordering::SeqCst);
         watcher.thread().unpark();
         served
     });
-    let detached = detach(disks, live);
+    let detached = detach(disks, all);
     let (mut served, requests) = (served?, detached?);
     served.requests += requests;
     Ok(served)
 }
 
-/// Whether a volume gives a reason to end; a panic ends the process.
-fn is_failed(live: &[Live], on_failure: OnFailure) -> bool {
-    live.iter().any(|Live { running, .. }| {
+/// Returns whether the failure of a volume ends the service. A panic of a driver ends the process.
+fn is_failed(all: &[ServedVolume], on_failure: OnFailure) -> bool {
+    all.iter().any(|ServedVolume { running, .. }| {
         if running.has_panicked() {
             ending::after_panic();
         }
@@ -135,15 +137,15 @@ fn is_failed(live: &[Live], on_failure: OnFailure) -> bool {
     })
 }
 
-/// Says that clients can come, and serves them.
+/// Prints the `ready` lines and serves clients until [`Stop`].
 fn run(
     server: Option<Server>,
     disks: &[Disk],
-    live: &[Live],
+    all: &[ServedVolume],
     stop: &Stop,
     console: &mut Console,
 ) -> Result<Served, Failure> {
-    let mut ready = Ready::new(console, live);
+    let mut ready = Ready::new(console, all);
     disks.iter().try_for_each(|disk| writeln!(ready, "ready {}", disk.path()))?;
     if let Some(server) = server {
         return server.run(&mut ready).map_err(Failure::failed);
@@ -153,14 +155,14 @@ fn run(
     Ok(Served { connections: 0, requests: 0 })
 }
 
-/// Ends the block devices; how many requests they had.
-fn detach(disks: Vec<Disk>, live: &[Live]) -> Result<u64, Failure> {
-    let (mut all, mut failure) = (0, None);
-    for (disk, one) in disks.into_iter().zip(live) {
+/// Detaches the ublk devices. Returns the number of their requests.
+fn detach(disks: Vec<Disk>, all: &[ServedVolume]) -> Result<u64, Failure> {
+    let (mut sum, mut failure) = (0, None);
+    for (disk, one) in disks.into_iter().zip(all) {
         let path = disk.path();
         match disk.detach() {
             Ok((left, requests)) => {
-                all += requests;
+                sum += requests;
                 if left == Detached::Waits {
                     let text = format!(
                         "{path} is in use and stays; its requests wait until this volume is served \
@@ -172,5 +174,5 @@ fn detach(disks: Vec<Disk>, live: &[Live]) -> Result<u64, Failure> {
             Err(error) => failure = failure.or(Some(Failure::failed(error))),
         }
     }
-    failure.map_or(Ok(all), Err)
+    failure.map_or(Ok(sum), Err)
 }

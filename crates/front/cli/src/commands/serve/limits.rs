@@ -1,18 +1,19 @@
-//! What the clients of each export may ask in a second, as the command line says it.
+//! Rate limits of exports, as given on the command line.
 
 use hostftl_serve::Limits;
 
 use crate::failure::Failure;
 use crate::units;
 
-/// A limit for one export, or for each.
+/// A limit per second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
+    /// Name of the export; `None` for all that have no limit of their own.
     export: Option<String>,
     value: u64,
 }
 
-/// `[EXPORT=]NUMBER` of requests a second.
+/// Parses `[EXPORT=]NUMBER`, in requests per second.
 pub(super) fn requests(text: &str) -> Result<Limit, String> {
     let number = |text: &str| {
         text.parse().map_err(|_| format!("cannot read {text:?} as requests per second"))
@@ -20,7 +21,7 @@ pub(super) fn requests(text: &str) -> Result<Limit, String> {
     limit(text, number)
 }
 
-/// `[EXPORT=]SIZE` of bytes a second.
+/// Parses `[EXPORT=]SIZE`, in bytes per second.
 pub(super) fn bytes(text: &str) -> Result<Limit, String> {
     limit(text, units::parse_size)
 }
@@ -36,7 +37,8 @@ fn limit(text: &str, value: impl Fn(&str) -> Result<u64, String>) -> Result<Limi
     }
 }
 
-/// The limits of the export `name`: those of its own, else those of each.
+/// Returns the limits of the export `name`: its own, or else those of all exports. The last one on
+/// the command line applies.
 pub(super) fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
     let find = |limits: &[Limit]| {
         let own = limits.iter().rev().find(|limit| limit.export.as_deref() == Some(name));
@@ -46,7 +48,7 @@ pub(super) fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
     Limits { requests: find(requests), bytes: find(bytes) }
 }
 
-/// Whether each limit is for one of `names`.
+/// Checks that each limit is for one of `names` or for all.
 pub(super) fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
     let unknown = |limit: &&Limit| limit.export.as_ref().is_some_and(|it| !names.contains(it));
     match limits.iter().find(unknown).and_then(|limit| limit.export.as_ref()) {

@@ -1,5 +1,5 @@
-//! How the service manager hears of a serving process: each step of the start, that clients can
-//! connect, that the volume still works, and the stop.
+//! Notifications of `serve` to the service manager: progress of the start, status, watchdog and
+//! stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,28 +12,29 @@ use crate::ending;
 use crate::notify::{Notify, manager};
 use crate::units::bytes;
 
-use super::volumes::Live;
+use super::volumes::ServedVolume;
 
-/// How often the status of a start is told.
+/// Interval between notifications during a start.
 const STEP: Duration = Duration::from_secs(1);
-/// How much longer a start may take each time that recovery went on: more than the two minutes
-/// that a device has for a command.
+/// Timeout of the start after each progress of recovery. It must exceed the command timeout of a
+/// device, 120 s by default.
 const MORE: Duration = Duration::from_secs(300);
-/// How often the status of a volume that is served is told when it changes.
-const LOOK: Duration = Duration::from_secs(5);
+/// Minimum interval between status notifications while serving.
+const STATUS: Duration = Duration::from_secs(5);
 
-/// Tells of a start under way until it is dropped.
+/// Thread that reports the progress of a start, until it is dropped.
 pub(super) struct Start {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Start {
-    /// `name` is started, whose devices are waited for `wait` at the longest.
-    pub(super) fn tell(name: String, wait: Duration, start_progress: StartProgress) -> Self {
+    /// Starts to report the start of `name`, which waits at most `wait` for its devices. Does
+    /// nothing without a service manager.
+    pub(super) fn report(name: String, wait: Duration, start_progress: StartProgress) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
-        let tell = move || {
+        let report = move || {
             manager().working(&format!("{name}: waiting for devices"), wait + MORE);
             let (begun, mut last) = (Instant::now(), None);
             while !ended.load(Ordering::SeqCst) {
@@ -46,9 +47,9 @@ impl Start {
                 }
             }
         };
-        // Nobody hears it without a manager, and a start without a thread is only a silent one.
+        // The start works without these notifications, so a failure to start the thread is ignored.
         let builder = thread::Builder::new().name("start".into());
-        let thread = manager().is_heard().then(|| builder.spawn(tell).ok()).flatten();
+        let thread = manager().is_connected().then(|| builder.spawn(report).ok()).flatten();
         Start { over, thread }
     }
 }
@@ -66,78 +67,80 @@ impl Drop for Start {
 fn recovering(name: &str, since: Duration, now: Recovering) -> String {
     let (seconds, read) = (since.as_secs(), bytes(now.read_bytes));
     match now.sent_bytes {
-        0 => format!("{name}: recovers, {seconds} s, {read} read"),
-        sent => format!("{name}: recovers, {seconds} s, {read} read, {} written", bytes(sent)),
+        0 => format!("{name}: recovering, {seconds} s, {read} read"),
+        sent => format!("{name}: recovering, {seconds} s, {read} read, {} written", bytes(sent)),
     }
 }
 
-/// Tells that the volumes work for as long as all of them do.
+/// Sends watchdog notifications while all drivers make progress, and status changes.
 pub(super) struct Pulse<'a> {
-    live: &'a [Live],
+    all: &'a [ServedVolume],
     notify: &'static Notify,
-    /// How often, and when next.
+    /// Interval between watchdog notifications; `None` without a watchdog.
     every: Option<Duration>,
+    /// Time of the next watchdog notification.
     next: Instant,
-    /// The turns of each at the last look.
+    /// Number of turns of each driver at the last check.
     turns: Vec<u64>,
-    looked: Instant,
-    /// What was said last.
-    said: String,
+    /// Time of the next status.
+    status_due: Instant,
+    /// Last status that was sent.
+    last: String,
 }
 
 impl<'a> Pulse<'a> {
-    pub(super) fn of(live: &'a [Live]) -> Self {
+    pub(super) fn new(all: &'a [ServedVolume]) -> Self {
         let (notify, now) = (manager(), Instant::now());
-        // Three lost datagrams are no reason to kill the process.
+        // Three notifications may be lost before the manager kills the process.
         let every = notify.watchdog().map(|most| most / 4);
         Pulse {
-            live,
+            all,
             notify,
             every,
             next: now,
             turns: Vec::new(),
-            looked: now,
-            said: String::new(),
+            status_due: now,
+            last: String::new(),
         }
     }
 
-    /// Tells what is to be told now.
-    pub(super) fn look(&mut self) {
+    /// Sends the notifications that are due.
+    pub(super) fn send(&mut self) {
         let now = Instant::now();
         if let Some(every) = self.every.filter(|_| now >= self.next) {
-            let turns: Vec<_> = self.live.iter().map(|one| one.running.pulse()).collect();
+            let turns: Vec<_> = self.all.iter().map(|one| one.running.pulse()).collect();
             let before = std::mem::replace(&mut self.turns, turns);
-            let all = before.iter().zip(&self.turns).all(|(before, now)| before != now);
-            if all && !before.is_empty() {
+            let is_alive = before.iter().zip(&self.turns).all(|(before, now)| before != now);
+            if is_alive && !before.is_empty() {
                 self.notify.alive();
             }
             self.next = now + every;
         }
-        if self.notify.is_heard() && now >= self.looked {
-            self.looked = now + LOOK;
-            let text = serving(self.live);
-            if text != self.said {
+        if self.notify.is_connected() && now >= self.status_due {
+            self.status_due = now + STATUS;
+            let text = serving(self.all);
+            if text != self.last {
                 self.notify.status(&text);
-                self.said = text;
+                self.last = text;
             }
         }
     }
 }
 
-/// What is served, and what somebody should do about it.
-pub(super) fn serving(live: &[Live]) -> String {
-    let texts: Vec<_> = live.iter().map(|one| serving_one(&one.running.status())).collect();
-    // Whoever needs a hand comes first, where there is no room for all.
+/// Returns the status of all volumes as one line.
+pub(super) fn serving(all: &[ServedVolume]) -> String {
+    let texts: Vec<_> = all.iter().map(|one| serving_one(&one.running.status())).collect();
+    // Volumes with a problem come first, because a long status is cut.
     let (bad, good): (Vec<_>, Vec<_>) = texts.into_iter().partition(|text| text.1);
     let texts: Vec<_> = bad.into_iter().chain(good).map(|text| text.0).collect();
     format!("serves {}", texts.join("; "))
 }
 
-/// The same of one volume, and whether it needs a hand.
+/// Returns the status of one volume, and whether it has a problem.
 fn serving_one(status: &Status) -> (String, bool) {
     let size = bytes(status.exported_bytes);
     let state = match status.problems.first() {
-        Some(first) => format!("NEEDS A HAND: {first}"),
+        Some(first) => format!("NEEDS ATTENTION: {first}"),
         None if status.degraded => "DEGRADED".into(),
         None if status.read_only => "read-only".into(),
         None => "online".into(),
@@ -146,7 +149,7 @@ fn serving_one(status: &Status) -> (String, bool) {
     (text, !status.problems.is_empty())
 }
 
-/// The process ends from now on.
+/// Reports that the process stops.
 pub(super) fn stopping() {
     manager().stopping("stopping: completing requests and making data durable", ending::LIMIT);
 }

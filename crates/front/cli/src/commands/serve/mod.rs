@@ -1,4 +1,4 @@
-//! `hostftl serve`: the block device.
+//! `hostftl serve`: serves volumes as block devices.
 
 mod doors;
 mod limits;
@@ -24,13 +24,13 @@ use crate::notify;
 use crate::units::{bytes, counted};
 
 use self::limits::Limit;
-use self::volumes::Live;
+use self::volumes::ServedVolume;
 use super::witness::Traced;
 
-/// How long the last lines may take on their way to whoever reads them.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often to look whether the volume still runs.
-const LOOK: Duration = Duration::from_millis(100);
+/// Maximum time to wait for the last log lines to reach standard error.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// Interval between checks of the volumes.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Serve volumes as block devices (NBD, ublk)
 ///
@@ -116,7 +116,7 @@ pub(crate) struct Args {
     record_trace: Option<PathBuf>,
 }
 
-/// When writes are answered.
+/// Value of `--ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Ack {
     Buffer,
@@ -124,7 +124,7 @@ enum Ack {
     Media,
 }
 
-/// What to do when the layer has failed for good.
+/// Value of `--on-failure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OnFailure {
     Exit,
@@ -136,41 +136,41 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let files = volumes::files(&args.volumes)?;
     let owner = args.owner()?;
     args.check_for(files.len())?;
-    ending::tell_panics();
+    ending::report_panics();
     interrupt::serve();
     hostftl_io::return_freed_memory();
     interrupt::then(ending::before_ready);
-    let live = volumes::start(&files, args)?;
-    // A signal from now on is seen as soon as the server runs, and ends it clean.
+    let all = volumes::start(&files, args)?;
+    // A signal from now on is handled by `doors::serve`, which stops cleanly.
     interrupt::then(|| {});
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
-    let served = bind(args, owner, &live).and_then(|(server, metrics)| {
-        live.iter().for_each(|one| one.follow(&lines));
-        reload_at_hangup(server.as_ref().and_then(Server::secure), live[0].events());
-        let disks = doors::attach(args, &live)?;
-        let served = doors::serve(server, disks, &live, args.on_failure, console);
+    let totals = bind(args, owner, &all).and_then(|(server, metrics)| {
+        all.iter().for_each(|one| one.follow(&lines));
+        reload_at_hangup(server.as_ref().and_then(Server::secure), all[0].events());
+        let disks = doors::attach(args, &all)?;
+        let totals = doors::serve(server, disks, &all, args.on_failure, console);
         drop(metrics);
-        served
+        totals
     });
     manager::stopping();
-    // The volumes are closed clean also when the server failed.
-    let stopped: Vec<_> = live.into_iter().map(Live::stop).collect();
-    lines.finish(LAST_WORDS);
-    let served = served?;
+    // The volumes are closed cleanly even if the server failed.
+    let stopped: Vec<_> = all.into_iter().map(ServedVolume::stop).collect();
+    lines.finish(LAST_LINES);
+    let totals = totals?;
     let stopped: Vec<_> = stopped.into_iter().collect::<Result<_, _>>()?;
-    tell_end(served, &stopped, args.read_only, console)
+    print_end(totals, &stopped, args.read_only, console)
 }
 
-/// Listens, for clients and for scrapers.
+/// Starts to listen for NBD clients and for metrics, as far as requested.
 fn bind(
     args: &Args,
     owner: SocketOwner,
-    live: &[Live],
+    all: &[ServedVolume],
 ) -> Result<(Option<Server>, Option<Metrics>), Failure> {
-    let names: Vec<_> = live.iter().map(Live::name).collect();
+    let names: Vec<_> = all.iter().map(ServedVolume::name).collect();
     limits::check(&args.limit_requests, &names)?;
     limits::check(&args.limit_bytes, &names)?;
-    let metrics = volumes::metrics(args, live)?;
+    let metrics = volumes::metrics(args, all)?;
     let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow.clone());
     let folder = args.tls_certificates.clone();
     let tls = folder.map(|folder| Certificates { folder, verify_peer, allow });
@@ -180,23 +180,23 @@ fn bind(
             "{address} accepts connections from every network without authentication; use one \
              address, or --tls-certificates"
         );
-        live[0].events().report(Level::Warning, "note", text);
+        all[0].events().report(Level::Warning, "note", text);
     }
-    let exports = live.iter().map(|one| one.exported(args)).collect();
+    let exports = all.iter().map(|one| one.exported(args)).collect();
     let server = Server::bind(Options { address, owner, tls, exports });
     Ok((Some(server.map_err(Failure::failed)?), metrics))
 }
 
-/// What was done, when all is over.
-fn tell_end(
-    served: Served,
+/// Prints the totals after the stop.
+fn print_end(
+    totals: Served,
     stopped: &[(Status, Option<Traced>)],
     read_only: bool,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let traffic = stopped.iter().filter_map(|(status, _)| status.traffic.as_ref());
     let written = traffic.map(|traffic| traffic.host_write_bytes).sum();
-    let Served { connections, requests } = served;
+    let Served { connections, requests } = totals;
     let totals = serde_json::json!({ "clients": connections, "requests": requests });
     match (console.is_json(), stopped) {
         (true, [(status, trace)]) => console.value(&serde_json::json!({
@@ -221,10 +221,10 @@ fn tell_end(
 }
 
 impl Args {
-    /// Who may connect to the unix socket.
+    /// Returns the permissions of the unix socket.
     fn owner(&self) -> Result<SocketOwner, Failure> {
-        let said = self.socket_mode.is_some() || self.socket_group.is_some();
-        if said && !matches!(self.nbd, Some(Address::Unix(_))) {
+        let is_given = self.socket_mode.is_some() || self.socket_group.is_some();
+        if is_given && !matches!(self.nbd, Some(Address::Unix(_))) {
             let text = "--socket-mode and --socket-group need --nbd unix:PATH";
             return Err(Failure::usage(text));
         }
@@ -234,9 +234,10 @@ impl Args {
         Ok(SocketOwner { mode: self.socket_mode.unwrap_or(usual), group })
     }
 
-    /// When writes are answered.
+    /// Returns the acknowledgement policy.
     fn acks(&self) -> Acks {
-        // The users of a block device that outlives its server hear nothing of the server's death.
+        // Users of a block device that outlives its server are not notified when the server dies,
+        // so they would not repeat buffered writes.
         let usual = if self.ublk && !self.read_only { Ack::Media } else { Ack::Buffer };
         match self.ack.unwrap_or(usual) {
             Ack::Buffer => Acks::Buffer,
@@ -245,7 +246,7 @@ impl Args {
         }
     }
 
-    /// Whether everything that was said makes sense for so many volumes.
+    /// Checks combinations of options that clap can't, for this number of volumes.
     fn check_for(&self, volumes: usize) -> Result<(), Failure> {
         if self.ublk && !(self.limit_requests.is_empty() && self.limit_bytes.is_empty()) {
             let text = "--limit-requests and --limit-bytes apply to NBD clients; use cgroups \
@@ -255,13 +256,13 @@ impl Args {
         if self.nbd.is_none() && self.tls_certificates.is_some() {
             return Err(Failure::usage("--tls-certificates needs --nbd"));
         }
-        let said = [
+        let single = [
             ("--degraded", self.degraded),
             ("--deadline", !self.deadline.is_empty()),
             ("--record", self.record.is_some()),
             ("--record-trace", self.record_trace.is_some()),
         ];
-        match said.iter().find(|(_, said)| *said && volumes > 1) {
+        match single.iter().find(|(_, is_given)| *is_given && volumes > 1) {
             None => Ok(()),
             Some((option, _)) => {
                 let text = format!("{option} needs a single volume, not {volumes}");
@@ -271,22 +272,22 @@ impl Args {
     }
 }
 
-/// The permission bits of a socket, as chmod takes them.
+/// Parses octal permission bits.
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| mode & !0o777 == 0);
     mode.ok_or_else(|| "write octal permissions, such as 0660".into())
 }
 
-/// A device and seconds.
+/// Parses a device and its command timeout in seconds.
 fn deadline(text: &str) -> Result<(String, u64), String> {
-    // A URI may have an equals sign of its own.
+    // A URI may contain an equals sign.
     let parts =
         text.rsplit_once('=').and_then(|(name, seconds)| Some((name, seconds.parse().ok()?)));
     let (name, seconds) = parts.ok_or("write DEVICE=SECONDS, such as /dev/sdb=300")?;
     Ok((name.into(), seconds))
 }
 
-/// SIGHUP ends nothing from now on; certificates are read again.
+/// Reloads the certificates at SIGHUP.
 fn reload_at_hangup(secure: Option<Secure>, events: Events) {
     interrupt::at_hangup(move || {
         let Some(secure) = &secure else { return };
@@ -302,7 +303,8 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
     });
 }
 
-/// One line on standard error before anything is served.
+/// Prints a note on standard error before the volumes are served, and sends it to the service
+/// manager.
 fn log(text: &str) {
     notify::manager().status(text);
     notice(format_args!("note: {text}"));

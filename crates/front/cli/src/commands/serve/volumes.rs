@@ -1,4 +1,4 @@
-//! The volumes that one server has: found, opened and recovered side by side, watched, and stopped.
+//! Volumes of one server: their files, their parallel start, their events and their stop.
 
 use std::fs;
 use std::io;
@@ -21,14 +21,14 @@ use crate::notify;
 use super::manager::Start;
 use super::{Args, limits, log};
 
-/// One volume that runs.
-pub(super) struct Live {
+/// A running volume.
+pub(super) struct ServedVolume {
     pub running: Running,
     port: Port,
     tracing: Option<Tracing>,
 }
 
-/// The volume files that are meant: those that are named, and those in folders that are named.
+/// Returns the volume files: the named ones, and `*.toml` in named folders.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in named {
@@ -60,9 +60,9 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Opens and recovers all at once; the time that it takes is that of the slowest.
-pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure> {
-    // Threads that are started later are protected with this one.
+/// Opens and recovers all volumes in parallel. If one fails, the others are closed.
+pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<ServedVolume>, Failure> {
+    // Before the threads of the volumes start, which inherit the protection.
     let protection = hostftl_volume::protect();
     let started: Vec<_> = thread::scope(|scope| {
         let start = |file: &PathBuf| {
@@ -78,26 +78,23 @@ pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure
         });
         ended.collect()
     });
-    let (mut live, mut failure) = (Vec::new(), None);
+    let (mut all, mut failure) = (Vec::new(), None);
     for started in started {
         match started {
-            Ok(one) => live.push(one),
+            Ok(one) => all.push(one),
             Err(error) => failure = failure.or(Some(error)),
         }
     }
     match failure {
-        None => Ok(live),
-        Some(failure) => {
-            // Dropping them closes them.
-            drop(live);
-            Err(failure)
-        }
+        None => Ok(all),
+        // The drop of the others closes them.
+        Some(failure) => Err(failure),
     }
 }
 
-fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, Failure> {
+fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<ServedVolume, Failure> {
     let (wait, start_progress) = (Duration::from_secs(args.wait_devices), StartProgress::default());
-    let told = Start::tell(file.display().to_string(), wait, start_progress.clone());
+    let progress = Start::report(file.display().to_string(), wait, start_progress.clone());
     let open = OpenOptions {
         degraded: args.degraded,
         wait,
@@ -120,19 +117,19 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
         start_progress,
         before_serving: Some(ending::must_be_clean),
     })?;
-    drop(told);
+    drop(progress);
     let tracing = args.record_trace.as_deref();
     let tracing = tracing.map(|path| Tracing::begin(path, &running.events())).transpose()?;
-    Ok(Live { running, port, tracing })
+    Ok(ServedVolume { running, port, tracing })
 }
 
-impl Live {
-    /// What clients call it.
+impl ServedVolume {
+    /// Returns the name of the export.
     pub(super) fn name(&self) -> String {
         self.port.export().name.clone()
     }
 
-    /// What a server needs of it.
+    /// Returns the export for a server.
     pub(super) fn exported(&self, args: &Args) -> Exported {
         let witness: Option<Arc<dyn RequestObserver>> = self.tracing.as_ref().map(Tracing::witness);
         let limits = limits::of(&self.name(), &args.limit_requests, &args.limit_bytes);
@@ -143,7 +140,7 @@ impl Live {
         self.running.events()
     }
 
-    /// From now on each event is a line.
+    /// Prints a line for each event from now on.
     pub(super) fn follow(&self, lines: &Log) {
         let (lines, name) = (lines.clone(), self.name());
         let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.line()));
@@ -153,7 +150,7 @@ impl Live {
         }
     }
 
-    /// Closes the volume clean.
+    /// Closes the volume cleanly, and ends its trace.
     pub(super) fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
         let status = self.running.stop().map_err(Failure::from);
         let traced = self.tracing.map(Tracing::finish).transpose();
@@ -161,12 +158,12 @@ impl Live {
     }
 }
 
-/// Answers scrapers from now on, if that is wanted.
-pub(super) fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
+/// Starts the metrics server, if requested.
+pub(super) fn metrics(args: &Args, all: &[ServedVolume]) -> Result<Option<Metrics>, Failure> {
     let Some(address) = args.metrics else { return Ok(None) };
-    let figures = live.iter().map(|one| one.running.status_handle()).collect();
+    let figures = all.iter().map(|one| one.running.status_handle()).collect();
     let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;
     let text = format!("metrics at http://{}/metrics", metrics.address());
-    live[0].events().report(Level::Info, "note", text);
+    all[0].events().report(Level::Info, "note", text);
     Ok(Some(metrics))
 }

@@ -16,7 +16,7 @@ use crate::interrupt;
 pub(super) use summary::color;
 
 /// Interval at which `--watch` checks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
 /// Show the state of a volume and its devices
 ///
@@ -73,7 +73,7 @@ fn watch(args: &Args, every: Duration, console: &mut Console) -> Result<(), Fail
             if interrupt::asked() {
                 return Ok(());
             }
-            thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+            thread::sleep(POLL.min(due.saturating_duration_since(Instant::now())));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `hostftl sweep`: the cells of a plan, made by one process or by many, and put together.
+//! `hostftl sweep`: runs the cells of a plan, in one process or in shards, and collects them.
 
 pub(super) mod table;
 
@@ -56,16 +56,16 @@ pub(crate) struct Args {
     memory: Option<u64>,
 }
 
-/// What `--json` prints.
+/// JSON result.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     cells: usize,
     made: usize,
     kept: usize,
     failed: usize,
-    /// Why cells could not be made on this machine.
+    /// Failures of this machine.
     not_here: &'a [String],
-    /// What the seeds of each combination come to, when all cells were put together.
+    /// Summary of each combination over its seeds, if all cells were collected.
     summary: Option<&'a [Summary]>,
 }
 
@@ -98,20 +98,21 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         output.write(&format(&sheet)?)?;
         summary = Some(summaries);
     }
-    tell(args, &done, summary.as_deref(), console)?;
+    report(args, &done, summary.as_deref(), console)?;
     ended(&done)
 }
 
-/// A plan that makes no sense is a file that is not what it should be, and no wrong command line.
+/// Converts an error of a plan. An invalid plan is a failure and not a usage error, because the
+/// command line is valid.
 fn of_plan(wrong: Wrong) -> Failure {
     let failure = Failure::from(wrong);
     if failure.code == code::USAGE { Failure::failed(failure.text) } else { failure }
 }
 
-/// How a sheet becomes a file.
+/// Encoder of a collected sheet.
 type Format = fn(&Sheet) -> Result<Vec<u8>, Failure>;
 
-/// The format that the name of a file asks for.
+/// Returns the encoder for the extension of a file.
 fn format(path: &Path) -> Result<Format, Failure> {
     match path.extension().and_then(|it| it.to_str()) {
         Some("parquet") => {
@@ -119,14 +120,14 @@ fn format(path: &Path) -> Result<Format, Failure> {
         }
         Some("csv") => Ok(|sheet| Ok(sheet.csv().into_bytes())),
         _ => Err(Failure::usage(format!(
-            "{}: the cells are put together in a file that ends with .parquet or .csv",
+            "{}: --collect needs a file name that ends in .parquet or .csv",
             path.display()
         ))),
     }
 }
 
-/// Prints what was done.
-fn tell(
+/// Prints the numbers of cells and the summary.
+fn report(
     args: &Args,
     done: &Done,
     summary: Option<&[Summary]>,
@@ -135,8 +136,8 @@ fn tell(
     let Done { cells, made, kept, failed, not_here, .. } = done;
     let (cells, made, kept, failed) = (*cells, *made, *kept, *failed);
     if console.is_json() {
-        let told = Told { cells, made, kept, failed, not_here, summary };
-        return console.value(&Envelope::new("sweep", told));
+        let report = Report { cells, made, kept, failed, not_here, summary };
+        return console.value(&Envelope::new("sweep", report));
     }
     let folder = args.out.display();
     let of = if args.shard.is_part() {
@@ -148,14 +149,14 @@ fn tell(
         "{} in {folder}{of}: {made} made, {kept} present before, {failed} impossible",
         units::counted(cells as u64, "cell")
     ))?;
-    not_here.iter().try_for_each(|why| console.paragraph(&format!("Not made here: {why}")))?;
+    not_here.iter().try_for_each(|why| console.paragraph(&format!("Not run here: {why}")))?;
     if let Some(summary) = summary {
         table::print(summary, console)?;
     }
     Ok(())
 }
 
-/// How the command ends.
+/// Returns the exit status of the command.
 fn ended(done: &Done) -> Result<(), Failure> {
     if let Some(why) = &done.violation {
         return Err(Failure::violation(why));
@@ -169,7 +170,7 @@ fn ended(done: &Done) -> Result<(), Failure> {
     }
     match done.not_here.first() {
         Some(why) => Err(Failure::failed(format!(
-            "{} could not be made here, the first: {why}",
+            "{} could not be run here, the first: {why}",
             units::counted(done.not_here.len() as u64, "cell")
         ))),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What the seeds of each combination come to, as a table.
+//! Table of the summaries of combinations over their seeds.
 
 use hostftl_frontend::spread::Spread;
 use hostftl_frontend::sweep::Summary;
@@ -8,10 +8,10 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{count, nanos};
 
-/// A column's head, and what a combination has there.
+/// A column: its head and the text of a combination.
 type Column = (&'static str, fn(&Summary) -> String);
 
-/// The columns that are words, which are left out where all have the same.
+/// Columns with words. Those with the same text in all rows are left out, except for the layer.
 const WORDS: [Column; 5] = [
     ("drive", |it| it.drive.clone()),
     ("state", |it| it.warm.clone()),
@@ -20,7 +20,7 @@ const WORDS: [Column; 5] = [
     ("layer", |it| it.layer.clone()),
 ];
 
-/// The columns that are figures.
+/// Columns with figures.
 const FIGURES: [Column; 5] = [
     ("waf", |it| figure(it.waf, |waf| format!("{waf:.3}"))),
     ("vs none", |it| figure(it.busy_ratio, |ratio| format!("{ratio:.3}"))),
@@ -37,7 +37,7 @@ fn figure(spread: Option<Spread>, show: fn(f64) -> String) -> String {
     spread.map_or(NOTHING.to_owned(), |spread| spread.show(show))
 }
 
-/// Prints a table for each workload, and why combinations have no row.
+/// Prints a table for each workload, and the reasons why combinations have no figures.
 pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failure> {
     let differs = |get: fn(&Summary) -> String| all.iter().any(|it| get(it) != get(&all[0]));
     let words: Vec<Column> =
@@ -57,8 +57,8 @@ pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failur
     console.line("")?;
     if all.iter().any(|it| it.waf.is_some_and(|waf| waf.seeds > 1)) {
         console.paragraph(
-            "± is half of the 95 % interval of the mean over the seeds (Student's t): two figures \
-             whose intervals lie apart differ.",
+            "± is half of the 95 % interval of the mean over the seeds (Student's t). Figures with \
+            disjoint intervals differ.",
         )?;
     }
     let mut reasons: Vec<&String> = Vec::new();
@@ -67,5 +67,5 @@ pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failur
             reasons.push(why);
         }
     }
-    reasons.iter().try_for_each(|why| console.paragraph(&format!("Not made: {why}.")))
+    reasons.iter().try_for_each(|why| console.paragraph(&format!("Not run: {why}.")))
 }

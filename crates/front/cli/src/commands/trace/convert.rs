@@ -1,4 +1,4 @@
-//! `hostftl trace convert`: a trace of any format in one of this project's.
+//! `hostftl trace convert`: converts a trace to a format of HostFTL.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut source = source(&args.input, args.skip_bad)?;
     source.read_once();
-    // Packing addresses reads the whole trace: a place that can't be written is said before.
+    // With --compact, opening reads the whole trace. An unusable output must fail before that.
     drop(Writer::create(&args.output, false)?);
     let mut stream = source.open(args.seed, args.compact)?;
     let mut writer = Writer::create(&args.output, stream.has_saved())?;

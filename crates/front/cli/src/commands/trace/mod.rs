@@ -1,4 +1,4 @@
-//! `hostftl trace`: look at traces, convert, record and make them.
+//! `hostftl trace`: inspects, converts, records and generates traces.
 
 mod convert;
 mod info;
@@ -39,12 +39,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Says what was noticed about a trace on standard error.
+/// Prints the warnings about a trace on standard error.
 pub(super) fn warn(trace: &str, notes: &Notes) {
     notes.warnings().iter().for_each(|text| notice(format_args!("warning: {trace}: {text}")));
 }
 
-/// What an interrupted command says.
+/// Returns the failure of an interrupted command.
 fn interrupted() -> Failure {
     Failure::interrupted("interrupted; partial results printed")
 }

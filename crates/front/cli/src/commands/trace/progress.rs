@@ -1,4 +1,4 @@
-//! How many requests were read, for a command of more than two seconds that somebody watches.
+//! Progress of commands that read a trace: a spinner on a terminal, from the third second on.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use indicatif::ProgressBar;
 use crate::interrupt;
 use crate::units::counted;
 
-/// Commands shorter than this say nothing.
+/// Time before the first display.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Requests between two looks at the clock.
+/// Number of requests between two checks of the clock and of Ctrl-C.
 const STRIDE: u64 = 1 << 16;
 
-/// The requests so far.
+/// Number of requests so far, and its display, which is removed on drop.
 pub(super) struct Progress {
     watched: bool,
     begin: Instant,
@@ -21,18 +21,19 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Will say how far it is if somebody watches.
+    /// Creates a display; `watched` if standard error is a terminal.
     pub(super) fn new(watched: bool) -> Self {
         Progress { watched, begin: Instant::now(), requests: 0, bar: None }
     }
 
-    /// One more request; whether to stop now.
+    /// Counts a request. Returns whether to stop.
     pub(super) fn step(&mut self) -> bool {
         self.requests += 1;
-        self.requests.is_multiple_of(STRIDE) && self.look()
+        self.requests.is_multiple_of(STRIDE) && self.update()
     }
 
-    fn look(&mut self) -> bool {
+    /// Updates the display. Returns whether Ctrl-C was pressed.
+    fn update(&mut self) -> bool {
         if self.watched && self.begin.elapsed() > PATIENCE {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
             bar.set_message(counted(self.requests, "request"));

@@ -1,4 +1,4 @@
-//! `hostftl trace record`: what the kernel sends to a block device, as a trace.
+//! `hostftl trace record`: records the requests of the kernel to a block device.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{count, counted};
 
-/// How long to wait for further events.
+/// Interval between reads of the kernel's events.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Record the requests to a block device (needs root)
@@ -33,7 +33,7 @@ pub(super) struct Args {
     seconds: Option<u64>,
 }
 
-/// Runs the command. Ctrl-C ends the recording well.
+/// Runs the command. Ctrl-C ends the recording normally.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let output = args.output.clone().unwrap_or_else(|| {
         let name = args.device.file_name().unwrap_or(args.device.as_os_str());
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     report(&output, requests, &recorder, console)
 }
 
-/// Says when writing the trace would be recorded, too.
+/// Warns if the trace is written to the recorded device.
 fn warn_of_feedback(output: &Path, device: &Path) {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     if lies_on(folder.unwrap_or(Path::new(".")), device) {

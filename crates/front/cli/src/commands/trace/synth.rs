@@ -1,4 +1,4 @@
-//! `hostftl trace synth`: a synthetic trace as a file.
+//! `hostftl trace synth`: generates a synthetic trace.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count, counted};
 
-/// Lines between the table's head and its rows only.
+/// A line only between the header and the rows.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
-/// Figures that differ more than this are named.
+/// Relative error above which a figure is reported.
 const TOLERANCE: f64 = 0.10;
 
 /// Generate a synthetic trace
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     report(args, requests, &figures, console)
 }
 
-/// The workload as `compare` takes it too.
+/// Returns the workload in the notation of `compare`.
 fn text(args: &Args) -> String {
     let Some(like) = &args.like else {
         let workload = args.workload.as_deref().unwrap_or_default();
@@ -87,7 +87,7 @@ fn text(args: &Args) -> String {
     format!("synth:like:volume={like}{}", scale.chain(flush).chain(compress).collect::<String>())
 }
 
-/// A figure as text.
+/// Formats a figure.
 fn shown(unit: FigureUnit, value: f64) -> String {
     match unit {
         FigureUnit::Number => count(value.round() as u64),

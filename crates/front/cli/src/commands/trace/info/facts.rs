@@ -1,4 +1,4 @@
-//! What is said of a trace, as texts that a terminal and a page show alike.
+//! Properties of a trace as text, for the terminal and the page.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use hostftl_trace::{Info, KindInfo, Notes, Sizes};
 
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
-/// What stands where there is nothing to say.
+/// Text of an empty cell.
 pub(super) const NOTHING: &str = "–";
-/// Devices that are listed.
+/// Maximum number of listed devices.
 const MOST_DEVICES: usize = 8;
 
-/// What a table says of a trace: a name and a sentence for each.
+/// Returns the properties of a trace as pairs of name and value.
 pub(super) fn facts(info: &Info) -> Vec<(&'static str, String)> {
     let mut facts = vec![("requests", mix(info)), ("time", pace(info))];
     if let Some(gaps) = &info.interarrival_ns {
@@ -44,8 +44,8 @@ pub(super) fn facts(info: &Info) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Everything that the trace has and that is no request, for a reader who adds the numbers up.
-pub(super) fn left_out(notes: &Notes) -> String {
+/// Lists the records that are not requests, so that the numbers add up.
+pub(super) fn skipped(notes: &Notes) -> String {
     let parts = notes.left_out();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
@@ -71,7 +71,7 @@ fn pace(info: &Info) -> String {
     }
 }
 
-/// The busiest devices, when there are several.
+/// Lists the busiest devices; `None` if there is only one.
 fn devices(info: &Info) -> Option<String> {
     let mut devices: Vec<_> = info.devices.iter().map(|(dev, count)| (*count, *dev)).collect();
     if devices.len() < 2 {
@@ -85,11 +85,11 @@ fn devices(info: &Info) -> Option<String> {
     Some(format!("{all}: {}{more}; FILE:dev=N picks one", texts.join(", ")))
 }
 
-/// The heads of the table of reads, writes and discards.
+/// Heads of the table of reads, writes and discards.
 pub(super) const KIND_HEADS: [&str; 8] =
     ["", "bytes", "mean size", "p50", "p90", "max", "sequential", "not 4 KiB aligned"];
 
-/// The rows of that table.
+/// Returns the rows of the table of reads, writes and discards.
 pub(super) fn kinds(info: &Info) -> Vec<Vec<String>> {
     let row = |name: &str, kind: &KindInfo| {
         let size = |pick: fn(&Sizes) -> u64| {
@@ -111,7 +111,8 @@ pub(super) fn kinds(info: &Info) -> Vec<Vec<String>> {
     present.map(|(name, kind)| row(name, kind)).collect()
 }
 
-/// Requests by size: up to so many bytes, and how many reads, writes and discards.
+/// Returns the histogram of request sizes: the upper bound of each class in bytes, and its numbers
+/// of reads, writes and discards.
 pub(super) fn sizes(info: &Info) -> Vec<(u64, [Option<u64>; 3])> {
     let kinds = [&info.reads, &info.writes, &info.discards];
     let all = kinds.iter().flat_map(|kind| &kind.size_histogram).map(|(size, _)| *size);

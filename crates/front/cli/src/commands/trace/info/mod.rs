@@ -1,4 +1,4 @@
-//! `hostftl trace info`: what a trace is like.
+//! `hostftl trace info`: shows the properties of a trace.
 
 mod facts;
 mod page;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count};
 
-/// Lines between the table's head and its rows only.
+/// A line only between the header and the rows.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
 /// Show the properties of a trace: mix, sizes, working set, rewrites, rates
@@ -95,7 +95,7 @@ fn print(
     for (name, text) in facts::facts(info) {
         console.field(name, text)?;
     }
-    console.field("left out", facts::left_out(&stream.notes()))?;
+    console.field("skipped", facts::skipped(&stream.notes()))?;
     let kinds = table(&facts::KIND_HEADS, facts::kinds(info));
     let texts = |counts: [Option<u64>; 3]| counts.map(|it| it.map_or(facts::NOTHING.into(), count));
     let row = |(size, counts): (u64, _)| {

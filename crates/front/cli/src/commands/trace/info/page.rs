@@ -1,4 +1,4 @@
-//! The page of `trace info --html`.
+//! HTML page of `trace info`.
 
 use hostftl_report::{Axis, Bars, Columns, Figure, Lines, Page, Table};
 use hostftl_trace::{Curves, Info, KindInfo, Notes};
@@ -7,7 +7,7 @@ use super::{Args, facts};
 use crate::interrupt;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
-/// The page about a trace.
+/// Returns the page about a trace.
 pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Notes) -> Page {
     let mut page = Page::new(&format!("Trace {}", args.trace));
     page.lead(&lead(info));
@@ -22,7 +22,7 @@ pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, note
     facts::facts(info).into_iter().for_each(|(name, text)| {
         table.row([name.to_owned(), text]);
     });
-    table.row(["left out".to_owned(), facts::left_out(notes)]);
+    table.row(["skipped".to_owned(), facts::skipped(notes)]);
     page.section("Properties").table(&table);
     let mut kinds = Table::new(&facts::KIND_HEADS);
     facts::kinds(info).into_iter().for_each(|row| {
@@ -33,19 +33,19 @@ pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, note
     page.section("Pages").figures([working_set(info), per_page(info, curves)]);
     page.section("Time");
     match info.duration_ns {
-        0 => page.paragraph("All requests come at the same time."),
+        0 => page.paragraph("All requests have the same time."),
         _ => page.figures([traffic(curves), between(curves)]),
     };
-    page.section("How to repeat this").code(&command(args));
+    page.section("Reproduction").code(&command(args));
     page.paragraph(&format!("hostftl {}", env!("CARGO_PKG_VERSION")));
     page
 }
 
-/// The sentence that says it all.
+/// Returns the summary at the top of the page.
 fn lead(info: &Info) -> String {
     let share = 100.0 * info.write_share;
     let mut text = format!(
-        "{}{}; {share:.0} % of the transfers write. They touch {}.",
+        "{}{}; {share:.0} % of the transfers are writes; {} touched.",
         counted(info.requests, "request"),
         if info.duration_ns > 0 {
             format!(" in {}", nanos(info.duration_ns))
@@ -56,8 +56,8 @@ fn lead(info: &Info) -> String {
     );
     if let (Some(sizes), Some(pages)) = (&info.writes.size_bytes, &info.writes_per_page) {
         text += &format!(
-            " Half of the writes are not larger than {}; a page that is written is written {} \
-             times on average, and the busiest {}.",
+            " Half of the writes are at most {}. Each written page is written {} times on \
+            average, the most frequent one {}.",
             bytes(sizes.p50),
             three_digits(pages.mean),
             counted(pages.max, "time")
@@ -66,7 +66,7 @@ fn lead(info: &Info) -> String {
     text
 }
 
-/// A whole number that is short enough for an axis.
+/// Formats a number for an axis, with a decimal prefix from 10,000 on.
 fn short(value: f64) -> String {
     match value {
         1e9.. => format!("{} G", three_digits(value / 1e9)),
@@ -88,7 +88,7 @@ fn percent(value: f64) -> String {
     format!("{} %", three_digits((value * 10.0).round() / 10.0))
 }
 
-/// Requests by size, of the kinds that there are.
+/// Returns the chart of requests by size, for each kind of request in the trace.
 fn sizes(info: &Info) -> Figure {
     let sizes = facts::sizes(info);
     let labels: Vec<String> = sizes.iter().map(|(size, _)| bytes(*size)).collect();
@@ -103,7 +103,7 @@ fn sizes(info: &Info) -> Figure {
     chart.figure()
 }
 
-/// How requests lie to one another and to pages.
+/// Returns the chart of sequential and of misaligned requests.
 fn places(info: &Info) -> Figure {
     let kinds = [("reads", &info.reads), ("writes", &info.writes), ("discards", &info.discards)];
     let present: Vec<_> = kinds.into_iter().filter(|(_, kind)| kind.requests > 0).collect();
@@ -112,8 +112,8 @@ fn places(info: &Info) -> Figure {
         present.iter().map(|(_, kind)| 100.0 * pick(kind)).collect()
     };
     Bars::new("Share of the requests", &names, percent)
-        .series("begin where the last of their kind ended", &shares(|kind| kind.sequential))
-        .series("are not aligned to 4 KiB", &shares(|kind| kind.misaligned))
+        .series("sequential: start at the end of the last one", &shares(|kind| kind.sequential))
+        .series("not aligned to 4 KiB", &shares(|kind| kind.misaligned))
         .figure()
 }
 
@@ -122,23 +122,23 @@ fn working_set(info: &Info) -> Figure {
     let values = [set.all, set.read, set.written].map(|bytes| bytes as f64);
     let moved = [info.reads.bytes + info.writes.bytes, info.reads.bytes, info.writes.bytes];
     Bars::new("Data", &["in all", "read", "written"], size)
-        .series("moved", &moved.map(|bytes| bytes as f64))
+        .series("transferred", &moved.map(|bytes| bytes as f64))
         .series("touched: each page once", &values)
         .binary()
         .figure()
 }
 
 fn per_page(info: &Info, curves: &Curves) -> Figure {
-    // A page's place is between its share and the one before, so each step begins at that one.
+    // A share is the end of a step of the curve. The step starts at the previous share.
     let begins = std::iter::once(0.0).chain(curves.writes_per_page.iter().map(|(share, _)| *share));
     let writes = curves.writes_per_page.iter().map(|(_, writes)| *writes as f64);
     let end = curves.writes_per_page.last().map(|(share, writes)| (100.0 * share, *writes as f64));
     let points = begins.map(|share| 100.0 * share).zip(writes).chain(end).collect();
-    let x = Axis::linear("per cent of the written pages, those written least first", percent);
+    let x = Axis::linear("share of the written pages, from the least written", percent);
     let chart = Lines::new("How often pages are written", x, Axis::log("writes", short));
     let figure = chart.series("writes", points).steps().figure();
     match &info.writes_per_page {
-        None => figure.note("Nothing is written."),
+        None => figure.note("No writes."),
         Some(pages) => {
             let [p50, p90, p95, most] = [pages.p50, pages.p90, pages.p95, pages.max].map(count);
             figure.note(&format!("p50 {p50}, p90 {p90}, p95 {p95}, most {most}"))
@@ -154,18 +154,18 @@ fn traffic(curves: &Curves) -> Figure {
     };
     let chart = Lines::new("Traffic", Axis::linear("time", time), Axis::binary("bytes/s", size));
     let figure = chart.series("read", line(|it| it.0)).series("written", line(|it| it.1));
-    figure.steps().figure().note(&format!("Means of {} each.", nanos(curves.interval_ns)))
+    figure.steps().figure().note(&format!("Averages over {}.", nanos(curves.interval_ns)))
 }
 
 fn between(curves: &Curves) -> Figure {
     let points = curves.interarrival.iter();
     let points = points.map(|(gap, share)| (*gap as f64, 100.0 * share)).collect();
-    let y = Axis::linear("per cent that is not longer", percent);
-    let chart = Lines::new("Time between a request and the next", Axis::log("time", time), y);
+    let y = Axis::linear("share of the gaps up to this length", percent);
+    let chart = Lines::new("Time between requests", Axis::log("time", time), y);
     chart.series("gaps", points).figure()
 }
 
-/// The command that makes this page.
+/// Returns the command that reproduces the page.
 fn command(args: &Args) -> String {
     let quoted = |text: &str| {
         if text.contains([' ', '\'', '"', '$', '(', '&', ';']) {
