@@ -154,7 +154,7 @@ fn here<T>(
         None => error,
         Some((name, others)) if others.is_empty() => Error::Refused {
             path: path.into(),
-            why: format!("without {name} it can't be recovered, so nothing was changed: {error}"),
+            why: format!("cannot recover without {name}: {error}; nothing was changed"),
         },
         Some((name, others)) => {
             Error::Refused { path: path.into(), why: is_needed(&name, &others) }

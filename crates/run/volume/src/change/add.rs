@@ -89,8 +89,10 @@ impl Changer {
         change.run(ADD, 0)?;
         let come: Vec<_> = (first..first + new.len() as u8).map(|index| self.id(index)).collect();
         for DeviceId { number, path, .. } in &come {
-            let text =
-                format!("{path} is device {number} after {} ms", begun.elapsed().as_millis());
+            let text = format!(
+                "{path} joined as device {number} after {} ms",
+                begun.elapsed().as_millis()
+            );
             self.sources.samples.events.report(Level::Info, "device-added", text);
         }
         Ok(added(come, exported, change.notes.clone()))
@@ -106,9 +108,8 @@ impl Changer {
             Some(index) => {
                 let path = self.path().display();
                 let text = format!(
-                    "cannot add devices while the journal is missing: bring it back, or replace \
-                     it (`hostftl device replace {path} {index} NEW`), and run the same command \
-                     again"
+                    "cannot add devices while the journal is missing; reconnect it, or replace it \
+                     (`hostftl device replace {path} {index} NEW`), and rerun the command"
                 );
                 Err(AdminError::new(AdminErrorKind::NeedsHand, text))
             }
@@ -125,7 +126,7 @@ impl Changer {
         };
         while self.port.between(is_open).ok_or(CLOSED)? {
             if begun.elapsed() > PATIENCE {
-                return Err("a device that has left can't be closed: commands never ended".into());
+                return Err("cannot close the removed device: its commands did not complete".into());
             }
             std::thread::sleep(PAUSE);
         }
@@ -146,18 +147,18 @@ impl Changer {
 /// Whether a volume may get the devices that are wanted.
 fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), AdminError> {
     if spec.spare && layer.tolerates() == 0 {
-        return Err("a spare is of use only where a loss is survived: with parity".into());
+        return Err("a spare needs parity or a mirror".into());
     }
     if config.is_memory() || !layer.kind.registration().promises.changes() {
         return Err(AdminError::refused(format!(
-            "layer {} of this volume keeps the devices that it was made with; only log takes more",
+            "cannot add devices to layer {} of this volume; only log supports that",
             layer.kind
         )));
     }
     let (all, most) = (config.devices.len() + spec.new.len(), MAX_DEVICES);
     if all > usize::from(most) {
         return Err(AdminError::refused(format!(
-            "a volume has up to {most} devices, and this one would have {all}"
+            "a volume has at most {most} devices, and this one would have {all}"
         )));
     }
     Ok(())
@@ -169,10 +170,10 @@ fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     for asked in &spec.new {
         let name = modelled::full_name(asked)?;
         if names.contains(&name) {
-            return Err(device(asked, "is named twice"));
+            return Err(device(asked, "is given twice"));
         }
         if let Some(other) = names.iter().find(|other| storage::is_shared(other, &name)) {
-            return Err(device(asked, format!("shares its storage with {other}")));
+            return Err(device(asked, format!("shares storage with {other}")));
         }
         names.push(name);
     }
@@ -192,7 +193,7 @@ fn refuse_known(
         let is_one = |at: &usize| is_known(*at) && !removed.contains(*at as u8);
         let mut places = (0..known.len()).filter(is_one);
         if let Some(at) = places.next() {
-            return Err(device(asked, format!("is device {at} of this volume already")));
+            return Err(device(asked, format!("is already device {at} of this volume")));
         }
     }
     Ok(())
@@ -207,8 +208,8 @@ pub(super) fn come_in(devices: &mut Vec<String>, new: &[String]) {
 
 /// What should be known where devices with zones come.
 fn zone_note(peers: &PeerGeometry, is_spare: bool) -> Option<String> {
-    let note = "with zones, more devices are spare room, so that garbage collection copies less; \
-                what clients see stays as large as it was";
+    let note = "on zoned devices, a new device adds over-provisioning and less copying by garbage \
+                collection; the export keeps its size";
     (peers.zones.is_some() && !is_spare).then(|| note.into())
 }
 
@@ -243,8 +244,8 @@ fn refuse_short(one: &Device, needed: u64) -> Result<(), Error> {
         return Ok(());
     }
     let why = format!(
-        "is too short for a spare: it has room for {} bytes of data, and {} are needed to take the \
-         place of any device; use one of {} bytes or more",
+        "is too small for a spare: it has room for {} bytes of data, but replacing any device \
+         needs {}; use one of at least {} bytes",
         bytes(has),
         bytes(needed),
         bytes(needed + 2 * RESERVE)

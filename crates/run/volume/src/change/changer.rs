@@ -34,7 +34,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to look for that.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 /// What is said where superblocks never change.
-const UNSAID: &str = "its devices have no superblocks: the volume is in memory, or only read";
+const UNSAID: &str =
+    "its devices have no superblocks, because the volume is in memory or read-only";
 /// What is said when nothing can be asked any more.
 pub(super) const CLOSED: &str = "the volume is being closed";
 
@@ -154,13 +155,14 @@ impl Changer {
                 self.sources.samples.sample();
                 Ok(answer)
             }
-            Err(Refusal::Unable) => {
-                Err(AdminError::refused(format!("layer {} can't do that", self.layer().kind)))
-            }
+            Err(Refusal::Unable) => Err(AdminError::refused(format!(
+                "layer {} does not support this",
+                self.layer().kind
+            ))),
             Err(Refusal::Because(why)) => Err(why.into()),
             Err(Refusal::Full(bytes)) => Err(AdminError::refused(format!(
-                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
-                 a device first"
+                "{bytes} bytes of valid data do not fit on the other devices; trim them, or add a \
+                 device first"
             ))),
             Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged)),
         }
@@ -175,7 +177,7 @@ impl Changer {
             named => named,
         };
         AdminError::refused(format!(
-            "{named} has damaged data, and this device is needed to rebuild it: wait for the \
+            "{named} has damaged data, and this device is needed to rebuild it; wait for the \
              repairs (`hostftl wait {}`), or replace the damaged device first",
             self.path.display()
         ))
@@ -216,7 +218,7 @@ impl Changer {
         match &*lock(&self.sources.copy) {
             None => Ok(()),
             Some(copy) => Err(AdminError::refused(format!(
-                "device {} is being copied to {}: wait for that (`hostftl wait`), or cancel it \
+                "device {} is being copied to {}; wait for the copy (`hostftl wait`), or cancel it \
                  (`hostftl device online {} {}`)",
                 copy.index,
                 copy.new,
@@ -234,7 +236,8 @@ impl Changer {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => {
                 let step = *lock(&self.step);
-                let text = format!("another change of the devices is under way ({step}): wait");
+                let text =
+                    format!("another change of devices is in progress ({step}); try again later");
                 Err(AdminError::refused(text))
             }
         }
@@ -326,13 +329,13 @@ impl Changer {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
-                let what = if busy {
-                    "commands of it never ended"
+                let why = if busy {
+                    "its commands did not complete"
                 } else {
-                    "not all others know yet that it is left out"
+                    "its exclusion is not recorded on all other devices yet"
                 };
                 return Err(AdminError::refused(format!(
-                    "device {} can't be replaced now: {what}",
+                    "cannot replace device {} now: {why}",
                     finding.index
                 )));
             }
@@ -358,7 +361,7 @@ impl Changer {
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
             let answer = driver.operate(command, jobs);
-            answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
+            answer.map_err(|why| format!("the layer refuses the device: {why:?}"))?;
             jobs.end_install(index, true);
             Ok::<_, AdminError>(old)
         });
@@ -389,7 +392,7 @@ impl Changer {
         let reserve = device.reserve(places)?;
         let new_device = NewDevice { index, content, reserve };
         let receiver = self.port.between(|_, jobs| jobs.begin_install(new_device)).ok_or(CLOSED)?;
-        receiver.ok_or_else(|| "the volume's devices never change".into())
+        receiver.ok_or_else(|| "the devices of this volume cannot change".into())
     }
 
     /// All superblocks say that the device, which has what is said, is in its place.
@@ -400,7 +403,7 @@ impl Changer {
         content: DeviceContent,
     ) -> Result<(), AdminError> {
         let receiver = self.order_install(index, device, content)?;
-        let late = || AdminError::new(AdminErrorKind::Failed, "the superblocks can't be written");
+        let late = || AdminError::new(AdminErrorKind::Failed, "cannot write the superblocks");
         receiver.recv_timeout(PATIENCE).map_err(|_| late())?
     }
 }
@@ -408,10 +411,9 @@ impl Changer {
 /// Why the device `name` is needed: `others` are rebuilt from it.
 pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
     format!(
-        "{name} is needed: {} came later, and missing data is rebuilt from the others. `hostftl \
-         serve` rebuilds it, `hostftl wait` waits for that; then replace {name}. If {name} never \
-         works again, `hostftl serve --degraded` gives up the data that is lost with it, and then \
-         it can be replaced",
+        "{name} is needed: {} joined later, and their missing data is rebuilt from the others; run \
+         `hostftl serve` and `hostftl wait`, then replace {name}. If {name} is broken, `hostftl \
+         serve --degraded` abandons the data that is lost with it, and then it can be replaced",
         others.join(", ")
     )
 }
@@ -425,7 +427,7 @@ pub(super) fn put(
 ) -> Result<Device, AdminError> {
     if !driver.layer().members().lost().contains(index) {
         return Err(AdminError::refused(format!(
-            "device {index} was removed meanwhile: add another device instead"
+            "device {index} was removed meanwhile; add another device instead"
         )));
     }
     driver.replace(index, device).map_err(AdminError::from)

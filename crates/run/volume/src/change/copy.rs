@@ -43,9 +43,9 @@ const COPY: &[Step] = &[
     ANNOUNCE,
     CLEAR,
     Step { name: "copy the data", action: Change::copy_data, undo: |_| () },
-    Step { name: "hold back commands", action: Change::hold_back, undo: Change::release },
+    Step { name: "defer commands", action: Change::hold_back, undo: Change::release },
     Step { name: "write the superblocks", action: Change::make_member, undo: Change::withdraw },
-    Step { name: "put the copy in its place", action: Change::swap, undo: |_| () },
+    Step { name: "switch to the copy", action: Change::swap, undo: |_| () },
     PUBLISH,
 ];
 
@@ -79,7 +79,7 @@ impl Changer {
         let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
         match uncopied {
             Some((name, why)) if self.layer().tolerates() == 0 => {
-                let text = format!("{name} {why}, and no other device has what it holds");
+                let text = format!("{name} {why}, and no other device has its data");
                 Err(AdminError::refused(text))
             }
             uncopied => Ok(uncopied.is_none() && !(is_bad && self.layer().tolerates() > 0)),
@@ -97,7 +97,7 @@ impl Changer {
             Ok(Some(copy.new.clone()))
         } else {
             Err(AdminError::refused(format!(
-                "device {index} can't be kept: {} takes its place",
+                "cannot keep device {index}: {} is replacing it",
                 copy.new
             )))
         }
@@ -166,7 +166,7 @@ impl Change {
         let (level, kind, text) = match &outcome {
             Ok(is_copied) => {
                 let how = if *is_copied { COMPLETE } else { REBUILT };
-                let text = format!("{new} is in the place of device {index} ({old}); {how}");
+                let text = format!("{new} replaced device {index} ({old}); {how}");
                 (Level::Info, "device-replaced", text)
             }
             Err(why) => {
@@ -180,7 +180,7 @@ impl Change {
         events.report_device(index, level, kind, text);
         // The layer reports a device that is rebuilt.
         if outcome == Ok(true) {
-            let text = format!("device {index} ({new}) belongs to the volume and is written");
+            let text = format!("device {index} ({new}) is a member of the volume");
             events.report_device(index, Level::Info, "device-joined", text);
         }
         copying.end(outcome);
@@ -196,7 +196,7 @@ impl Change {
                 return Ok(());
             }
         }
-        let why = format!("it is written faster than {} takes a copy", copying.new);
+        let why = format!("it is written faster than it can be copied to {}", copying.new);
         Err(self.unreadable(why))
     }
 
@@ -257,7 +257,7 @@ impl Change {
         let begun = Instant::now();
         while changer.port.between(|driver, _| driver.is_busy(index)).unwrap_or(false) {
             if begun.elapsed() > ENDS {
-                return Err("commands of it never ended".into());
+                return Err("its commands did not complete".into());
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -278,7 +278,7 @@ impl Change {
         let receiver = self.changer.order_install(self.member().index, device, has)?;
         let recorded = match receiver.recv_timeout(PATIENCE) {
             Ok(recorded) => recorded,
-            Err(_) if handover.withdraw() => Err("the superblocks can't be written".into()),
+            Err(_) if handover.withdraw() => Err("cannot write the superblocks".into()),
             // It is being written: only its end shows which device is the member.
             Err(_) => receiver.recv().unwrap_or_else(|_| Err(CLOSED.into())),
         };
@@ -319,10 +319,10 @@ impl Change {
         });
         if let Some(Err((error, is_out))) = old {
             if !is_out {
-                let why = format!("the copy of device {index} can't be used: {error}");
+                let why = format!("cannot use the copy of device {index}: {error}");
                 changer.port.renew(|_, _| Err::<(_, ()), _>(Error::Failed(why)));
             }
-            let text = format!("device {index} is left out, because it can't be used: {error}");
+            let text = format!("device {index} is excluded, because it cannot be used: {error}");
             changer.sources.samples.events.report_device(index, Level::Error, "device-lost", text);
         }
         self.release();
@@ -335,13 +335,15 @@ impl Change {
         let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
         let (index, new) = (copying.index, &copying.new);
         let finding = changer.examine(index).map_err(|no| {
-            no.reword(|no| format!("it can't be copied ({why}), nor rebuilt from the others: {no}"))
+            no.reword(|no| {
+                format!("it can be neither copied ({why}) nor rebuilt from the others: {no}")
+            })
         })?;
         if !copying.take_over() {
             return Err(copying.is_cancelled().unwrap_or("it ended").into());
         }
         let text = format!(
-            "device {index} can't be copied to {new} ({why}): it is left out, and {new} is rebuilt \
+            "cannot copy device {index} to {new} ({why}); it is excluded, and {new} is rebuilt \
              from the others"
         );
         changer.sources.samples.events.report_device(
@@ -364,9 +366,9 @@ fn uncopyable(one: &Device) -> Option<&'static str> {
     if matches!(one.backing(), Backing::Absent | Backing::Memory) {
         Some("is missing")
     } else if modelled::backing(one.name()).is_some() {
-        Some("stands for a modelled drive, which can't be copied: copy its file")
+        Some("is a drive model, which cannot be copied; copy its file")
     } else if one.is_zoned() {
-        Some("is zoned: such a device can't be copied yet")
+        Some("is zoned, and copying zoned devices is not supported")
     } else {
         None
     }

@@ -28,7 +28,7 @@ impl Changer {
             let mut change =
                 Change::new(self, Place::Member(Box::new(finding)), vec![name.clone()]);
             change.run(TAKE_JOURNAL_BACK, 0)?;
-            let text = format!("{name}, the journal's, is back as device {index}");
+            let text = format!("journal {name} returned as device {index}");
             self.sources.samples.events.report_device(index, Level::Info, "device-joined", text);
             return Ok(true);
         }
@@ -46,9 +46,9 @@ impl Changer {
         match gauges.map_or(0, |gauges| gauges.unreadable) {
             0 => Ok(()),
             bytes => Err(AdminError::refused(format!(
-                "{name} has zones, which are erased when it comes back, and {bytes} bytes can't be \
-                 read from the others: it may have the only copy. `hostftl device replace` takes \
-                 another device instead, and leaves {name} as it is"
+                "{name} has zones, which are erased when it returns, and it may have the only copy \
+                 of {bytes} bytes that the others cannot supply; `hostftl device replace` uses \
+                 another device and leaves {name} unchanged"
             ))),
         }
     }
@@ -95,7 +95,7 @@ impl Changer {
     ) -> Result<u64, AdminError> {
         let layer = self.layer_now(finding);
         let roots = layer.kind.registration().promises.roots;
-        let last_on = roots.ok_or("a device never comes back to such a layer")?.last_on;
+        let last_on = roots.ok_or("devices cannot return to this layer")?.last_on;
         let mut read = |lba: u64, buf: &mut MetaBuf| {
             let from = own.data_start + lba;
             buf.pages_mut()
@@ -115,8 +115,7 @@ fn refuse_stranger(finding: &Finding, found: &Member) -> Result<(), AdminError> 
         return Ok(());
     }
     Err(AdminError::refused(format!(
-        "{} is not the journal's device of this volume; `hostftl device replace` takes another one \
-         in its place",
+        "{} is not the journal of this volume; use `hostftl device replace` for another device",
         found.device.name()
     )))
 }
@@ -132,13 +131,12 @@ fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<Superblock,
         return Ok(recorded);
     }
     if recorded.device == newest.members[index] && recorded.volume == newest.volume {
-        let why = "is as new as the others: it was not lost, or they are older copies";
+        let why = "is as new as the others: it was not lost, or the others are older copies";
         return Err(device(own.device.name(), why));
     }
     let (was, is) = (newest.members[index], recorded.device);
     let why = format!(
-        "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a new \
-         one",
+        "is not the lost device ({}) but {}; use `hostftl device replace` to add it as a new one",
         Uuid::from_bytes(was),
         Uuid::from_bytes(is)
     );

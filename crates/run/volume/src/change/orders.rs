@@ -76,8 +76,8 @@ impl Changer {
             std::thread::sleep(PAUSE);
         }
         let text = format!(
-            "the device is {word}, but not all superblocks could be written yet: a restart before \
-             may take that back"
+            "the device is {word}, but not all superblocks are written yet; a restart before that \
+             may undo the change"
         );
         Err(AdminError::new(AdminErrorKind::Unknown, text))
     }

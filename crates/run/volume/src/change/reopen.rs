@@ -38,16 +38,18 @@ impl Changer {
         let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             if driver.is_tapped() {
-                return Err("what it does is being recorded: serve it without --record");
+                return Err("the layer is being recorded; serve the volume without --record");
             }
             // A journal is not needed once the layer is closed, whatever the others know.
             let known = DeviceSet::from_bits(recorded.missing);
             let unrecorded = lost - known - journal::recorded(&layer, &recorded);
             if !unrecorded.is_empty() && !is_rehearsed {
-                return Err("a device was just lost, and not all others know: try again");
+                return Err("a device was just lost, and not all others record it yet; try again");
             }
             if lost.iter().any(|index| driver.is_busy(index)) {
-                return Err("commands of a lost device are under way: stop the volume for this");
+                return Err(
+                    "a lost device has commands in flight; stop the volume for this change",
+                );
             }
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);

@@ -71,7 +71,7 @@ impl Changer {
         let finding = self.may_replace(index)?;
         let was_lost = finding.was_lost;
         if !was_lost && (is_same(&new, &old.path) || storage::is_shared(&new, &old.path)) {
-            let why = format!("is device {index} of this volume already");
+            let why = format!("is already device {index} of this volume");
             return Err(device(&spec.new, why).into());
         }
         let force = spec.force || self.file()?.pending.contains(&new);
@@ -99,7 +99,7 @@ impl Changer {
         (replaced.new, replaced.notes) = (self.id(index), change.notes.clone());
         let (new, old) = (&replaced.new.path, &replaced.old.path);
         let rest = if lacks { "; its missing data is rebuilt from the others" } else { "" };
-        let text = format!("{new} is in the place of device {index} ({old}){rest}");
+        let text = format!("{new} replaced device {index} ({old}){rest}");
         self.sources.samples.events.report_device(index, Level::Info, "device-replaced", text);
         Ok((replaced, None))
     }
@@ -140,7 +140,7 @@ impl Changer {
             Ok(())
         } else {
             Err(AdminError::refused(format!(
-                "{} is not one on which the volume would be laid out as it is",
+                "{} does not fit the layout of the volume",
                 device.name()
             )))
         }
@@ -152,7 +152,7 @@ fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error>
     let new = modelled::full_name(asked)?;
     let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);
     match others.find(|(_, name)| is_same(name, &new) || storage::is_shared(name, &new)) {
-        Some((at, _)) => Err(device(asked, format!("is device {at} of this volume already"))),
+        Some((at, _)) => Err(device(asked, format!("is already device {at} of this volume"))),
         None => Ok(new),
     }
 }

@@ -45,10 +45,10 @@ pub(super) const ANNOUNCE: Step = Step {
 pub(super) const CLEAR: Step =
     Step { name: "clear the new devices", action: Change::clear, undo: nothing };
 const LEAVE_OUT: Step =
-    Step { name: "leave the old device out", action: Change::detach, undo: nothing };
+    Step { name: "exclude the old device", action: Change::detach, undo: nothing };
 const OPEN: Step = Step { name: "open the device", action: Change::open, undo: nothing };
 const NOTE: Step = Step {
-    name: "withdraw the note that it is offline",
+    name: "clear its offline mark",
     action: Change::withdraw_note,
     undo: Change::restore_note,
 };
@@ -56,9 +56,9 @@ const ERASE: Step = Step { name: "erase its zones", action: Change::erase, undo:
 const SUPERBLOCKS: Step =
     Step { name: "write the superblocks", action: Change::write_superblocks, undo: nothing };
 const EXCHANGE: Step =
-    Step { name: "put the device in its place", action: Change::exchange, undo: nothing };
+    Step { name: "switch to the device", action: Change::exchange, undo: nothing };
 const REOPEN: Step =
-    Step { name: "open the layer again with the devices", action: Change::reopen, undo: nothing };
+    Step { name: "reopen the layer with the devices", action: Change::reopen, undo: nothing };
 pub(super) const PUBLISH: Step =
     Step { name: "list the new devices as members", action: Change::publish, undo: nothing };
 
@@ -147,7 +147,7 @@ impl Change {
             return why;
         }
         let index = self.member().index;
-        why.reword(|why| format!("{why}; device {index} is left out now"))
+        why.reword(|why| format!("{why}; device {index} is excluded now"))
     }
 
     /// Returns the member in whose place the device comes.

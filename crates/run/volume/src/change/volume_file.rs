@@ -36,8 +36,8 @@ impl Changer {
         };
         list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
             AdminError::refused(format!(
-                "{} names other devices, or another volume, than what is served: put it right, or \
-                 remove it and write it again with `hostftl import`",
+                "{} does not match the served volume and its devices; correct it, or remove it and \
+                 recreate it with `hostftl import`",
                 path.display()
             ))
         })

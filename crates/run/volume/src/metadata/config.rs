@@ -36,7 +36,7 @@ const LONGEST_DEADLINE: u64 = 86_400;
 const GRACE: Nanos = 10_000_000_000;
 
 const HEADER: &str = "\
-# A HostFTL volume. The devices know all of this too: `hostftl import DEVICE...` writes it again.
+# A HostFTL volume. `hostftl import DEVICE...` recreates this file from the devices.
 ";
 
 /// Content of the volume file.

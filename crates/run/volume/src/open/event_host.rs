@@ -128,11 +128,11 @@ impl Host for EventHost {
     }
 
     fn answer(&mut self, reply: Reply) {
-        unreachable!("an answer that nobody asked for: {reply:?}");
+        unreachable!("reply without a request: {reply:?}");
     }
 
     fn reclaim(&mut self, payload: Payload) {
-        unreachable!("a payload that nobody gave: {payload:?}");
+        unreachable!("unknown payload: {payload:?}");
     }
 
     fn event(&mut self, event: LayerEvent) {

@@ -136,7 +136,7 @@ fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
         let done = add(&spec(&place, &["n"])).unwrap();
         assert_eq!((done.devices[0].number, blocks(&place)), (3, size));
         let known = add(&spec(&place, &["n"])).unwrap_err().to_string();
-        assert!(known.contains("is device 3 of this volume already"), "{known}");
+        assert!(known.contains("is already device 3 of this volume"), "{known}");
         let place = cut(steps);
         serve(&place, 100..200, 0..200, 1);
         let file = Config::load(&place.path("v.toml")).unwrap();
@@ -158,8 +158,8 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
         assert!(message.contains(why), "{message}");
         assert!(!message.contains('\n'), "one line: {message}");
     };
-    refused(spec(&place, &["d1"]), "is device 1 of this volume already");
-    refused(spec(&place, &["n", "n"]), "is named twice");
+    refused(spec(&place, &["d1"]), "is already device 1 of this volume");
+    refused(spec(&place, &["n", "n"]), "is given twice");
     File::create(place.path("small")).unwrap().set_len(3 * MIB).unwrap();
     refused(spec(&place, &["small"]), "less than 1/16 of the capacity of the others");
     let other = made("log:parity=yes", 2);
@@ -167,7 +167,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     refused(spec(&place, &["foreign"]), "--force overwrites it");
     let many: Vec<String> = (0..15).map(|at| format!("n{at}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    refused(spec(&place, &many), "up to 16 devices, and this one would have 17");
+    refused(spec(&place, &many), "at most 16 devices, and this one would have 17");
     fs::rename(place.path("d1"), place.path("away")).unwrap();
     refused(spec(&place, &["n"]), "device 1 (");
     fs::rename(place.path("away"), place.path("d1")).unwrap();
@@ -175,7 +175,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     let plain = Place::new();
     create(&plain.spec(LayerKind::Hard)).unwrap();
-    refused(spec(&plain, &["n"]), "layer hard of this volume keeps the devices");
+    refused(spec(&plain, &["n"]), "cannot add devices to layer hard of this volume");
     let journal = made("log:journal=yes", 2);
     fs::rename(journal.path("d1"), journal.path("away")).unwrap();
     refused(spec(&journal, &["n"]), "v.toml 1 NEW`)");
@@ -206,5 +206,5 @@ fn a_spare_takes_the_place_of_a_lost_device_by_itself() {
     running.stop().unwrap();
     let plain = made("log", 2);
     let refused = add(&AddSpec { spare: true, ..spec(&plain, &["s"]) }).unwrap_err().to_string();
-    assert!(refused.contains("only where a loss is survived"), "{refused}");
+    assert!(refused.contains("a spare needs parity or a mirror"), "{refused}");
 }

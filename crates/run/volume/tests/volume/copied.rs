@@ -141,7 +141,7 @@ fn a_copy_that_was_cut_off_at_its_end_is_finished_by_the_next_start() {
         others.into_iter().for_each(|pages| set_superblocks(&place, "d1", &pages));
         fill(&place);
         let message = put(&place, "0", "n0").unwrap_err().to_string();
-        assert!(message.contains("is device 0 of this volume already"), "{message}");
+        assert!(message.contains("is already device 0 of this volume"), "{message}");
         fs::remove_file(place.path("d0")).unwrap();
         is_whole(&place);
     }
@@ -156,8 +156,8 @@ fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
         let message = put(&place, old, new).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused("0", "d0", "is device 0 of this volume already");
-    refused("0", "d1", "is device 1 of this volume already");
+    refused("0", "d0", "is already device 0 of this volume");
+    refused("0", "d1", "is already device 1 of this volume");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");
     refused("0", "no/such/folder", "No such file or directory");
@@ -171,5 +171,5 @@ fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
     let zoned = Place::new();
     create(&zoned.spec(LayerKind::Pblk)).unwrap();
     let message = put(&zoned, "0", "n").unwrap_err().to_string();
-    assert!(message.contains("is zoned: such a device can't be copied yet"), "{message}");
+    assert!(message.contains("is zoned, and copying zoned devices is not supported"), "{message}");
 }

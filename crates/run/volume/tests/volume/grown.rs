@@ -210,13 +210,13 @@ fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
         let message = put(&place, new).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused(&["d1"], "is device 1 of this volume already");
-    refused(&["n", "n"], "is named twice");
+    refused(&["d1"], "is already device 1 of this volume");
+    refused(&["n", "n"], "is given twice");
     fs::File::create(place.path("small")).unwrap().set_len(3 << 20).unwrap();
     refused(&["small"], "less than 1/16 of the capacity of the others");
     assert!(!place.path("n").exists(), "nothing is left of what did not come");
     let names: Vec<_> = (0..14).map(|at| format!("n{at}")).collect();
-    refused(&names.iter().map(String::as_str).collect::<Vec<_>>(), "up to 16 devices");
+    refused(&names.iter().map(String::as_str).collect::<Vec<_>>(), "at most 16 devices");
     verify(&client, 0);
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     assert_eq!(port.export().bytes, bytes);
@@ -241,10 +241,10 @@ fn a_volume_file_that_was_edited_ends_nothing() {
     };
     refused(
         &text.replace(&place.name("d2"), &place.name("d9")),
-        "names other devices, or another volume",
+        "does not match the served volume",
     );
     let missing = text.replace(&place.name("d2"), "missing");
-    refused(&missing, "names other devices, or another volume");
+    refused(&missing, "does not match the served volume");
     refused(&text.replace("parity=yes", "parity=maybe"), "parity");
     refused("devices = [", "v.toml");
     fs::write(&path, &text).unwrap();

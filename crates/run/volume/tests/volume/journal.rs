@@ -342,7 +342,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     create(&spec(&other)).unwrap();
     fs::copy(other.path("journal"), place.path("journal")).unwrap();
     let why = back().unwrap_err();
-    assert!(why.contains("is not the journal's device of this volume"), "{why}");
+    assert!(why.contains("is not the journal of this volume"), "{why}");
     let hand = running.status().problems;
     assert!(hand.iter().any(|hand| hand.contains("device online")), "{hand:?}");
     fs::rename(place.path("away"), place.path("journal")).unwrap();

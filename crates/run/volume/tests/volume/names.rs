@@ -284,7 +284,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     fs::File::create(place.path("short")).unwrap().set_len(40 << 20).unwrap();
     let refused = |why: Error| {
         let why = why.to_string();
-        assert!(why.contains("too short for a spare") && why.contains("50331648"), "{why}");
+        assert!(why.contains("too small for a spare") && why.contains("50331648"), "{why}");
     };
     refused(spare("short").unwrap_err());
     let (running, port) = serve(&place);

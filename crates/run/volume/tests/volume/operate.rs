@@ -27,8 +27,8 @@ fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
         Err(Error::Refused { why, .. }) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(&AdminRequest::Scrub), "layer passthrough can't do that");
-    assert_eq!(why(&AdminRequest::Offline("0".into())), "layer passthrough can't do that");
+    assert_eq!(why(&AdminRequest::Scrub), "layer passthrough does not support this");
+    assert_eq!(why(&AdminRequest::Offline("0".into())), "layer passthrough does not support this");
     let text = why(&AdminRequest::Remove("nobody".into()));
     assert!(
         text.contains("nobody is not a device of the volume; its devices are device 0 ("),
@@ -48,7 +48,7 @@ fn a_wish_for_a_volume_that_nobody_serves_opens_it_and_closes_it_again() {
     for _ in 0..2 {
         let refused =
             operate_here(&path, &AdminRequest::Scrub).err().map(|error| error.to_string());
-        let expected = format!("{}: layer hard can't do that", path.display());
+        let expected = format!("{}: layer hard does not support this", path.display());
         assert_eq!(refused, Some(expected));
     }
 }

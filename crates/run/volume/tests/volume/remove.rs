@@ -192,7 +192,7 @@ fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
         let message = operate(&path, &AdminRequest::Remove(name.into())).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused("0", "bytes of what is live would have no room without it");
+    refused("0", "bytes of valid data do not fit on the other devices");
     refused("9", "9 is not a device of the volume");
     assert!(running.status().tasks.is_empty(), "nothing was begun");
     running.stop().unwrap();

@@ -117,7 +117,7 @@ fn is_refused(place: &Place, newcomer: &str, gone: bool) {
     let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
     gone.then(|| away("d0", "away"));
     let why = put(&spec(place, "0", "n0")).expect_err("it is needed").to_string();
-    let later = format!("{newcomer} came later");
+    let later = format!("{newcomer} joined later");
     assert!(why.contains(&later) && why.contains("hostftl wait"), "{why}");
     assert!(!place.path("n0").exists(), "nothing was made");
     gone.then(|| away("away", "d0"));
@@ -257,7 +257,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
         assert!(!message.contains('\n'), "one line: {message}");
     };
     refused("7", "n", "7 is not a device of the volume; its devices are device 0 (");
-    refused("0", "d1", "is device 1 of this volume already");
+    refused("0", "d1", "is already device 1 of this volume");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");
     let other = made("log:parity=yes", 2);

@@ -168,7 +168,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
     refused("7", "n", "7 is not a device of the volume; its devices are device 0 (");
-    refused("0", "d1", "is device 1 of this volume already");
+    refused("0", "d1", "is already device 1 of this volume");
     fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     refused("0", "small", "and the volume needs");
     let other = made("log:parity=yes", 2);
@@ -242,7 +242,7 @@ fn a_device_that_was_missing_at_the_start_comes_back() {
     refused("No such file");
     let other = made("log:parity=yes", 3);
     fs::copy(other.path("d0"), place.path("d0")).unwrap();
-    refused("is not the device that was lost");
+    refused("is not the lost device");
     fs::rename(place.path("away"), place.path("d0")).unwrap();
     assert!(online(&path, "0").unwrap().is_new);
     until(&running, |it| it.status().events.contains_key("device-joined"));

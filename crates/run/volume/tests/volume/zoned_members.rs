@@ -216,7 +216,7 @@ fn devices_come_and_leave_and_a_spare_takes_the_place_of_a_lost_one() {
     until(&it.running, |it| it.status().devices[1].health == "removed");
     let added = comes(&place, "d4", false).unwrap();
     assert_eq!(added.exported, (before, before), "roots have no room for a larger map");
-    assert!(added.notes.iter().any(|note| note.contains("spare")), "{:?}", added.notes);
+    assert!(added.notes.iter().any(|note| note.contains("over-provisioning")), "{:?}", added.notes);
     it.heals();
     it.stop();
     let come = comes(&place, "d5", true).unwrap().devices;

@@ -11,7 +11,7 @@ pub(super) fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> 
     let mut at = 0;
     while at < sectors.min(MAX_TOUCH as u64) && all.len() < MAX_EXTENTS {
         let (mapped, run) = layer.mapped(lba + at, sectors - at);
-        assert!(run > 0 && run <= sectors - at, "a look goes on, within what was asked");
+        assert!(run > 0 && run <= sectors - at, "the run is within the request");
         at += run;
         let bytes = run * SECTOR as u64;
         match all.last_mut() {

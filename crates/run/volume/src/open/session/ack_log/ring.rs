@@ -126,7 +126,7 @@ impl Ring {
         bytes: u64,
         data: &[u8],
     ) -> io::Result<u64> {
-        assert!(self.fits(data.len() as u64), "who puts has asked whether it fits");
+        assert!(self.fits(data.len() as u64), "the entry fits");
         if HEAD as u64 + data.len() as u64 > self.to_end() {
             let fill = Entry { kind: Kind::Fill, at: self.head, offset: 0, bytes: self.to_end() };
             self.file.write_all_at(&fill.emit(&[]), self.place(self.head))?;
@@ -165,7 +165,7 @@ impl Ring {
 
     /// Frees the entries before position `to`.
     pub(super) fn free(&mut self, to: u64) -> io::Result<()> {
-        assert!(to <= self.head, "what was put is freed");
+        assert!(to <= self.head, "only entries before the head are freed");
         if to <= self.label.tail {
             return Ok(());
         }
