@@ -82,7 +82,7 @@ impl World {
         if left.is_empty() {
             Ok(())
         } else {
-            Err(format!("devices {left:?} have left, and were told to stay after all"))
+            Err(format!("devices {left:?} were removed after their removal was cancelled"))
         }
     }
 

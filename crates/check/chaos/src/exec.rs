@@ -109,7 +109,7 @@ impl Machine {
     fn peek(&mut self, from: &View, into: &mut MetaBuf, pages: u32) -> Outcome {
         let bytes = self.arena.slice(from.id(), from.from(), from.bytes());
         let pages = &mut into.pages_mut()[..pages as usize];
-        assert_eq!(bytes.len(), size_of_val(pages), "a copy is as long as what is copied");
+        assert_eq!(bytes.len(), size_of_val(pages), "source and destination have the same length");
         for (page, bytes) in pages.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
             Job::Copy.run(&ArrayVec::from_iter([bytes]), &mut page.0, &mut self.tools)?;
         }

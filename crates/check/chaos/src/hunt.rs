@@ -13,7 +13,7 @@ const RANGES: u64 = 5;
 pub(crate) fn one(options: &Options, name: &str) -> Result<bool, String> {
     let bug = Bug::ALL.iter().copied().find(|bug| bug.name() == name).ok_or_else(|| {
         let names: Vec<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-        format!("no planted bug {name}; there are {}", names.join(", "))
+        format!("unknown bug {name}; use one of {}", names.join(", "))
     })?;
     let mut goal = goal(options);
     if let Some(seed) = options.seed {
@@ -80,7 +80,7 @@ pub(crate) fn plant_in_membership(name: &str) -> Result<(), String> {
     let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
     let names = || Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(", ");
     set(Some(
-        *bug.ok_or_else(|| format!("no bug {name} of the membership; there are {}", names()))?,
+        *bug.ok_or_else(|| format!("unknown membership bug {name}; use one of {}", names()))?,
     ));
     Ok(())
 }

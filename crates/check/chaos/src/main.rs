@@ -104,7 +104,7 @@ fn layers(name: &str) -> Result<Vec<LayerKind>, String> {
             Some(layer) => Ok(vec![*layer]),
             None => {
                 let names: Vec<_> = all.iter().map(|layer| layer.name()).collect();
-                Err(format!("no layer {name}; there are {}, all", names.join(", ")))
+                Err(format!("unknown layer {name}; use one of {}, all", names.join(", ")))
             }
         },
     }
@@ -227,7 +227,7 @@ fn sequences(options: &Options) -> Result<bool, String> {
     if options.json {
         println!("{}", serde_json::to_string(&seen).map_err(|error| error.to_string())?)
     } else {
-        println!("membership, seeds {from}..{to}: nothing wrong; {seen:?}")
+        println!("membership, seeds {from}..{to}: no violations; {seen:?}")
     }
     Ok(true)
 }
@@ -237,7 +237,7 @@ fn replay(layers: &[LayerKind], seed: u64, trace: bool) -> bool {
     for &layer in layers {
         match run_seed(seed, layer, trace, &mut None) {
             Ok(report) => println!(
-                "{layer}, seed {seed}: nothing wrong in {} steps, {} cuts, {} requests",
+                "{layer}, seed {seed}: no violations in {} steps, {} cuts, {} requests",
                 report.steps, report.cuts, report.requests
             ),
             Err(violation) => {

@@ -113,9 +113,9 @@ impl Claims {
         for cells in rows_of(table).skip(2) {
             let key = cells[0].trim_matches('`');
             let row = ROWS.iter().position(|row| *row == key);
-            let row = row.ok_or(format!("SEMANTICS.md, {mark}: what is {key}?"))?;
+            let row = row.ok_or(format!("SEMANTICS.md, {mark}: unknown row {key}"))?;
             self.0[row] = claim(cells.get(1).copied().unwrap_or_default())
-                .ok_or(format!("SEMANTICS.md, {mark}, {key}: what is that?"))?;
+                .ok_or(format!("SEMANTICS.md, {mark}, {key}: unknown claim"))?;
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ fn parse(text: &str, layer: &str) -> Result<Claims, String> {
     let column = column.ok_or(format!("SEMANTICS.md has no column for {layer}"))?;
     let rows: Vec<Vec<&str>> = lines.skip(1).collect();
     if let Some(row) = rows.iter().find(|row| !ROWS.contains(&row[0].trim_matches('`'))) {
-        return Err(format!("SEMANTICS.md has a row that chaos does not know: {}", row[0]));
+        return Err(format!("SEMANTICS.md has an unknown row: {}", row[0]));
     }
     let mut claims = [Claim::NotClaimed; ROWS.len()];
     for (key, claim) in ROWS.iter().zip(&mut claims) {
@@ -163,7 +163,7 @@ fn parse(text: &str, layer: &str) -> Result<Claims, String> {
         let row = row.ok_or(format!("SEMANTICS.md has no row for {key}"))?;
         let cell = row.get(column).copied().unwrap_or_default();
         *claim = self::claim(cell)
-            .ok_or_else(|| format!("SEMANTICS.md, {key} for {layer}: what is \"{cell}\"?"))?;
+            .ok_or_else(|| format!("SEMANTICS.md, {key} for {layer}: unknown claim \"{cell}\""))?;
     }
     Ok(Claims(claims))
 }

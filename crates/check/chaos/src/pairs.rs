@@ -17,13 +17,13 @@ const KINDS: [Kind; 16] = [
     ("write lost or misdirected", &[Named::LostWrite, Named::MisdirectedWrite]),
     ("rot", &[Named::MetadataRot, Named::LogRot, Named::DataRot]),
     ("replaced", &[Named::Replaced, Named::ReplacedOnline]),
-    ("came back", &[Named::CameBack, Named::CameBackOnline]),
+    ("returned", &[Named::CameBack, Named::CameBackOnline]),
     ("added", &[Named::Added]),
-    ("told to leave", &[Named::Leaves, Named::LeavesOnline]),
-    ("told to stay", &[Named::Stayed]),
+    ("removed", &[Named::Leaves, Named::LeavesOnline]),
+    ("removal cancelled", &[Named::Stayed]),
     ("spare taken", &[Named::SpareTaken]),
     ("scrubbed", &[Named::Scrubbed]),
-    ("out of room", &[Named::OutOfRoom, Named::TooSmall, Named::NoSpace]),
+    ("no space", &[Named::OutOfRoom, Named::TooSmall, Named::NoSpace]),
     ("journal away", &[Named::JournalAway, Named::JournalNeeded]),
 ];
 
@@ -35,7 +35,7 @@ const APART: [&str; 6] = [
     "stale device",
     "write lost or misdirected",
     "replaced",
-    "came back",
+    "returned",
     "spare taken",
 ];
 
@@ -98,7 +98,7 @@ mod tests {
         }
         it.note(&tallies);
         let met: Vec<_> = it.rows().filter(|row| row.2 > 0).collect();
-        assert_eq!(met, [("power cut", "came back", 1)]);
+        assert_eq!(met, [("power cut", "returned", 1)]);
         assert_eq!(Pairs::from_numbers(it.numbers()), Some(it));
         assert_eq!(it.rows().count(), PAIRS - APART.len());
     }

@@ -26,7 +26,7 @@ impl ReportedDamage {
         w: &mut World,
     ) -> Result<(), String> {
         if !has_fault(errors, w) {
-            return Err(format!("{sectors} sectors are said to be lost and nothing was damaged"));
+            return Err(format!("{sectors} sectors are reported as lost, but nothing was damaged"));
         }
         w.gave_up = true;
         w.tallies.note(Named::SectorsLost);
@@ -43,10 +43,10 @@ impl ReportedDamage {
     ) -> Result<(), String> {
         let end = lba + u64::from(sectors);
         if !has_fault(errors, w) {
-            return Err(format!("{sectors} sectors at {lba} are said to be corrupt and are not"));
+            return Err(format!("{sectors} sectors at {lba} are reported as corrupt, but are not"));
         }
         if sectors == 0 || end > w.plan.limits.exported {
-            return Err(format!("{sectors} sectors at {lba} are said to be corrupt"));
+            return Err(format!("invalid report of {sectors} corrupt sectors at {lba}"));
         }
         self.corrupt.push((lba, end));
         w.tallies.note(Named::CorruptReported);
@@ -67,7 +67,7 @@ impl ReportedDamage {
         }
         let end = request.lba + request.sectors;
         let covers = |&(first, last): &(u64, u64)| request.lba < last && first < end;
-        (!self.corrupt.iter().any(covers)).then_some("before anybody heard why")
+        (!self.corrupt.iter().any(covers)).then_some("without a report of the cause")
     }
 }
 
@@ -97,7 +97,9 @@ pub(crate) fn note_repaired(
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
     let harmed = w.victims.contains(device);
     if !harmed || sectors == 0 || lba + u64::from(sectors) > size {
-        return Err(format!("{sectors} sectors at {lba} of device {device} are said to be mended"));
+        return Err(format!(
+            "invalid report of {sectors} repaired sectors at {lba} of device {device}"
+        ));
     }
     w.tallies.note(Named::RepairReported);
     Ok(())

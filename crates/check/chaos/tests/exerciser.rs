@@ -51,7 +51,7 @@ fn a_stop_of_log_does_not_wait_for_a_collection_without_room() {
 /// Recovery must check the result of its first flush before it treats data as durable.
 #[test]
 fn a_volume_whose_first_flush_fails_is_refused() {
-    let events = [("volume refused for a fault that passes", 1), ("flush failed", 1)];
+    let events = [("volume refused for a transient fault", 1), ("flush failed", 1)];
     passes_with(LayerKind::Mhatl, 7, &events);
 }
 
@@ -59,7 +59,7 @@ fn a_volume_whose_first_flush_fails_is_refused() {
 /// the root refer to them.
 #[test]
 fn the_scrambler_ends_no_checkpoint_after_a_failed_flush() {
-    let events = [("flush failed", 1), ("what a failed flush covered was lost", 1)];
+    let events = [("flush failed", 1), ("data of a failed flush lost", 1)];
     passes_with(LayerKind::Scrambler, 800, &events);
 }
 
@@ -82,16 +82,16 @@ fn log_reads_on_after_images_of_the_map_found_no_room() {
 /// reserves. Writes must be refused, and trims must not wait for garbage collection.
 #[test]
 fn log_refuses_what_the_devices_that_are_left_do_not_hold() {
-    let events = [("protected without a spare", 1), ("no space on a thin volume", 10)];
+    let events = [("rebuilt without a spare", 1), ("no space on a thin volume", 10)];
     passes_where(LayerKind::Log, 9_100_127, &events);
 }
 
 /// Lost devices are replaced while a volume is served, or return to it.
 #[test]
 fn log_takes_devices_while_it_is_served() {
-    let replaced = ("lost device replaced while it was served", 1);
-    let returned = ("lost device came back while it was served", 1);
-    passes_where(LayerKind::Log, 100, &[replaced, returned, ("replacement believed", 2)]);
+    let replaced = ("lost device replaced while served", 1);
+    let returned = ("lost device returned while served", 1);
+    passes_where(LayerKind::Log, 100, &[replaced, returned, ("replacement joined", 2)]);
 }
 
 /// With one of four devices lost and the others full, GC gains little. Writes must not be refused

@@ -68,10 +68,14 @@ impl Life<'_> {
         let w = &mut *self.w;
         let harmed = !w.victims.is_empty() || w.damaged || self.errors.excuses() > 0;
         if mended + beyond > 0 && !harmed {
-            return Err(format!("a scrub found {mended} and {beyond}, and nothing was harmed"));
+            return Err(format!(
+                "a scrub reported {mended} repairs and {beyond} losses, but nothing was damaged"
+            ));
         }
         if mended > 0 && self.roots_of_scrub == 0 {
-            return Err(format!("a scrub repaired {mended} rows, and no root made that durable"));
+            return Err(format!(
+                "a scrub reported {mended} repairs, but no root made them durable"
+            ));
         }
         w.tallies.note_if(end == TaskEnd::Done, Named::Scrubbed);
         w.tallies.note_if(mended > 0, Named::ScrubRepaired);

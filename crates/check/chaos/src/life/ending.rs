@@ -31,7 +31,7 @@ impl Life<'_> {
                 if errors.any() {
                     Ok(())
                 } else {
-                    Err(format!("device {device} is said to have failed and did not"))
+                    Err(format!("device {device} is reported as failed, but did not fail"))
                 }
             }
             Event::Lost { sectors } => self.reported_damage.lost(sectors, errors, w),
@@ -51,11 +51,11 @@ impl Life<'_> {
                 if w.victims.contains(device) || any {
                     Ok(())
                 } else {
-                    Err(format!("device {device} is said to fail and was not harmed"))
+                    Err(format!("device {device} is reported as failing, but was not damaged"))
                 }
             }
             Event::Older { device } if w.to_copy().is_some_and(|it| it != device) => {
-                Err(format!("device {device} is said to be an older copy and is not"))
+                Err(format!("device {device} is reported as an older copy, but is not"))
             }
             Event::CheckpointDone => {
                 self.roots_of_scrub += 1;
@@ -117,15 +117,15 @@ impl Life<'_> {
 
     fn stopped(&mut self) -> Result<(), String> {
         let Phase::Stopping(begin) = self.phase else {
-            return Err("stopped, but nobody asked".into());
+            return Err("stopped without a request".into());
         };
         self.phase = Phase::Over(End::Stopped);
         let out = self.layer.members().lost() | self.layer.members().removed();
         if !self.transient_faults.unflushed().is_within(out) && !self.layer.has_failed() {
-            return Err("stopped after a flush that failed as if nothing had".into());
+            return Err("stopped cleanly after a failed flush".into());
         }
         if !self.errors.any() && (!self.layer.idle() || !self.flights.are_given_up()) {
-            return Err("stopped with something under way".into());
+            return Err("stopped with work in flight".into());
         }
         if self.errors.excuses() == 0 {
             self.w.model.end_flush(begin);

@@ -67,7 +67,7 @@ pub struct Breach {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Breach { seed, rule, story } = self;
-        write!(f, "seed {seed}: {rule:?} does not hold\n{story}")
+        write!(f, "seed {seed}: {rule:?} is violated\n{story}")
     }
 }
 

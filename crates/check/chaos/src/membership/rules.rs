@@ -51,7 +51,7 @@ impl Life<'_> {
     /// Checks that, once all devices work again, each branch of the history that enough devices
     /// have can be served.
     pub(super) fn way_out(&mut self) -> Result<(), Rule> {
-        self.record(|_| "all are there and work; is there a way out?".into());
+        self.record(|_| "all devices work again; can each branch be served?".into());
         (self.session, self.crash_in, self.is_over) = (None, None, true);
         let disks = self.disks.clone();
         for leaf in self.history.leaves() {
