@@ -67,7 +67,7 @@ fn run_parts(target: &str, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     if let Some(folder) = folder {
         parts::write(&parts, env!("CARGO_PKG_VERSION"), folder)?;
     }
-    println!("parts: {} packages of others, {} findings", parts.len(), findings.len());
+    println!("parts: {} third-party packages, {} findings", parts.len(), findings.len());
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -91,10 +91,10 @@ fn run_docs() -> anyhow::Result<ExitCode> {
     let findings = repository.check();
     findings.iter().for_each(|finding| println!("{finding}"));
     if !findings.is_empty() {
-        println!("docs: {} not there", findings.len());
+        println!("docs: {} missing", findings.len());
         return Ok(ExitCode::FAILURE);
     }
-    println!("docs: what {} documents point at is there", repository.documents());
+    println!("docs: all targets in {} documents exist", repository.documents());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Repository {
 pub(crate) fn read(root: &Path) -> anyhow::Result<Repository> {
     let asked = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let list = Command::new("git").args(asked).current_dir(root).output()?;
-    let list = String::from_utf8(list.stdout).context("a name that is no UTF-8")?;
+    let list = String::from_utf8(list.stdout).context("a name is not UTF-8")?;
     let there = |name: &&str| root.join(name).exists();
     let names: Vec<_> = list.split_terminator('\0').filter(there).map(String::from).collect();
     let mut documents = BTreeMap::new();
@@ -65,7 +65,7 @@ impl Repository {
         let path = if path.is_empty() { file.to_owned() } else { beside(file, path) };
         let folder = format!("{}/", path.trim_end_matches('/'));
         if !self.names.iter().any(|name| *name == path || name.starts_with(&folder)) {
-            return Some(format!("{target}: there is no {path}"));
+            return Some(format!("{target}: {path} does not exist"));
         }
         let text = self.documents.get(&path).filter(|_| !heading.is_empty())?;
         let is_there = headings(text).any(|it| it == heading);
@@ -83,7 +83,7 @@ impl Repository {
         let short = |name: &str| format!("/{}", name.replace("src/", ""));
         let end = short(name);
         let is_there = self.names.iter().any(|it| short(it).ends_with(&end));
-        (!is_there).then(|| format!("there is no source file `{name}`"))
+        (!is_there).then(|| format!("source file `{name}` does not exist"))
     }
 }
 

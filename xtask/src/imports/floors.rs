@@ -81,9 +81,9 @@ pub(super) struct Allowed {
 const GOAL: Allowed = Allowed { upward: 0, circle: 4, level: 12 };
 
 const HEAD: &str = "\
-# What `xtask imports` allows each crate that is built in floors. A figure may become better, never
-# worse; `xtask imports --record` writes what became better. The goal is upward 0, circle 4,
-# level 12; docs/HACKING.md explains each figure.
+# Limits of `xtask imports` for each crate that is built in floors. Limits only become stricter:
+# `xtask imports --record` writes improved figures. The goal is upward 0, circle 4, level 12;
+# docs/HACKING.md explains each figure.
 #
 # crate       upward circle level
 ";
@@ -172,9 +172,9 @@ pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let numbers: Result<Vec<u32>, _> = words[1..].iter().map(|word| word.parse()).collect();
-        let numbers = numbers.with_context(|| format!("'{line}' has a word that is no number"))?;
+        let numbers = numbers.with_context(|| format!("cannot parse a number in '{line}'"))?;
         let [upward, circle, level] = numbers[..] else {
-            bail!("'{line}' has not one crate and three numbers");
+            bail!("'{line}' does not have a crate and three numbers");
         };
         let row = Allowed { upward, circle, level };
         let row = table.get(words[0]).map_or(row, |other: &Allowed| other.and(row));
@@ -191,7 +191,7 @@ pub(super) fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
         let Allowed { upward, circle, level } =
             table.get(*name).map_or(now, |allowed| allowed.and(now));
         writeln!(text, "{name:<13} {upward:>6} {circle:>6} {level:>5}")
-            .expect("a string takes all");
+            .expect("writing to a string succeeds");
     }
     text
 }
@@ -209,8 +209,8 @@ pub(super) fn worse(table: &Table, name: &str, floors: &Floors) -> Vec<String> {
     }
     let circle = (now.circle, most.circle, "files in a circle of imports".to_owned());
     let level = (now.level, most.level, format!("modules in `{}`", floors.level.1));
-    for (has, most, what) in [circle, level].into_iter().filter(|(has, most, _)| has > most) {
-        found.push(format!("{name}: {has} {what}; {most} at most"));
+    for (has, most, unit) in [circle, level].into_iter().filter(|(has, most, _)| has > most) {
+        found.push(format!("{name}: {has} {unit}; at most {most}"));
     }
     found
 }

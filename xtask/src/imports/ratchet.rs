@@ -28,9 +28,9 @@ pub(super) struct Allowed {
 const GOAL: Allowed = Allowed { circle: 8, impls: 4, fields: 16, open: u32::MAX, density: 0 };
 
 const HEAD: &str = "\
-# What `xtask imports` allows each part of crates/ftl/layers today. A figure may become
-# better, never worse; `xtask imports --record` writes what became better. The goal of all
-# parts is circle 8, impls 4, fields 16; docs/HACKING.md says what each figure is.
+# Limits of `xtask imports` for each part of crates/ftl/layers. Limits only become stricter:
+# `xtask imports --record` writes improved figures. The goal of all parts is circle 8, impls 4,
+# fields 16; docs/HACKING.md explains each figure.
 #
 # part        circle  impls  fields  open  asserts/1000
 ";
@@ -76,9 +76,9 @@ pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let numbers: Result<Vec<u32>, _> = words[1..].iter().map(|word| word.parse()).collect();
-        let numbers = numbers.with_context(|| format!("'{line}' has a word that is no number"))?;
+        let numbers = numbers.with_context(|| format!("cannot parse a number in '{line}'"))?;
         let [circle, impls, fields, open, density] = numbers[..] else {
-            bail!("'{line}' has not one part and five numbers");
+            bail!("'{line}' does not have a part and five numbers");
         };
         let row = Allowed { circle, impls, fields, open, density };
         let row = table.get(words[0]).map_or(row, |other: &Allowed| other.and(row));
@@ -96,7 +96,7 @@ pub(super) fn record(table: &Table, measured: &Measured) -> String {
         let it = table.get(part).map_or(now, |allowed| allowed.and(now));
         let Allowed { circle, impls, fields, open, density } = it;
         writeln!(text, "{part:<13} {circle:>6} {impls:>6} {fields:>7} {open:>5} {density:>13}")
-            .expect("a string takes all");
+            .expect("writing to a string succeeds");
     }
     text
 }
@@ -107,19 +107,19 @@ pub(super) fn worse(table: &Table, measured: &Measured) -> Vec<String> {
     for (part, figures) in &measured.parts {
         let most = table.get(part).copied().unwrap_or(GOAL);
         let now = Allowed::of(figures);
-        let mut at_most = |what: &str, has: u32, most: u32| {
+        let mut at_most = |unit: &str, has: u32, most: u32| {
             if has > most {
-                found.push(format!("{part}: {has} {what}; {most} at most"));
+                found.push(format!("{part}: {has} {unit}; at most {most}"));
             }
         };
         at_most("files in a circle of imports", now.circle, most.circle);
         at_most(&format!("files with `impl {}`", figures.impls.1), now.impls, most.impls);
         let most_fields = most.fields.min(GOAL.fields);
         at_most(&format!("fields of `{}`", figures.fields.1), now.fields, most_fields);
-        at_most("fields that other files can touch", now.open, most.open);
+        at_most("fields that other files can access", now.open, most.open);
         if now.density < most.density {
             let (has, least) = (now.density, most.density);
-            found.push(format!("{part}: {has} assertions in 1,000 lines; {least} at least"));
+            found.push(format!("{part}: {has} assertions per 1,000 lines; at least {least}"));
         }
     }
     found

@@ -34,7 +34,7 @@ pub(super) fn table(measured: &Measured) -> String {
             it.density(),
             it.changes_each().map_or_else(|| String::from("-"), |each| format!("{each:.1}"))
         )
-        .expect("a string takes all");
+        .expect("writing to a string succeeds");
     }
     let sum =
         |of: fn(&super::figures::Figures) -> u32| measured.parts.values().map(of).sum::<u32>();
@@ -43,13 +43,14 @@ pub(super) fn table(measured: &Measured) -> String {
     let each = f64::from(changes) / f64::from(asserts.max(1));
     writeln!(
         text,
-        "all: {files} files, {lines} lines, {open} open fields, {asserts} assertions, one for \
+        "all: {files} files, {lines} lines, {open} open fields, {asserts} assertions, one per \
          {each:.1} of {changes} lines that change state"
     )
-    .expect("a string takes all");
+    .expect("writing to a string succeeds");
     for circle in &measured.circles {
         let names = circle.join(" ");
-        writeln!(text, "circle of {}: {names}", circle.len()).expect("a string takes all");
+        writeln!(text, "circle of {}: {names}", circle.len())
+            .expect("writing to a string succeeds");
     }
     text
 }
@@ -99,7 +100,7 @@ pub(super) fn dot(measured: &Measured) -> String {
     for (from, to) in &measured.edges {
         let inside = measured.circles.iter().any(|all| all.contains(from) && all.contains(to));
         let color = if inside { " [color=red]" } else { "" };
-        writeln!(text, "    \"{from}\" -> \"{to}\"{color};").expect("a string takes all");
+        writeln!(text, "    \"{from}\" -> \"{to}\"{color};").expect("writing to a string succeeds");
     }
     text + "}\n"
 }

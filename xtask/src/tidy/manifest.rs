@@ -47,8 +47,8 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
                 file: file.into(),
                 line: index + 1,
                 text: format!(
-                    "`{name}` is not on the list of a pure crate; do without it, or add it to \
-                     ALLOWED in xtask/src/tidy/manifest.rs and say why"
+                    "`{name}` is not allowed in a pure crate; remove it, or add it to ALLOWED in \
+                     xtask/src/tidy/manifest.rs with the reason"
                 ),
             });
         }

@@ -16,12 +16,12 @@ const UNWANTED: [(&str, &str); 6] = [
     ("todo!", "finish it"),
     ("unimplemented!", "finish it"),
     ("dbg!", "remove it"),
-    ("debug_assert!", "it is off in what users get; use `assert!`"),
-    ("debug_assert_eq!", "it is off in what users get; use `assert_eq!`"),
-    ("debug_assert_ne!", "it is off in what users get; use `assert_ne!`"),
+    ("debug_assert!", "it is off in release builds; use `assert!`"),
+    ("debug_assert_eq!", "it is off in release builds; use `assert_eq!`"),
+    ("debug_assert_ne!", "it is off in release builds; use `assert_ne!`"),
 ];
 /// Marker of unfinished work in a comment.
-const MEND_ME: &str = concat!("FIX", "ME");
+const UNFINISHED: &str = concat!("FIX", "ME");
 
 /// Words that a pure crate may not have.
 const IMPURE: [(&str, &str); 8] = [
@@ -31,7 +31,7 @@ const IMPURE: [(&str, &str); 8] = [
     ("HashMap", "use a Vec or a BTreeMap, whose order is fixed"),
     ("HashSet", "use a Vec or a BTreeSet, whose order is fixed"),
     ("thread::spawn", "a layer has no threads; submit a command"),
-    ("thread::sleep", "a layer has no clock; ask for a timer"),
+    ("thread::sleep", "a layer has no clock; request a timer"),
     ("thread_local!", "a layer has no threads; keep the state in the layer"),
 ];
 
@@ -73,7 +73,7 @@ impl Check<'_> {
             self.add(lines, why);
         }
         if !text.starts_with("//!") {
-            self.add(1, "no doc comment; begin the file with `//!` and say what its job is".into());
+            self.add(1, "no doc comment; start the file with `//!` and its purpose".into());
         }
     }
 
@@ -108,17 +108,17 @@ impl Check<'_> {
     /// data path.
     fn words(&mut self, text: &str, code: &str) {
         for (index, (line, raw)) in code.lines().zip(text.lines()).enumerate() {
-            for (word, mend) in UNWANTED {
+            for (word, remedy) in UNWANTED {
                 if has_word(line, word) {
-                    self.add(index + 1, format!("`{word}`: {mend}"));
+                    self.add(index + 1, format!("`{word}`: {remedy}"));
                 }
             }
-            if raw.contains(MEND_ME) {
-                self.add(index + 1, format!("{MEND_ME}: mend it, or write an issue"));
+            if raw.contains(UNFINISHED) {
+                self.add(index + 1, format!("{UNFINISHED}: fix it, or open an issue"));
             }
             if has_word(line, "unsafe") && !self.file.starts_with(UNSAFE_ALLOWED) {
                 let why = "`unsafe` outside of crates/run/io; move it there behind a safe type, or \
-                           use a crate that is kept by others";
+                           use a maintained crate";
                 self.add(index + 1, why.into());
             }
         }
@@ -127,16 +127,19 @@ impl Check<'_> {
     /// Checks that core, format and layers have no clocks, threads and randomness.
     fn purity(&mut self, code: &str) {
         for (index, line) in code.lines().enumerate() {
-            for (word, mend) in IMPURE {
+            for (word, remedy) in IMPURE {
                 if has_word(line, word) {
-                    self.add(index + 1, format!("`{word}` in a pure crate; {mend}"));
+                    self.add(index + 1, format!("`{word}` in a pure crate; {remedy}"));
                 }
             }
         }
         if self.file.ends_with("/src/lib.rs") {
             for attribute in ["#![no_std]", "#![forbid(unsafe_code)]"] {
                 if !code.lines().any(|line| line.trim_end() == attribute) {
-                    self.add(1, format!("a pure crate needs `{attribute}`; add it below the text"));
+                    self.add(
+                        1,
+                        format!("a pure crate needs `{attribute}`; add it below the doc comment"),
+                    );
                 }
             }
         }

@@ -26,10 +26,10 @@ pub(super) fn check(root: &Path) -> Vec<Finding> {
 pub(super) fn offence(name: &str, size: u64) -> Option<Finding> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@/".contains(c);
     let text = if !name.chars().all(plain) {
-        "a name is made of letters, digits, '.', '_', '-' and '@'; rename or remove it".to_owned()
+        "a name may have letters, digits, '.', '_', '-' and '@'; rename or remove it".to_owned()
     } else if size > LARGEST {
         format!(
-            "{size} bytes are too many to commit ({LARGEST} at most); make it when it is needed"
+            "{size} bytes are too large to commit (at most {LARGEST}); generate the file instead"
         )
     } else {
         return None;

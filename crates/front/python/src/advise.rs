@@ -41,7 +41,7 @@ impl Asked {
             text.map(|text| parse(&text)).transpose().map_err(Wrong::usage)
         }
         if !(1..=100).contains(&self.seeds) {
-            return Err(Wrong::usage("seeds are from 1 to 100"));
+            return Err(Wrong::usage("seeds must be 1 to 100"));
         }
         let limits = Limits {
             memory_bytes: study::size(self.ram)?,
@@ -84,7 +84,7 @@ pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<Stri
                     warnings = eye.into_warnings();
                 }
                 if stop.load(Ordering::Relaxed) {
-                    Err(Wrong::interrupted("ended before there was an answer"))
+                    Err(Wrong::interrupted("cancelled before there was a result"))
                 } else {
                     Ok(outcome)
                 }

@@ -31,6 +31,6 @@ pub(crate) fn usage(py: Python<'_>, text: String) -> PyErr {
 
 /// Returns the exception for a panic.
 pub(crate) fn fault(py: Python<'_>) -> PyErr {
-    let text = "internal error, printed on standard error; please report it";
+    let text = "bug in HostFTL, described on standard error; please report this";
     exception(py, "FaultError", text.to_owned())
 }

@@ -92,7 +92,7 @@ impl Own {
             let sound = answer.len() == classes.len() && answer.iter().all(|it| *it < self.classes);
             if !sound {
                 let text = format!(
-                    "a rule of placement gives a class below {} for each of {} blocks",
+                    "a placement rule must return a class below {} for each of {} blocks",
                     self.classes,
                     classes.len()
                 );
@@ -163,7 +163,7 @@ impl Choose for Chooser {
             } else {
                 Err(errors::usage(
                     py,
-                    "a rule of collection gives places in the arrays, at least one".to_owned(),
+                    "a victim policy must return at least one index of the arrays".to_owned(),
                 ))
             }
         };
@@ -202,7 +202,7 @@ fn writes(asked: &Asked) -> Result<(Vec<u32>, u32), Wrong> {
         lbas.extend(blocks.map(|block| block as u32));
     }
     if lbas.is_empty() {
-        Err(Wrong::failed(format!("{}: it writes nothing", asked.trace)))
+        Err(Wrong::failed(format!("{}: the workload has no writes", asked.trace)))
     } else {
         Ok((lbas, end as u32))
     }
@@ -242,7 +242,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
             })),
             other => {
                 let text = format!(
-                    "no placement `{other}`; there are: none, two, \
+                    "unknown placement `{other}`; use none, two, \
                      sepbit, frequency, hazard, rates, future"
                 );
                 Err(errors::usage(py, text))
@@ -251,7 +251,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
         Rule::Own(rule) => {
             let classes = rule.getattr(py, "classes")?.extract::<u8>(py)?;
             if !(1..=32).contains(&classes) {
-                let text = "a rule of placement has from 1 to 32 classes".to_owned();
+                let text = "a placement rule must have 1 to 32 classes".to_owned();
                 return Err(errors::usage(py, text));
             }
             made(Own { rule: rule.clone_ref(py), classes, broken: broken.clone() })
@@ -308,7 +308,7 @@ fn played(
         for batch in round.chunks(asked.batch) {
             log.write(batch, &mut *placement);
             if is_over() {
-                return Err(Wrong::interrupted("ended before it was played"));
+                return Err(Wrong::interrupted("cancelled before the end of the workload"));
             }
         }
     }

@@ -60,6 +60,7 @@ pub(crate) fn parquet<'py>(
     columns: Vec<Given<'_>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = sheet(columns)?.parquet(&hostftl_frontend::program::name());
-    let bytes = bytes.map_err(|error| errors::usage(py, format!("no Parquet: {error}")))?;
+    let bytes =
+        bytes.map_err(|error| errors::usage(py, format!("cannot encode Parquet: {error}")))?;
     Ok(PyBytes::new(py, &bytes))
 }

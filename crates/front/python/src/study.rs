@@ -38,7 +38,7 @@ const MOST_SEEDS: u16 = 1000;
 impl Asked {
     fn study(self) -> Result<Study, Wrong> {
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
-            return Err(Wrong::usage(format!("seeds are from 1 to {MOST_SEEDS}")));
+            return Err(Wrong::usage(format!("seeds must be 1 to {MOST_SEEDS}")));
         }
         let warm = self.warm.iter().map(|text| text.parse::<Warm>());
         let question = Question {
@@ -80,7 +80,7 @@ pub(crate) fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
 /// Validates a number of threads.
 pub(crate) fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
     match count {
-        Some(0 | 1025..) => Err(Wrong::usage("threads are from 1 to 1024")),
+        Some(0 | 1025..) => Err(Wrong::usage("threads must be 1 to 1024")),
         count => Ok(count),
     }
 }

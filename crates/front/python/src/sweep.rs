@@ -75,7 +75,7 @@ impl Sweep {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Made<'py>> {
         if wanted.iter().any(|index| *index >= self.sweeping.len()) {
-            return Err(errors::usage(py, "there is no such cell".to_owned()));
+            return Err(errors::usage(py, "unknown cell".to_owned()));
         }
         let cells = out.as_deref().map(Cells::open).transpose();
         let cells = cells.map_err(|why| errors::wrong(py, why))?;

@@ -63,7 +63,7 @@ pub mod forms {
         if demands.iter().all(|it| it.is_finite() && *it > 0.0) && !demands.is_empty() {
             Ok(theory::mean_value(&demands, requests))
         } else {
-            Err(errors::usage(py, "every station has a time above 0".to_owned()))
+            Err(errors::usage(py, "every station needs a time above 0".to_owned()))
         }
     }
 }
@@ -71,8 +71,8 @@ pub mod forms {
 /// Validates the arguments of a closed form.
 fn checked(py: Python<'_>, alpha: f64, count: u32) -> PyResult<()> {
     let text = match (alpha.is_finite() && alpha > 1.0, count) {
-        (false, _) => format!("alpha is physical to mapped pages, more than 1, not {alpha}"),
-        (_, 0) => "pages and choices are at least 1".to_owned(),
+        (false, _) => format!("alpha (physical / mapped pages) must exceed 1, but is {alpha}"),
+        (_, 0) => "pages and choices must be at least 1".to_owned(),
         _ => return Ok(()),
     };
     Err(errors::usage(py, text))
@@ -89,8 +89,8 @@ fn skew(py: Python<'_>, classes: Vec<(f64, f64)>) -> PyResult<Vec<Class>> {
     {
         Ok(classes.iter().map(|&(rate, fraction)| Class { rate, fraction }).collect())
     } else {
-        let text = "classes are pairs of shares above 0, of the writes and of the pages, and \
-                        each kind sums up to 1";
+        let text = "classes must be pairs of shares above 0, of the writes and of the pages, and \
+                        each kind must sum to 1";
         Err(errors::usage(py, text.to_owned()))
     }
 }

@@ -132,7 +132,7 @@ pub(crate) struct Given {
 impl Given {
     fn record(&self, index: usize) -> Result<Record, String> {
         let op = OPS.get(usize::from(self.op[index])).copied();
-        let op = op.ok_or("op is 0 (read), 1 (write), 2 (flush) or 3 (discard)")?;
+        let op = op.ok_or("op must be 0 (read), 1 (write), 2 (flush) or 3 (discard)")?;
         let (t_ns, dev) = (self.t_ns[index], self.dev[index]);
         let (lba, sectors) = (self.lba[index], self.sectors[index]);
         let known = self.saved.as_ref().map(|all| all[index]).filter(|it| *it != UNKNOWN);
@@ -144,7 +144,7 @@ impl Given {
         match record.fault() {
             Some(expected) => Err(format!("expected {expected}")),
             None if saved.is_some_and(|percent| percent > 100) => {
-                Err("expected what compressing saves as per cent, up to 100".to_owned())
+                Err("expected the percentage saved by compression, up to 100".to_owned())
             }
             None => Ok(record),
         }
