@@ -9,6 +9,7 @@ pub mod program;
 mod question;
 pub mod seeds;
 pub mod sheet;
+mod slice;
 pub mod spread;
 pub mod sweep;
 pub mod traces;
@@ -18,6 +19,7 @@ mod wrong;
 
 use hostftl_sim::Row;
 pub use question::{Question, STATES, export, layer, layer_kind, source, stack};
+pub use slice::{Slice, hot};
 pub use usual::{memory_of_a_terabyte, usual_devices};
 pub use wrong::{Wrong, WrongKind};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, LayerSpec, Load, Stack, Study, Warm, default_memory};
+use hostftl_sim::{Export, LayerSpec, Load, MOST_SPANS, Pace, Stack, Study, Warm, default_memory};
 use hostftl_trace::Source;
 
 use crate::wrong::Wrong;
@@ -84,7 +84,8 @@ impl Question {
             warm: self.warm.clone(),
             export: self.export,
             cache: self.cache.clone(),
-            closed_loop: self.closed_loop,
+            pace: self.closed_loop.map_or(Pace::Trace, Pace::Closed),
+            most_spans: MOST_SPANS,
             compact: self.compact,
             seed: self.seed,
             threads: self.threads.map_or(cores, usize::from),

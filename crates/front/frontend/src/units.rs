@@ -91,6 +91,21 @@ pub fn parse_share(text: &str) -> Result<u32, String> {
     if (1.0..=90.0).contains(&percent) { Ok((percent * 10.0).round() as u32) } else { Err(wrong()) }
 }
 
+/// Parses a factor like `1.5x`, or `90%`.
+///
+/// # Errors
+/// The accepted form.
+pub fn parse_factor(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a factor; write it as in 90% or 1.5x");
+    let (number, unit) = match (text.strip_suffix('%'), text.strip_suffix('x')) {
+        (Some(number), _) => (number, 0.01),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => return Err(wrong()),
+    };
+    let factor = number.parse::<f64>().ok().map(|it| it * unit);
+    factor.filter(|it| (0.0..=1000.0).contains(it)).ok_or_else(wrong)
+}
+
 /// Formats a size with three digits and a binary unit: `1.86 GiB`.
 pub fn bytes(value: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -179,6 +194,12 @@ mod tests {
         }
         assert_eq!((parse_years("5y"), parse_years("2.5")), (Ok(5.0), Ok(2.5)));
         assert!(["", "y", "0y", "-1y", "5z", "NaN"].iter().all(|bad| parse_years(bad).is_err()));
+    }
+
+    #[test]
+    fn factors_are_read() {
+        assert_eq!((parse_factor("90%"), parse_factor("1.5x")), (Ok(0.9), Ok(1.5)));
+        assert!(["", "1.5", "x", "-1x", "NaN%", "inf%"].iter().all(|it| parse_factor(it).is_err()));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hostftl_frontend::advise::{Request, all, fill};
-use hostftl_frontend::{Wrong, units};
+use hostftl_frontend::advise::{Request, Round, all, fill};
+use hostftl_frontend::{Wrong, hot, units};
 use hostftl_sim::{Limits, Study};
 use pyo3::prelude::*;
 
@@ -18,10 +18,13 @@ pub(crate) struct Asked {
     trace: String,
     drive: String,
     fill: String,
+    hot: Option<String>,
     export: Option<String>,
     ram: Option<String>,
     life: Option<String>,
     p99: Option<String>,
+    min_speed: f64,
+    max_latency: f64,
     scale_to: Option<String>,
     load: String,
     layers: Option<Vec<String>>,
@@ -47,11 +50,14 @@ impl Asked {
             memory_bytes: study::size(self.ram)?,
             p99_ns: read(self.p99, units::parse_nanos)?,
             years: read(self.life, units::parse_years)?,
+            speed: self.min_speed,
+            latency: self.max_latency,
         };
         Ok(Request {
             trace: self.trace,
             drive: self.drive,
             fill: fill(&self.fill).map_err(Wrong::usage)?,
+            hot: read(self.hot, hot)?,
             export: study::export(self.export)?,
             limits,
             scale_to: read(self.scale_to, units::parse_capacity)?,
@@ -77,10 +83,10 @@ pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<Stri
         |_| Ok(()),
         || {
             let mut warnings = Vec::new();
-            let mut run = |study: &Study, is_first: bool| {
+            let mut run = |study: &Study, round: Round| {
                 let eye = Eye::new(&stop, study.rows());
                 let outcome = hostftl_sim::compare(study, &eye)?;
-                if is_first {
+                if round == Round::Layers {
                     warnings = eye.into_warnings();
                 }
                 if stop.load(Ordering::Relaxed) {
@@ -89,7 +95,7 @@ pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<Stri
                     Ok(outcome)
                 }
             };
-            let answer = all(&request, &mut run)?;
+            let answer = all(&request, &|| stop.load(Ordering::Relaxed), &mut run)?;
             warnings.extend(answer.wrong.as_ref().map(|it| format!("a row failed: {it}")));
             Ok((serde_json::to_string(&answer).map_err(Wrong::failed)?, warnings))
         },

@@ -2,7 +2,9 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_papers::hatl::{LAYERS, drawn};
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+};
 
 /// Returns the busy time of each layer of the paper, relative to that of the drive without a layer.
 fn ratios(workload: &str, seed: u64) -> [f64; 6] {
@@ -13,7 +15,8 @@ fn ratios(workload: &str, seed: u64) -> [f64; 6] {
         warm: vec![Warm::NEW],
         export: Export::Most,
         cache: None,
-        closed_loop: Some(16),
+        pace: Pace::Closed(16),
+        most_spans: MOST_SPANS,
         compact: false,
         seed,
         threads: 2,

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, Load, Outcome, Silent, Study, Warm, compare, default_memory};
+use hostftl_sim::{
+    Export, Load, MOST_SPANS, Outcome, Pace, Silent, Study, Warm, compare, default_memory,
+};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -21,7 +23,8 @@ fn main() {
             warm: vec![warm.unwrap_or(if is_synth { Warm::FILL } else { Warm::NEW })],
             export: Export::Most,
             cache: None,
-            closed_loop: is_synth.then_some(16),
+            pace: if is_synth { Pace::Closed(16) } else { Pace::Trace },
+            most_spans: MOST_SPANS,
             compact: !is_synth,
             seed: 1,
             threads: 1,

@@ -12,8 +12,8 @@ use hostftl_core::Payload;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{
-    Ageing, Export, HostCosts, Load, Outcome, PlayError, Records, Row, Silent, Study, Warm, Warmed,
-    Watch, Work, World, compare, default_memory, warm,
+    Ageing, Export, HostCosts, Load, MOST_SPANS, Outcome, Pace, PlayError, Records, Row, Silent,
+    Study, Warm, Warmed, Watch, Work, World, compare, default_memory, warm,
 };
 
 const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
@@ -73,7 +73,8 @@ fn study(spec: &DriveSpec, warm: Warm) -> Study {
         warm: vec![warm],
         export: Export::Most,
         cache: None,
-        closed_loop: Some(64),
+        pace: Pace::Closed(64),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 1,
@@ -103,7 +104,15 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
     let workload = || Ok(Box::new(std::iter::empty()) as Records);
     let (exported, map_unit) = (spec.exported, spec.map_unit);
     let (compress, workload) = (None, &workload);
-    let ageing = Ageing { warm: how, exported, map_unit, seed: 1, compress, workload };
+    let ageing = Ageing {
+        warm: how,
+        exported,
+        map_unit,
+        most_spans: MOST_SPANS,
+        seed: 1,
+        compress,
+        workload,
+    };
     let warmed = warm(&mut world, &ageing, &mut || false);
     let seconds = seconds() - start;
     let named = |error: PlayError| error.named("passthrough", &spec.name);

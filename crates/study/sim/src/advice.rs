@@ -20,7 +20,14 @@ pub struct Offer {
     pub waf: f64,
     /// Host memory in bytes.
     pub memory_bytes: u64,
-    /// Larger of the 99th percentiles of reads and writes, in ns.
+    /// Whether `waf` is from a drive that was aged only briefly, to select the offers that are
+    /// examined further.
+    pub is_screened: bool,
+    /// Requests per second that the layer sustains at a queue depth of 32; `None` if it was not
+    /// measured.
+    pub requests_per_s: Option<f64>,
+    /// Larger of the 99th percentiles of reads and writes in ns, at 70 % of the rate that the drive
+    /// sustains without a layer; `None` if it was not measured.
     pub p99_ns: Option<u64>,
     /// Years until the flash is worn out at the load; `None` if it never is.
     pub years: Option<f64>,
@@ -31,7 +38,7 @@ pub struct Offer {
 }
 
 /// Limits that an offer must meet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Limits {
     /// Maximum host memory in bytes.
     pub memory_bytes: Option<u64>,
@@ -39,6 +46,17 @@ pub struct Limits {
     pub p99_ns: Option<u64>,
     /// Minimum life in years.
     pub years: Option<f64>,
+    /// Minimum of the sustained requests per second, relative to those without a layer.
+    pub speed: f64,
+    /// Maximum 99th percentile, relative to that without a layer.
+    pub latency: f64,
+}
+
+impl Default for Limits {
+    /// A layer may be slower by a tenth, and its 99th percentile higher by half.
+    fn default() -> Self {
+        Limits { memory_bytes: None, p99_ns: None, years: None, speed: 0.9, latency: 1.5 }
+    }
 }
 
 /// A kind of limit.
@@ -47,8 +65,12 @@ pub struct Limits {
 pub enum Limit {
     /// Host memory.
     Ram,
-    /// Latency.
+    /// The 99th percentile of latencies.
     P99,
+    /// Sustained requests per second, relative to those without a layer.
+    Speed,
+    /// The 99th percentile, relative to that without a layer.
+    Latency,
     /// Life of the flash.
     Life,
     /// The layer can't run on a drive of this size.
@@ -69,17 +91,26 @@ pub struct Advice {
 }
 
 impl Limits {
-    /// Returns the limits that `offer` exceeds.
-    pub fn broken(&self, offer: &Offer) -> Vec<Limit> {
+    /// Returns the limits that `offer` exceeds; `none` is the drive without a layer. What was not
+    /// measured exceeds no limit.
+    pub fn broken(&self, offer: &Offer, none: Option<&Offer>) -> Vec<Limit> {
         let over = |limit: Option<u64>, found: Option<u64>| {
             limit.zip(found).is_some_and(|(limit, found)| found > limit)
         };
         let years = offer.years.into_iter().chain(offer.years_uneven).reduce(f64::min);
         let short = self.years.zip(years).is_some_and(|(limit, years)| years < limit);
+        let of_none = |figure: fn(&Offer) -> Option<f64>| {
+            let (figure, none) = (figure(offer)?, none.and_then(figure)?);
+            (none > 0.0).then_some(figure / none)
+        };
+        let speed = of_none(|it| it.requests_per_s);
+        let latency = of_none(|it| it.p99_ns.map(|ns| ns as f64));
         let all = [
             (Limit::Ram, over(self.memory_bytes, Some(offer.memory_bytes))),
             (Limit::P99, over(self.p99_ns, offer.p99_ns)),
             (Limit::Life, short),
+            (Limit::Speed, speed.is_some_and(|it| it < self.speed)),
+            (Limit::Latency, latency.is_some_and(|it| it > self.latency)),
             (Limit::Size, offer.impossible.is_some()),
         ];
         all.into_iter().filter(|(_, is_broken)| *is_broken).map(|(limit, _)| limit).collect()
@@ -91,6 +122,8 @@ impl Limits {
             Limit::Ram => Limits { memory_bytes: None, ..self },
             Limit::P99 => Limits { p99_ns: None, ..self },
             Limit::Life => Limits { years: None, ..self },
+            Limit::Speed => Limits { speed: 0.0, ..self },
+            Limit::Latency => Limits { latency: f64::INFINITY, ..self },
             Limit::Size => self,
         }
     }
@@ -98,14 +131,16 @@ impl Limits {
 
 /// Decides between `offers`.
 pub fn advise(offers: &[Offer], limits: &Limits) -> Advice {
-    let broken: Vec<Vec<Limit>> = offers.iter().map(|offer| limits.broken(offer)).collect();
+    let none = offers.iter().find(|offer| offer.is_none);
+    let broken: Vec<Vec<Limit>> = offers.iter().map(|it| limits.broken(it, none)).collect();
     let kept = |limits: &Limits| -> Vec<usize> {
-        (0..offers.len()).filter(|&index| limits.broken(&offers[index]).is_empty()).collect()
+        (0..offers.len()).filter(|&at| limits.broken(&offers[at], none).is_empty()).collect()
     };
     let all = kept(limits);
     let verdict = best(offers, &all);
     let others: Vec<usize> = all.into_iter().filter(|index| Some(*index) != verdict).collect();
-    let given = [Limit::Ram, Limit::P99, Limit::Life].into_iter();
+    let all = [Limit::Ram, Limit::P99, Limit::Life, Limit::Speed, Limit::Latency];
+    let given = all.into_iter();
     let without = given.filter_map(|limit| {
         let found = best(offers, &kept(&limits.without(limit)))?;
         (Some(found) != verdict).then_some((limit, found))
@@ -136,6 +171,8 @@ mod tests {
             is_none: layer == "none",
             waf,
             memory_bytes,
+            is_screened: false,
+            requests_per_s: None,
             p99_ns: Some((waf * 1e6) as u64),
             years: Some(10.0 / waf),
             years_uneven: None,
@@ -156,7 +193,8 @@ mod tests {
     #[test]
     fn the_cheapest_of_equals_is_taken_and_none_unless_a_layer_pays() {
         let all = |wafs| {
-            let advice = advise(&of(wafs), &Limits::default());
+            let limits = Limits { latency: f64::INFINITY, ..Limits::default() };
+            let advice = advise(&of(wafs), &limits);
             (advice.verdict, advice.runner_up)
         };
         assert_eq!(all([4.0, 2.0, 3.0, 2.5]), (Some(1), Some(3)));
@@ -180,6 +218,23 @@ mod tests {
         let limits = Limits { p99_ns: Some(2_600_000), ..Limits::default() };
         assert_eq!(advise(&offers, &limits).verdict, Some(1));
         assert_eq!(advise(&[], &limits).verdict, None);
+    }
+
+    #[test]
+    fn a_slow_layer_is_not_taken() {
+        let mut offers = of([4.0, 2.0, 3.0, 2.5]);
+        offers.iter_mut().for_each(|offer| offer.requests_per_s = Some(1000.0));
+        offers[1].requests_per_s = Some(850.0);
+        offers[3].p99_ns = Some(6_100_000);
+        let advice = advise(&offers, &Limits::default());
+        assert_eq!((advice.verdict, advice.runner_up), (Some(2), Some(0)));
+        assert_eq!(
+            (&advice.broken[1][..], &advice.broken[3][..]),
+            ([Limit::Speed].as_slice(), [Limit::Latency].as_slice())
+        );
+        assert_eq!(advice.without, [(Limit::Speed, 1), (Limit::Latency, 3)]);
+        let limits = Limits { speed: 0.8, ..Limits::default() };
+        assert_eq!(advise(&offers, &limits).verdict, Some(1));
     }
 
     #[test]

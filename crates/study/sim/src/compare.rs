@@ -12,7 +12,7 @@ use crate::layer_spec::LayerSpec;
 use crate::load::Loaded;
 use crate::outcome::{Outcome, Why};
 use crate::planned_run::PlannedRun;
-use crate::player::MOST_UNDER_WAY;
+use crate::player::{MOST_UNDER_WAY, Pace};
 use crate::ratio::ratio;
 use crate::row::Row;
 use crate::run;
@@ -27,7 +27,7 @@ use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 /// A workload that can't be read, or an invalid queue depth. Errors of a single combination are
 /// recorded in its hole.
 pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> {
-    if let Some(depth) = study.closed_loop
+    if let Pace::Closed(depth) = study.pace
         && !(1..=MOST_UNDER_WAY).contains(&depth)
     {
         return Err(StudyError::QueueDepth(depth));

@@ -37,6 +37,29 @@ impl Load {
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         Ok(Load { name: text.to_owned(), source: text.parse()? })
     }
+
+    /// Reads the workload and returns its extent. `compact` packs its addresses.
+    ///
+    /// # Errors
+    /// A workload that can't be read.
+    pub fn extent(
+        &self,
+        seed: u64,
+        compact: bool,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Extent, TraceError> {
+        let loaded = Loaded::new(self, seed, compact, 0, cancelled)?;
+        Ok(Extent { sectors: loaded.end, duration_ns: loaded.duration() })
+    }
+}
+
+/// Extent of a workload in space and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// End of the highest request, in sectors.
+    pub sectors: u64,
+    /// Time from the first to the last request by its own clock, in ns; 0 without a clock.
+    pub duration_ns: u64,
 }
 
 /// A request in 16 bytes.

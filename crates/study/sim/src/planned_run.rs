@@ -135,6 +135,7 @@ impl PlannedRun<'_> {
             warm: self.warm,
             exported: self.exported,
             map_unit: self.stack.map_unit(),
+            most_spans: self.study.most_spans,
             seed: self.study.seed,
             compress: self.load.compressibility(),
             workload: &|| Ok(Box::new(self.load.open()?) as Records),
@@ -152,11 +153,16 @@ impl PlannedRun<'_> {
     fn about(&self) -> String {
         let drives = self.layer.devices(self.stack);
         let (layer, seed) = (self.suited().about(self.stack), self.study.seed);
-        let workload = if self.warm.is_of_workload() { self.load.digest() } else { 0 };
+        let (workload, spans) = if self.warm.is_of_workload() {
+            (self.load.digest(), self.study.most_spans)
+        } else {
+            (0, 0)
+        };
         let (warm, exported) = (self.warm, self.exported);
         let compress = self.load.compressibility();
         format!(
-            "{drives:?}\n{layer}\n{exported} sectors, {warm}, {seed}, {workload:x}, {compress:?}"
+            "{drives:?}\n{layer}\n{exported} sectors, {warm} {spans}, {seed}, {workload:x}, \
+             {compress:?}"
         )
     }
 

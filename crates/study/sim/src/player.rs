@@ -25,13 +25,22 @@ const TOO_MANY_STEPS: u64 = 50_000_000;
 const TOO_LONG: Nanos = 3_600_000_000_000;
 
 /// Timing of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// At the trace's times, with at most 256 requests in progress.
+    /// At the workload's own times, with at most 256 requests in progress.
+    #[default]
     Trace,
-    /// A constant number of requests in progress.
+    /// A constant number of requests in progress, from 1 to 256.
     Closed(u32),
+    /// At regular intervals of this many ns, with at most 256 requests in progress.
+    Every(Nanos),
+    /// With the counting clock: commands take no time, and 32 requests are in progress. Write
+    /// amplification and wear are measured, but no latency or rate.
+    Counted,
 }
+
+/// Queue depth of [`Pace::Counted`].
+const COUNTED_DEPTH: u32 = 32;
 
 /// Plays records until they end.
 pub struct Player<I> {
@@ -212,10 +221,20 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         world.look_ahead(&lbas[..looked], soon);
     }
 
+    /// Returns the scheduled time of the next record; `zero` is the first time of the trace.
+    fn due(&self, zero: Nanos, record: &Record) -> Nanos {
+        match self.pace {
+            Pace::Trace => self.start + record.t_ns.saturating_sub(zero),
+            Pace::Every(interval) => self.start + interval * self.issued,
+            Pace::Closed(_) | Pace::Counted => self.start,
+        }
+    }
+
     fn limit(&self) -> u64 {
         match self.pace {
-            Pace::Trace => MOST_UNDER_WAY.into(),
+            Pace::Trace | Pace::Every(_) => MOST_UNDER_WAY.into(),
             Pace::Closed(depth) => depth.into(),
+            Pace::Counted => COUNTED_DEPTH.into(),
         }
     }
 
@@ -226,7 +245,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             return None;
         }
         let zero = self.zero.unwrap_or(record.t_ns);
-        Some(due(self.pace, self.start, zero, record))
+        Some(self.due(zero, record))
     }
 
     fn issue_due<L: Layer, D: Model>(
@@ -235,29 +254,21 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         front: &mut Front,
     ) -> Result<(), PlayError> {
         let now = world.now();
-        while let Some(record) = self.ahead.front() {
+        while let Some(&record) = self.ahead.front() {
             let zero = *self.zero.get_or_insert(record.t_ns);
-            if due(self.pace, self.start, zero, record) > now {
+            if self.due(zero, &record) > now {
                 return Ok(());
             }
             if front.outstanding() >= self.limit() {
-                self.was_held_back |= self.pace == Pace::Trace;
+                self.was_held_back |= matches!(self.pace, Pace::Trace | Pace::Every(_));
                 return Ok(());
             }
-            front.issue(now, record);
+            front.issue(now, &record);
             self.issued += 1;
             self.ahead.pop_front();
             self.fetch(world)?;
         }
         Ok(())
-    }
-}
-
-/// Returns the scheduled time of a record; `zero` is the first time of the trace.
-fn due(pace: Pace, start: Nanos, zero: Nanos, record: &Record) -> Nanos {
-    match pace {
-        Pace::Trace => start + record.t_ns.saturating_sub(zero),
-        Pace::Closed(_) => start,
     }
 }
 

@@ -1,11 +1,12 @@
 //! The run of one combination: one workload on one layer and one drive.
 
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_drives::Model;
+use hostftl_drives::{Clock, Model};
 
 use crate::devices;
 use crate::error::{StudyError, Violation};
 use crate::front::Front;
+use crate::latency::{Latencies, LatencyNs};
 use crate::planned_run::PlannedRun;
 use crate::player::{End, Pace, Player};
 use crate::ratio::ratio;
@@ -27,8 +28,10 @@ pub(crate) fn run(
     world.drain().map_err(broken)?;
     let (before, start) = (Work::of(&world), world.now());
     let mut front = Front::new(&world);
-    let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
-    let mut player = Player::new(planned.load.open()?, pace, start);
+    if study.pace == Pace::Counted {
+        world.set_clock(Clock::Counts);
+    }
+    let mut player = Player::new(planned.load.open()?, study.pace, start);
     let end = player.play(&mut world, &mut front, |done| {
         watch.progress(index, done, total);
         stop()
@@ -38,7 +41,7 @@ pub(crate) fn run(
     world.drain().map_err(broken)?;
     front.finish(&world);
     let work = Work::of(&world).since(&before);
-    if study.closed_loop.is_some() {
+    if matches!(study.pace, Pace::Closed(_)) {
         front.little().check().map_err(broken)?;
     }
     let run = Run {
@@ -88,6 +91,16 @@ struct Run<'a> {
     partial: bool,
 }
 
+impl Run<'_> {
+    /// Returns the latencies; none with the counting clock, under which commands take no time.
+    fn latencies(&self) -> LatencyNs {
+        match self.planned.study.pace {
+            Pace::Counted => Latencies::default().figures(),
+            _ => self.front.latencies.figures(),
+        }
+    }
+}
+
 /// Builds the row of a finished run.
 fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violation> {
     let (work, host, planned) = (run.work, run.front.totals(), run.planned);
@@ -133,7 +146,7 @@ fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violat
         drive_gc_ns: busy.drive_gc,
         busy_ratio: None,
         base: None,
-        latency_ns: run.front.latencies.figures(),
+        latency_ns: run.latencies(),
         iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
         facts: world.layer().facts().into_iter().collect(),
         map_bytes: planned.plan.map_bytes,

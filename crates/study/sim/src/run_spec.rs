@@ -14,6 +14,7 @@ use crate::layer_spec::LayerSpec;
 use crate::load::{Load, Loaded};
 use crate::outcome::{Hole, Why};
 use crate::planned_run::PlannedRun;
+use crate::player::Pace;
 use crate::stack::Stack;
 use crate::state::Warm;
 use crate::study::Study;
@@ -129,12 +130,12 @@ impl<'a> RunSpec<'a> {
         let suited = self.suited();
         let names = (&self.workload.name, &stack.name, &layer.name);
         let (drives, made) = (layer.devices(stack), suited.about(stack));
-        let Study { export, closed_loop, compact, seed, .. } = study;
+        let Study { export, pace, most_spans, compact, seed, .. } = study;
         let source = format!("{:?}", self.workload.source);
         let digest = load.digest_with_times();
         format!(
             "{names:?}\n{source}\n{digest:016x}\n{drives:?}\n{made}\n{warm} {export:?} \
-             {closed_loop:?} {compact} {seed}"
+             {pace:?} {most_spans} {compact} {seed}"
         )
     }
 
@@ -155,7 +156,7 @@ impl<'a> RunSpec<'a> {
                 option("export", &format!("{}%", f64::from(permille) / 10.0))
             }
         }
-        if let Some(depth) = study.closed_loop {
+        if let Pace::Closed(depth) = study.pace {
             option("closed-loop", &depth.to_string());
         }
         option("seed", &study.seed.to_string());
@@ -184,9 +185,10 @@ impl<'a> RunSpec<'a> {
         for (key, value) in self.suited().words(self.stack) {
             add("layer", key, value);
         }
-        let Study { export, closed_loop, compact, .. } = self.study;
+        let Study { export, pace, compact, .. } = self.study;
         add("study", "export", export.word(self.stack));
-        add("study", "closed_loop", closed_loop.map_or(String::new(), |it| it.to_string()));
+        let depth = if let Pace::Closed(depth) = pace { depth.to_string() } else { String::new() };
+        add("study", "closed_loop", depth);
         add("study", "compact", if *compact { "yes" } else { "no" }.to_owned());
         all.sort();
         all

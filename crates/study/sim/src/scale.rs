@@ -9,6 +9,7 @@ use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use serde::Serialize;
 
+use crate::export::Export;
 use crate::host_load::{DAY, HostLoad};
 use crate::layer_spec::LayerSpec;
 use crate::row::Row;
@@ -88,6 +89,27 @@ impl Scaled {
             cautions: cautions(row, seconds, load),
         }
     }
+}
+
+/// Checks whether `layer` can run on a stack whose devices are `factor` times as large as those of
+/// `stack`, and exports the sectors of `export`.
+///
+/// # Errors
+/// The reason why it can't.
+pub fn runs_on(
+    stack: &Stack,
+    layer: &LayerSpec,
+    export: Export,
+    factor: f64,
+) -> Result<(), String> {
+    if stack.is_raw() {
+        return Ok(());
+    }
+    let (infos, unit) = (stack.scaled(factor), stack.map_unit());
+    let exported = (export.sectors(stack, 0) as f64 * factor) as u64;
+    let layer = layer.suited(hostftl_core::SECTORS_PER_BLOCK, unit);
+    let plan = layer.spared(&infos, unit, Some(exported)).plan(&infos, unit);
+    plan.map(drop).map_err(|why| why.to_string())
 }
 
 /// Returns the memory in bytes of `layer`, the layer of `row`, on a stack whose devices are

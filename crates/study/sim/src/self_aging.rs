@@ -3,8 +3,8 @@
 //!
 //! A *span* is the smallest number of whole repetitions that write at least the exported capacity.
 //! Write amplification has settled if it differs from that of the previous span by less than
-//! [`SETTLED`]. After [`MOST_SPANS`] spans or [`MOST_ROUNDS`] repetitions, ageing ends without
-//! having settled.
+//! [`SETTLED`]. After the maximum number of spans, or [`MOST_ROUNDS`] repetitions, ageing ends
+//! without having settled.
 
 use hostftl_core::Layer;
 use hostftl_drives::Model;
@@ -17,7 +17,7 @@ use crate::world::World;
 
 /// Relative change per span below which write amplification has settled.
 pub const SETTLED: f64 = 0.02;
-/// Maximum number of spans.
+/// Maximum number of spans, unless a study sets another.
 pub const MOST_SPANS: u64 = 12;
 /// Maximum number of repetitions, which bounds workloads with few writes.
 const MOST_ROUNDS: u64 = 4096;
@@ -34,7 +34,7 @@ pub(crate) fn repeat<L: Layer, D: Model>(
     let mut front = Front::new(world);
     let (mut rounds, mut spans, mut former) = (0, 0, None);
     let (mut written, mut programmed) = (0, world.sample().programmed);
-    while rounds < MOST_ROUNDS && spans < MOST_SPANS && !warmed.reached {
+    while rounds < MOST_ROUNDS && spans < ageing.most_spans && !warmed.reached {
         let changes = |record: &Result<_, _>| !matches!(record, Ok(it) if is_read(it));
         let records = (ageing.workload)().map_err(PlayError::Trace)?.filter(changes);
         let mut player = Player::new(records, Pace::Closed(DEPTH), world.now());

@@ -63,6 +63,11 @@ impl Warm {
         self.how == How::Own
     }
 
+    /// Returns the share of the exported capacity that is filled first, in thousandths.
+    pub fn filled_permille(self) -> u16 {
+        self.share
+    }
+
     /// Returns the sectors of `exported` that are filled first, in whole blocks.
     pub(crate) fn filled(self, exported: u64) -> u64 {
         let block = u64::from(SECTORS_PER_BLOCK);

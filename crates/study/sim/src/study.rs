@@ -7,6 +7,7 @@ use hostftl_trace::Notes;
 use crate::export::Export;
 use crate::layer_spec::LayerSpec;
 use crate::load::Load;
+use crate::player::Pace;
 use crate::stack::Stack;
 use crate::state::Warm;
 
@@ -28,8 +29,12 @@ pub struct Study {
     pub export: Export,
     /// Directory in which preconditioned stacks are saved, and from which they are loaded.
     pub cache: Option<PathBuf>,
-    /// Queue depth of a closed loop, which replaces the workload's own times.
-    pub closed_loop: Option<u32>,
+    /// Timing of the requests.
+    pub pace: Pace,
+    /// Maximum number of spans when the workload itself ages a drive; usually [`MOST_SPANS`].
+    ///
+    /// [`MOST_SPANS`]: crate::MOST_SPANS
+    pub most_spans: u64,
     /// Whether the workload's addresses are packed.
     pub compact: bool,
     /// Seed of all random choices.

@@ -15,7 +15,7 @@ use crate::export::Export;
 use crate::load::Loaded;
 use crate::outcome::{Hole, Why};
 use crate::planned_run::PlannedRun;
-use crate::player::MOST_UNDER_WAY;
+use crate::player::{MOST_UNDER_WAY, Pace};
 use crate::row::Row;
 use crate::run;
 use crate::run_spec::{self, RunSpec};
@@ -27,8 +27,8 @@ use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 pub struct Variants {
     /// Exported capacities.
     pub exports: Vec<Export>,
-    /// Queue depths of closed loops; `None` for the workload's own times.
-    pub loops: Vec<Option<u32>>,
+    /// Timings of the requests.
+    pub paces: Vec<Pace>,
     /// Seeds of all random choices.
     pub seeds: Vec<u64>,
 }
@@ -71,16 +71,18 @@ impl Sweep {
     /// # Errors
     /// A workload that can't be read, or an invalid queue depth.
     pub fn read(study: &Study, variants: &Variants, watch: &dyn Watch) -> Result<Self, StudyError> {
-        let depth =
-            |depth: &&Option<u32>| depth.is_some_and(|it| !(1..=MOST_UNDER_WAY).contains(&it));
-        if let Some(Some(depth)) = variants.loops.iter().find(depth) {
-            return Err(StudyError::QueueDepth(*depth));
+        for pace in &variants.paces {
+            if let Pace::Closed(depth) = *pace
+                && !(1..=MOST_UNDER_WAY).contains(&depth)
+            {
+                return Err(StudyError::QueueDepth(depth));
+            }
         }
         let mut studies = Vec::new();
         for &export in &variants.exports {
-            for &closed_loop in &variants.loops {
+            for &pace in &variants.paces {
                 let seeds = variants.seeds.iter();
-                let varied = |&seed| Study { export, closed_loop, seed, ..study.clone() };
+                let varied = |&seed| Study { export, pace, seed, ..study.clone() };
                 studies.extend(seeds.map(varied));
             }
         }

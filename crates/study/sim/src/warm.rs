@@ -71,6 +71,8 @@ pub struct Ageing<'a> {
     pub exported: u64,
     /// Indirection unit of the drive in sectors.
     pub map_unit: u32,
+    /// Maximum number of spans when the workload itself ages the drive.
+    pub most_spans: u64,
     /// Seed of random choices.
     pub seed: u64,
     /// Compressibility of the data that fills the drive and overwrites it at random; `None` for

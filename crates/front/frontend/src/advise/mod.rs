@@ -1,43 +1,85 @@
-//! Advice on the layer for a workload on a drive, or none. It runs studies of all layers once, then
-//! further studies of the first two.
+//! Advice on the layer for a workload on a drive, or none.
+//!
+//! All layers run with the counting clock on a slice of the drive that was aged briefly, then
+//! variants of the best ones. Only the best run again on a drive that was aged until write
+//! amplification settled, and are timed. Further rounds examine other seeds and changed conditions.
+//! Aged stacks are kept in a folder for all rounds.
 
+mod finalists;
+mod plan;
+mod rounds;
 #[cfg(test)]
 mod tests;
 mod variants;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Advice, Export, HostLoad, LayerSpec, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study,
-    Warm, advise, default_memory,
+    Export, HostLoad, LayerSpec, Limit, Limits, Offer, Outcome, Row, Scaled, Study, Warm,
 };
-use hostftl_trace::{Compressibility, Source};
 use serde::Serialize;
+use tempfile::TempDir;
 
-use crate::question::{source, stack};
-use crate::state;
-use crate::wrong::{Wrong, WrongKind};
+use crate::slice::Slice;
+use crate::wrong::Wrong;
+use rounds::Studies;
 
-/// Default layers besides none.
-const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
+/// A round of studies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// All layers with their defaults. The workload is read for the first time.
+    Layers,
+    /// Variants of the best layers.
+    Variants,
+    /// The best layers on drives that were aged until write amplification settled.
+    Finalists,
+    /// Rates and latencies of these.
+    Timing,
+    /// Other seeds and states of the drive.
+    Checks,
+    /// More spare.
+    Spare,
+    /// Compressible data.
+    Compression,
+}
 
-/// Compression ratio to try if nothing is known about the data.
-const RATIO: Compressibility = Compressibility::Ratio(2000);
+impl Round {
+    /// Number of rounds.
+    pub const COUNT: usize = 7;
 
-/// Runs a study. The flag is true for the first study of a request, in which the workload is read.
-///
-/// Returns an error when the study is cancelled.
-pub type Run<'a> = &'a mut dyn FnMut(&Study, bool) -> Result<Outcome, Wrong>;
+    /// Returns the number of the round, from 1.
+    pub fn number(self) -> usize {
+        self as usize + 1
+    }
+
+    /// Returns the name of the round in progress reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Round::Layers => "layers",
+            Round::Variants => "variants",
+            Round::Finalists => "finalists",
+            Round::Timing => "timing",
+            Round::Checks => "a new drive and other seeds",
+            Round::Spare => "more spare",
+            Round::Compression => "compressible data",
+        }
+    }
+}
+
+/// Runs a study of a round. Returns an error when the study is cancelled.
+pub type Run<'a> = &'a mut dyn FnMut(&Study, Round) -> Result<Outcome, Wrong>;
 
 /// A request for advice.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Workload.
     pub trace: String,
-    /// Drive.
+    /// Drive. The study runs on a slice of it.
     pub drive: String,
+    /// Share of the exported capacity that is data of the workload, in thousandths; by default all
+    /// of the data on the drive.
+    pub hot: Option<u16>,
     /// State of the drive before the workload: a share is filled, then the workload itself is
     /// repeated.
     pub fill: Warm,
@@ -45,7 +87,7 @@ pub struct Request {
     pub export: Export,
     /// Limits that a layer must meet.
     pub limits: Limits,
-    /// Capacity of the real drive in bytes.
+    /// Capacity of the drive in bytes, if it is not that of the model.
     pub scale_to: Option<u64>,
     /// Amount of data that the host writes to it.
     pub load: HostLoad,
@@ -55,7 +97,7 @@ pub struct Request {
     pub seeds: u16,
     /// First seed.
     pub seed: u64,
-    /// Folder for preconditioned stacks.
+    /// Folder for aged stacks; by default a temporary one.
     pub cache: Option<PathBuf>,
     /// Maximum number of rows in progress; by default the number of cores.
     pub threads: Option<u16>,
@@ -79,11 +121,13 @@ pub struct Answer {
     pub workload: String,
     /// Drive as the user named it.
     pub drive: String,
+    /// Slice of the drive on which the studies ran.
+    pub slice: Slice,
     /// State of the drive before the workload.
     pub state: String,
-    /// Exported capacity.
+    /// Exported capacity of the slice.
     pub exported_bytes: u64,
-    /// Capacity for which life and memory are stated.
+    /// Capacity of the drive, for which life and memory are stated.
     pub capacity_bytes: u64,
     /// Bytes per day that the host writes to it.
     pub load_bytes_per_day: Option<f64>,
@@ -141,6 +185,13 @@ pub struct Told {
     pub failed: Option<String>,
 }
 
+impl Told {
+    /// Creates the entry of a layer without an offer.
+    fn failed(name: &str, why: String) -> Self {
+        Told { offer: None, name: name.to_owned(), broken: Vec::new(), failed: Some(why) }
+    }
+}
+
 /// An additional run.
 #[derive(Serialize)]
 pub struct Check {
@@ -164,78 +215,55 @@ pub struct Roomier {
     pub checks: Vec<Check>,
 }
 
-/// Runs the studies of an advice and collects their failures. A failed row does not affect the
-/// others.
-struct Studies<'a> {
-    run: Run<'a>,
-    failures: Vec<Failed>,
-    wrong: Option<Wrong>,
-}
-
-impl Studies<'_> {
-    /// Runs a study. `is_first` is true for the first study of a request.
-    fn run(&mut self, study: &Study, is_first: bool) -> Result<Outcome, Wrong> {
-        let outcome = (self.run)(study, is_first)?;
-        let failed = outcome.holes.iter().filter(|it| it.is_violation() || it.is_of_machine());
-        self.failures.extend(failed.map(|hole| Failed {
-            layer: hole.layer.clone(),
-            state: hole.warm.clone(),
-            seed: hole.seed,
-            failed: hole.reason(),
-        }));
-        if let Some(wrong) = Wrong::of_holes(&outcome.holes)
-            && self.wrong.as_ref().is_none_or(|it| it.kind != WrongKind::Violation)
-        {
-            self.wrong = Some(wrong);
-        }
-        Ok(outcome)
-    }
-}
-
 /// Runs all studies of a request with `run`.
 ///
 /// # Errors
-/// If the trace or the drive can't be used, no row succeeds, or `run` returns an error.
-pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
-    let mut study = study(args)?;
-    let mut studies = Studies { run, failures: Vec::new(), wrong: None };
+/// If the trace or the drive can't be used, no row succeeds, `cancelled` returns true while the
+/// trace is read, or `run` returns an error.
+pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Answer, Wrong> {
+    let kept = Folder::new(args)?;
+    let (mut study, slice, impossible) = plan::study(args, kept.path(), cancelled)?;
+    if cancelled() {
+        return Err(Wrong::interrupted("interrupted before there was a result"));
+    }
+    let mut studies = Studies::new(run);
     let run = &mut studies;
-    let mut outcome = run.run(&study, true)?;
+    let mut outcome = run.run(&study, Round::Layers)?;
     if args.layers.is_none() {
-        refine(&mut study, &mut outcome, run)?;
+        rounds::refine(&mut study, &mut outcome, run)?;
     }
     if outcome.rows.is_empty() {
         outcome.whole()?;
-        return Err(Wrong::failed("no layer could be simulated"));
+        return Err(Wrong::failed("no layer can run on this drive"));
     }
-    if args.load.needs_clock() && outcome.rows.iter().any(|row| row.workload_ns == 0) {
-        return Err(without_clock());
-    }
-    let scaled: Vec<Scaled> = outcome.rows.iter().map(|row| scaled(args, &study, row)).collect();
-    let offers: Vec<Offer> = outcome.rows.iter().zip(&scaled).map(offer).collect();
-    let advice = advise(&offers, &args.limits);
-    let checks = checks(args, &study, &offers, &advice, run)?;
-    let roomier = roomier(&study, &offers, &advice, run)?;
-    let compressed = compressed(args, &study, &outcome.rows, run)?;
+    let make = |row: &Row| offer(row, &scaled(args, &slice, &study, row));
+    let mut offers: Vec<Offer> = outcome.rows.iter().map(make).collect();
+    let advice = finalists::find(&study, &mut offers, &args.limits, &make, run)?;
+    let full = finalists::full(&study);
+    let checks = rounds::checks(args, &full, &offers, &advice, run)?;
+    let roomier = rounds::roomier(&study, &offers, &advice, run)?;
+    let compressed = rounds::compressed(args, &study, &outcome.rows, run)?;
     let name = |index: usize| offers[index].layer.clone();
+    let scaled: Vec<Scaled> =
+        outcome.rows.iter().map(|row| scaled(args, &slice, &study, row)).collect();
     let mut cautions = cautions(&scaled);
     if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
-        cautions.push("the workload does not write, so no layer can save writes".into());
+        cautions.push("the workload writes nothing, so no layer can reduce writes".into());
     }
-    let first = &outcome.rows[0];
     let mut answer = Answer {
         workload: args.trace.clone(),
         drive: args.drive.clone(),
         state: args.fill.to_string(),
-        exported_bytes: first.exported_bytes,
-        capacity_bytes: scaled[0].capacity_bytes,
+        exported_bytes: outcome.rows[0].exported_bytes,
+        capacity_bytes: slice.drive_bytes,
+        slice,
         load_bytes_per_day: scaled[0].load_bytes_per_day,
         limits: args.limits,
         verdict: advice.verdict.map(name),
         runner_up: advice.runner_up.map(name),
         is_sure: false,
         without: advice.without.iter().map(|(limit, index)| (*limit, name(*index))).collect(),
-        offers: told(&outcome, offers, advice.broken),
+        offers: told(&outcome, offers, advice.broken).chain(impossible).collect(),
         checks,
         roomier,
         compressed,
@@ -245,6 +273,37 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     };
     answer.is_sure = answer.ahead().is_some_and(|(least, _)| least > 1.0);
     Ok(answer)
+}
+
+/// The folder for aged stacks.
+enum Folder {
+    Given(PathBuf),
+    /// Removed at the end.
+    Temporary(TempDir),
+}
+
+impl Folder {
+    fn new(args: &Request) -> Result<Self, Wrong> {
+        if let Some(path) = &args.cache {
+            return Ok(Folder::Given(path.clone()));
+        }
+        let made = tempfile::Builder::new().prefix("hostftl-advise-").tempdir();
+        let why = |error| {
+            let folder = std::env::temp_dir();
+            Wrong::failed(format!(
+                "cannot keep aged drives in {}: {error}; set TMPDIR or --warm-cache",
+                folder.display()
+            ))
+        };
+        made.map(Folder::Temporary).map_err(why)
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Folder::Given(path) => path,
+            Folder::Temporary(folder) => folder.path(),
+        }
+    }
 }
 
 impl Answer {
@@ -275,83 +334,21 @@ impl Answer {
     }
 }
 
-/// Returns the error for a workload without a clock where its own rate is needed.
-fn without_clock() -> Wrong {
-    Wrong::usage(
-        "the workload has no clock, so its writes per day are unknown; state them, as in --load \
-         12TB/day or --load 0.3dwpd, or add iops= to synth:…",
-    )
-}
-
-/// Returns the study of all layers, none first.
-fn study(args: &Request) -> Result<Study, Wrong> {
-    let source = source(&args.trace, false)?;
-    let has_clock = !matches!(source.plain(), Source::Synth(work) if work.iops == 0);
-    if args.load.needs_clock() && !has_clock {
-        return Err(without_clock());
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let stack = stack(&args.drive)?;
-    if stack.devices.len() > 1 {
-        let why = "advise takes one drive; use compare for stacks of several drives";
-        return Err(Wrong::usage(format!("{}: {why}", stack.name)));
-    }
-    // Some layers support only one kind of drive. Layers that the user named are included anyway.
-    let of_raw = [LayerKind::Log, LayerKind::Pblk, LayerKind::Rrpc];
-    let suits = |layer: &LayerSpec| match (layer.kind(), stack.is_raw()) {
-        (Some(kind), true) => of_raw.contains(&kind),
-        (Some(kind), false) => !of_raw[1..].contains(&kind),
-        (None, _) => false,
-    };
-    let usual = || LAYERS.map(|name| LayerSpec::parse(name).expect("a built-in entry"));
-    let usual = || usual().into_iter().filter(suits).collect();
-    let mut layers: Vec<LayerSpec> = args.layers.clone().unwrap_or_else(usual);
-    if !stack.is_raw() {
-        layers.retain(|layer| layer.kind() != Some(LayerKind::Passthrough));
-        layers.insert(0, LayerKind::Passthrough.into());
-    }
-    Ok(Study {
-        compact: matches!(source.plain(), Source::File(_)),
-        workloads: vec![Load { name: args.trace.clone(), source }],
-        drives: vec![stack],
-        layers,
-        warm: vec![args.fill],
-        export: args.export,
-        cache: args.cache.clone(),
-        closed_loop: None,
-        seed: args.seed,
-        threads: args.threads.map_or(cores, usize::from),
-        memory: args.memory.unwrap_or_else(default_memory),
-    })
-}
-
-/// Runs variants of layers that are close to the best, and of layers that can't run with their
-/// defaults. Impossible variants are dropped.
-fn refine(study: &mut Study, outcome: &mut Outcome, run: &mut Studies) -> Result<(), Wrong> {
-    let more = Study { layers: variants::after(outcome), ..study.clone() };
-    let mut asked = run.run(&more, false)?;
-    asked.holes.retain(|hole| !variants::can_not_be(hole));
-    outcome.rows.extend(asked.rows);
-    outcome.holes.extend(asked.holes);
-    study.layers.extend(more.layers);
-    Ok(())
-}
-
-fn scaled(args: &Request, study: &Study, row: &Row) -> Scaled {
-    let drive = &study.drives[0];
+fn scaled(args: &Request, slice: &Slice, study: &Study, row: &Row) -> Scaled {
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
-    let capacity = args.scale_to.unwrap_or(drive.sectors() * 512);
-    Scaled::of(row, drive, layer.expect("a row belongs to the study"), capacity, args.load)
+    let layer = layer.expect("a row belongs to the study");
+    Scaled::of(row, &study.drives[0], layer, slice.drive_bytes, args.load)
 }
 
-fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
-    let latency = &row.latency_ns;
+fn offer(row: &Row, scaled: &Scaled) -> Offer {
     Offer {
         layer: row.layer.clone(),
         is_none: row.layer == LayerKind::Passthrough.name(),
         waf: row.waf_total.unwrap_or(1.0),
         memory_bytes: scaled.memory_bytes.unwrap_or(row.layer_bytes()),
-        p99_ns: latency.read.iter().chain(&latency.write).map(|it| it.p99).max(),
+        is_screened: true,
+        requests_per_s: None,
+        p99_ns: None,
         years: scaled.years,
         years_uneven: scaled.years_uneven,
         impossible: scaled.impossible.clone().filter(|_| row.layer_bytes() > 0),
@@ -359,117 +356,16 @@ fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
 }
 
 /// Returns every offer in order, then the layers without one.
-fn told(outcome: &Outcome, offers: Vec<Offer>, broken: Vec<Vec<Limit>>) -> Vec<Told> {
+fn told(
+    outcome: &Outcome,
+    offers: Vec<Offer>,
+    broken: Vec<Vec<Limit>>,
+) -> impl Iterator<Item = Told> {
     let made = offers.into_iter().zip(broken).map(|(offer, broken)| {
         let name = offer.layer.clone();
         Told { offer: Some(offer), name, broken, failed: None }
     });
-    let holes = outcome.holes.iter().map(|hole| Told {
-        offer: None,
-        name: hole.layer.clone(),
-        broken: Vec::new(),
-        failed: Some(hole.reason()),
-    });
-    made.chain(holes).collect()
-}
-
-/// Runs the recommended layer, the second best and none: with other seeds, and with the first seed
-/// on a new drive and on one that was overwritten at random.
-fn checks(
-    args: &Request,
-    study: &Study,
-    offers: &[Offer],
-    advice: &Advice,
-    run: &mut Studies,
-) -> Result<Vec<Check>, Wrong> {
-    let layers = first_two(study, offers, advice);
-    let steady = args.fill.steady();
-    let mut checks = Vec::new();
-    let mut ask = |study: Study| -> Result<bool, Wrong> {
-        let study = Study { layers: layers.clone(), ..study };
-        let outcome = run.run(&study, false)?;
-        checks.extend(outcome.rows.iter().map(|row| check(row, study.seed)));
-        let waf = |row: &Row| offers.iter().find(|it| it.layer == row.layer).map(|it| it.waf);
-        Ok(outcome.rows.iter().any(|row| row.waf_total.is_some() && row.waf_total != waf(row)))
-    };
-    ask(Study { warm: vec![Warm::NEW, steady], ..study.clone() })?;
-    for more in 1..u64::from(args.seeds) {
-        // If one seed changes nothing, the run has no random part, so the other seeds are skipped.
-        if !ask(Study { seed: args.seed.wrapping_add(more), ..study.clone() })? {
-            break;
-        }
-    }
-    Ok(checks)
-}
-
-/// Returns none, the recommended layer and the second best.
-fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerSpec> {
-    let is_asked = |layer: &&LayerSpec| {
-        let index = offers.iter().position(|offer| offer.layer == layer.name);
-        let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
-        is_first || layer.kind() == Some(LayerKind::Passthrough)
-    };
-    study.layers.iter().filter(is_asked).cloned().collect()
-}
-
-/// Runs the first two, and the first `log` with an automatic spare, with an exported capacity that
-/// is smaller by a quarter.
-fn roomier(
-    study: &Study,
-    offers: &[Offer],
-    advice: &Advice,
-    run: &mut Studies,
-) -> Result<Option<Roomier>, Wrong> {
-    let is_log = |layer: &&LayerSpec| layer.kind() == Some(LayerKind::Log);
-    let mut layers = first_two(study, offers, advice);
-    if let Some(log) = study.layers.iter().find(is_log) {
-        layers.retain(|layer| !is_log(&layer));
-        let suited = LayerSpec::parse(&format!("{}:spare=auto", log.name));
-        layers.push(suited.map_err(Wrong::usage)?);
-    }
-    let sectors = study.export.sectors(&study.drives[0], 0) / 4 * 3;
-    let export = Export::Bytes(sectors * SECTOR as u64);
-    let study = Study { layers, export, ..study.clone() };
-    let outcome = run.run(&study, false)?;
-    let Some(first) = outcome.rows.first() else { return Ok(None) };
-    let checks = outcome.rows.iter().map(|row| check(row, study.seed)).collect();
-    Ok(Some(Roomier { exported_bytes: first.exported_bytes, checks }))
-}
-
-fn check(row: &Row, seed: u64) -> Check {
-    let (layer, state) = (row.layer.clone(), state(row).to_owned());
-    Check { layer, state, seed, waf: row.waf_total.unwrap_or(1.0) }
-}
-
-/// Runs the best of the compressing layers with compressible data. Returns `None` if the
-/// compressibility is given by the user or the trace, or if no layer compresses.
-fn compressed(
-    args: &Request,
-    study: &Study,
-    rows: &[Row],
-    run: &mut Studies,
-) -> Result<Option<Check>, Wrong> {
-    let mut source = study.workloads[0].source.clone();
-    let stream = source.open(args.seed, study.compact)?;
-    let logs = rows
-        .iter()
-        .filter(|row| row.layer.starts_with("log") && !row.layer.contains("compress=none"));
-    let best = logs.min_by(|one, other| {
-        one.waf_total.unwrap_or(1.0).total_cmp(&other.waf_total.unwrap_or(1.0))
-    });
-    let Some(best) = best.filter(|_| !stream.has_saved()) else { return Ok(None) };
-    match source.plain_mut() {
-        Source::File(file) => file.compress = Some(RATIO),
-        Source::Synth(work) => work.compress = Some(RATIO),
-        Source::Like(like) => like.compress = Some(RATIO),
-        Source::Told(_) => unreachable!("a plain source has no announcement"),
-    }
-    let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned();
-    let (name, layers) = (args.trace.clone(), layers.collect());
-    let workloads = vec![Load { name, source }];
-    let study = Study { workloads, layers, ..study.clone() };
-    let outcome = run.run(&study, false)?;
-    Ok(outcome.rows.first().map(|row| check(row, args.seed)))
+    made.chain(outcome.holes.iter().map(|hole| Told::failed(&hole.layer, hole.reason())))
 }
 
 /// Returns the reasons to doubt the advice, each once.

@@ -4,6 +4,8 @@ use hostftl_core::HostError;
 use hostftl_sim::{Hole, Silent, StudyError, Violation, Why, compare};
 
 use super::*;
+use crate::state;
+use crate::wrong::WrongKind;
 
 /// Returns a request that is processed quickly.
 fn request(layers: Option<&[&str]>) -> Request {
@@ -12,8 +14,9 @@ fn request(layers: Option<&[&str]>) -> Request {
         trace: "synth:uniform:size=4k,span=16m,count=2000,iops=500".into(),
         drive: "hatl-1g:capacity=64m".into(),
         fill: fill("70%").expect("a share"),
-        export: Export::Bytes(40 << 20),
+        export: Export::Share(625),
         limits: Limits::default(),
+        hot: None,
         scale_to: None,
         load: HostLoad::default(),
         layers: layers.map(|names| names.iter().map(layer).collect()),
@@ -62,7 +65,7 @@ fn life_is_that_of_the_load_whatever_the_capacity() {
         let scale_to = Some(crate::units::parse_capacity(capacity).expect("a capacity"));
         let load = load.parse().expect("a load");
         let request = Request { trace, scale_to, load, ..request(Some(&["hard"])) };
-        let answer = all(&request, &mut |study, _| Ok(compare(study, &Silent)?));
+        let answer = all(&request, &|| false, &mut |study, _| Ok(compare(study, &Silent)?));
         answer.map(|answer| {
             answer.offer("passthrough").expect("none is asked").years.expect("it wears")
         })
@@ -84,7 +87,8 @@ fn life_is_that_of_the_load_whatever_the_capacity() {
 #[test]
 fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
     let request = request(Some(&["hard", "hatl-auto"]));
-    let answer = all(&request, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
+    let answer =
+        all(&request, &|| false, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
     let answer = answer.expect("there is an answer");
     assert!(answer.verdict.is_some() && answer.offer("hatl-auto").is_some());
     let told = answer.offers.iter().find(|told| told.name == "hard").expect("it is told");
@@ -97,7 +101,7 @@ fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
 fn a_check_that_fails_leaves_the_verdict() {
     let request = request(Some(&["hard"]));
     let is_new = |row: &Row| row.layer == "hard" && row.warm == "new";
-    let answer = all(&request, &mut |study, _| with_failures(study, is_new));
+    let answer = all(&request, &|| false, &mut |study, _| with_failures(study, is_new));
     let answer = answer.expect("there is an answer");
     assert!(answer.verdict.is_some() && answer.offer("hard").is_some());
     let failed = answer.failures.iter().map(|it| (it.layer.as_str(), it.state.as_str()));
@@ -106,7 +110,9 @@ fn a_check_that_fails_leaves_the_verdict() {
 
 #[test]
 fn variants_are_tried_where_the_default_does_not_fit_but_not_where_it_failed() {
-    let study = study(&request(Some(&["log"]))).expect("a study");
+    let folder = TempDir::new().expect("a folder");
+    let study = plan::study(&request(Some(&["log"])), folder.path(), &|| false);
+    let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Silent).expect("rows or holes");
     let log = |outcome: &Outcome| {
         let variants = variants::after(outcome);

@@ -15,12 +15,9 @@ const VARIANTS: [(&str, &[&str]); 5] = [
     (
         "log",
         &[
-            "superpage=128k",
             "superpage=256k",
             "superpage=512k",
-            "superpage=1m",
             "separation=rate",
-            "separation=two",
             "separation=none",
             "gc=greedy",
             "spare=auto",

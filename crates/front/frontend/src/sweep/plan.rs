@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_sim::{Export, Study, Variants, Warm};
+use hostftl_sim::{Export, Pace, Study, Variants, Warm};
 use serde::Deserialize;
 
 use crate::question::{self, Question};
@@ -118,14 +118,15 @@ impl SweepPlan {
         let exports = some(self.export)?.map(|texts| {
             texts.iter().map(|text| question::export(text)).collect::<Result<Vec<Export>, _>>()
         });
-        let loops = self.closed_loop.map(|loops| loops.all().into_iter().map(Some).collect());
+        let loops =
+            self.closed_loop.map(|loops| loops.all().into_iter().map(Pace::Closed).collect());
         let variants = Variants {
             exports: exports.transpose().map_err(usage)?.unwrap_or(vec![Export::Usual]),
-            loops: loops.unwrap_or(vec![None]),
+            paces: loops.unwrap_or(vec![Pace::Trace]),
             seeds: seeds(self.seeds)?,
         };
         let study = question.study()?;
-        let lists = [study.rows(), variants.exports.len(), variants.loops.len()];
+        let lists = [study.rows(), variants.exports.len(), variants.paces.len()];
         if lists.iter().all(|length| *length > 0) {
             Ok((study, variants))
         } else {
@@ -205,7 +206,7 @@ mod tests {
                     warm = \"new\"\nclosed-loop = [1, 8]\nseeds = 3\n";
         let plan = SweepPlan::parse(text, "plan").expect("a plan");
         let (study, variants) = plan.clone().study(&Means::default()).expect("it makes sense");
-        assert_eq!((study.rows(), variants.loops.len()), (8, 2));
+        assert_eq!((study.rows(), variants.paces.len()), (8, 2));
         assert_eq!(variants.seeds, [1, 2, 3]);
         let (_, variants) = plan.with_seeds(Some(1)).study(&Means::default()).expect("a plan");
         assert_eq!(variants.seeds, [1]);

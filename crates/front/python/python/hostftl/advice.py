@@ -31,10 +31,13 @@ def advise(
     drive: Any,
     *,
     fill: str | float = 0.7,
+    hot: str | float | None = None,
     export: str | float | int | None = None,
     ram: str | int | None = None,
     life: str | float | None = None,
     p99: str | None = None,
+    min_speed: float = 0.9,
+    max_latency: float = 1.5,
     scale_to: str | None = None,
     load: str = "1x",
     layers: Any = None,
@@ -49,13 +52,19 @@ def advise(
 
     Args:
         trace: The workload; addresses of a trace are packed.
-        drive: The drive; a slice of it suffices.
+        drive: The drive. The study runs on a slice of it.
         fill: The share of the exported capacity that holds data.
+        hot: The share of the exported capacity that is data of the trace; None means all of the
+            data on the drive.
         export: The exported capacity: a share, or a size in bytes or as ``"1g"``.
         ram: The maximum memory of the layer, in bytes or as ``"2G"``.
         life: The minimum life of the drive at this load, in years.
         p99: The maximum 99th percentile of reads and of writes, as ``"5ms"``.
-        scale_to: The capacity of the real drive, as ``"61.44TB"``.
+        min_speed: The minimum of the sustained requests per second, relative to those without a
+            layer.
+        max_latency: The maximum 99th percentile, relative to that without a layer, at 70 % of the
+            rate that the drive sustains without a layer.
+        scale_to: The capacity of the drive, if it is not that of the model, as ``"61.44TB"``.
         load: The amount that the host writes to it, as ``"12TB/day"``, ``"200MB/s"``,
             ``"0.3dwpd"``, or a multiple of the workload, as ``"40x"``.
         layers: The layers to compare besides none; None selects all that support the drive.
@@ -71,10 +80,13 @@ def advise(
         "trace": one(trace, "trace"),
         "drive": one(drive, "drive"),
         "fill": share(fill),
+        "hot": share(hot),
         "export": share(export),
         "ram": maybe(ram),
         "life": maybe(life),
         "p99": p99,
+        "min_speed": min_speed,
+        "max_latency": max_latency,
         "scale_to": scale_to,
         "load": load,
         "layers": None if layers is None else texts(layers),

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Study, Warm, default_memory};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, Warm, default_memory,
+};
 
 use crate::{Error, Options, Watch};
 
@@ -25,7 +27,7 @@ pub(super) struct Group {
     /// Workloads.
     pub loads: Vec<Load>,
     /// Queue depth. `None` plays a trace at its own times, with packed addresses.
-    pub closed_loop: Option<u32>,
+    pub pace: Pace,
 }
 
 impl Group {
@@ -89,8 +91,9 @@ fn study(part: &Progress, options: &Options) -> Result<Vec<Rows>, Error> {
         warm: vec![Warm::NEW],
         export: Export::Most,
         cache: None,
-        closed_loop: group.closed_loop,
-        compact: group.closed_loop.is_none(),
+        pace: group.pace,
+        most_spans: MOST_SPANS,
+        compact: group.pace == Pace::Trace,
         seed: options.seed,
         threads: options.threads,
         memory: default_memory(),

@@ -9,7 +9,7 @@ mod loads;
 mod model;
 mod tables;
 
-use hostftl_sim::Row;
+use hostftl_sim::{Pace, Row};
 
 use crate::{Error, Findings, Options, Watch};
 use cells::{Group, Layers, Rows};
@@ -121,19 +121,19 @@ impl Made {
         let texts = drawn(options.seed, extent.drawn, extent.drawn_writes);
         let short = |text: &String| text.trim_start_matches("synth:").to_owned();
         let drawn = texts.iter().map(|text| parse(&short(text), text));
-        let group = |small: bool, layers: &'static Layers, loads, closed_loop| Group {
+        let group = |small: bool, layers: &'static Layers, loads, pace| Group {
             drive: DRIVES[usize::from(small)],
             layers,
             loads,
-            closed_loop,
+            pace,
         };
         let seed: &Layers = if scaled { &SCALED } else { &SEED };
         let groups = [
-            group(scaled, seed, real, None),
-            group(scaled, seed, vec![footprint(mib, writes)?], Some(16)),
-            group(true, &SCALED, sweep.collect::<Result<_, _>>()?, Some(16)),
-            group(true, &LAYERS, reference.collect::<Result<_, _>>()?, Some(16)),
-            group(true, &LAYERS, drawn.collect::<Result<_, _>>()?, Some(16)),
+            group(scaled, seed, real, Pace::Trace),
+            group(scaled, seed, vec![footprint(mib, writes)?], Pace::Closed(16)),
+            group(true, &SCALED, sweep.collect::<Result<_, _>>()?, Pace::Closed(16)),
+            group(true, &LAYERS, reference.collect::<Result<_, _>>()?, Pace::Closed(16)),
+            group(true, &LAYERS, drawn.collect::<Result<_, _>>()?, Pace::Closed(16)),
         ];
         let names = groups
             .each_ref()

@@ -2,7 +2,9 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, Latency, Load, Outcome, Row, Silent, Study, Warm, compare, theory};
+use hostftl_sim::{
+    Export, Latency, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare, theory,
+};
 
 /// Four dies without a bus. Each serves reads with exponential times of mean 100 us.
 const CHIPS: &str = r#"
@@ -28,7 +30,8 @@ fn row(drive: DriveSpec, workload: &str, depth: u32, warm: Warm) -> Row {
         warm: vec![warm],
         export: Export::Most,
         cache: None,
-        closed_loop: Some(depth),
+        pace: Pace::Closed(depth),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 1,

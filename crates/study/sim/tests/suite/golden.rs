@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+};
 
 const DRIVES: [&str; 4] =
     ["hatl-1g", "mlc-32g:capacity=256m", "qlc-16k:capacity=512m", "tlc:capacity=512m"];
@@ -39,7 +41,8 @@ fn rows_are_as_they_were() {
         warm: vec![Warm::FILL],
         export: Export::Most,
         cache: None,
-        closed_loop: Some(8),
+        pace: Pace::Closed(8),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 2,

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare};
 
-fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [Row; 2] {
+fn rows(workload: &str, drive: &str, pace: Pace, warm: Warm) -> [Row; 2] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
         drives: vec![DriveSpec::find(drive).expect("a drive").into()],
@@ -14,7 +14,8 @@ fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [R
         warm: vec![warm],
         export: Export::Most,
         cache: None,
-        closed_loop,
+        pace,
+        most_spans: MOST_SPANS,
         compact: !workload.starts_with("synth:"),
         seed: 1,
         threads: 2,
@@ -28,7 +29,7 @@ fn rows(workload: &str, drive: &str, closed_loop: Option<u32>, warm: Warm) -> [R
 #[test]
 fn small_random_writes_cost_a_seventeenth() {
     let work = "synth:uniform:size=4k,span=64m,count=200000";
-    let [none, hard] = rows(work, "hatl-32g", Some(16), Warm::NEW);
+    let [none, hard] = rows(work, "hatl-32g", Pace::Closed(16), Warm::NEW);
     assert_eq!((none.drive_gc_ns, hard.drive_gc_ns), (0, 0), "the drive has not collected");
     let ratio = hard.busy_ratio.expect("passthrough is there");
     assert!((ratio / 0.0581 - 1.0).abs() < 0.02, "{ratio}");
@@ -40,7 +41,7 @@ fn trace(drive: &str) -> [Row; 2] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let trace = root.join("traces/mariadb-oltp-head.csv.zst");
     let drive = root.join("stacks/drives").join(drive);
-    rows(trace.to_str().unwrap(), drive.to_str().unwrap(), None, Warm::NEW)
+    rows(trace.to_str().unwrap(), drive.to_str().unwrap(), Pace::Trace, Warm::NEW)
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! an aged drive.
 
 use hostftl_drives::DriveSpec;
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+};
 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
@@ -20,7 +22,8 @@ fn ratios<const N: usize>(
         warm: vec![warm],
         export,
         cache: None,
-        closed_loop: Some(16),
+        pace: Pace::Closed(16),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 2,

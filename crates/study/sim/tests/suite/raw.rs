@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::theory;
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+};
 
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
 
@@ -20,7 +22,8 @@ fn row_of(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
         warm: vec![Warm::STEADY],
         export: Export::Most,
         cache,
-        closed_loop: Some(8),
+        pace: Pace::Closed(8),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 1,

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use hostftl_sim::{Export, LayerSpec, Load, Outcome, Row, Silent, Stack, Study, Warm, compare};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Stack, Study, Warm, compare,
+};
 
 fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
     let layer = |text: &&str| LayerSpec::parse(text).expect("a layer");
@@ -14,7 +16,8 @@ fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
         warm: vec![warm],
         export: Export::Share(600),
         cache: None,
-        closed_loop: Some(16),
+        pace: Pace::Closed(16),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 2,

@@ -2,8 +2,8 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, HostLoad, LayerSpec, Load, MOST_SPANS, Outcome, Row, Scaled, Silent, Study, StudyError,
-    Warm, Why, compare,
+    Export, HostLoad, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Scaled, Silent, Study,
+    StudyError, Warm, Why, compare,
 };
 
 fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study {
@@ -15,7 +15,8 @@ fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study
         warm: states.iter().map(|text| text.parse().expect("a state")).collect(),
         export: Export::Usual,
         cache: None,
-        closed_loop: Some(16),
+        pace: Pace::Closed(16),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 2,

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Export, LayerSpec, Load, Outcome, Row, Silent, Study, StudyError, Warm, Watch, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, StudyError, Warm,
+    Watch, compare,
 };
 
 fn study(workload: &str) -> Study {
@@ -18,7 +19,8 @@ fn study(workload: &str) -> Study {
         warm: vec![Warm::NEW],
         export: Export::Most,
         cache: None,
-        closed_loop: Some(16),
+        pace: Pace::Closed(16),
+        most_spans: MOST_SPANS,
         compact: false,
         seed: 1,
         threads: 1,
@@ -67,7 +69,7 @@ fn reads_take_their_time_and_only_theirs() {
 #[test]
 fn a_trace_faster_than_the_drive_is_saturated() {
     let mut study = study("synth:uniform:count=2000,iops=1000");
-    study.closed_loop = None;
+    study.pace = Pace::Trace;
     assert!(!row(&study).saturated, "1000 a second is within 1250");
     study.workloads = vec![Load::parse("synth:uniform:count=2000,iops=2000").unwrap()];
     assert!(row(&study).saturated);
@@ -82,6 +84,34 @@ fn a_trace_faster_than_the_drive_is_saturated() {
         let row = row(&study);
         assert!(!row.saturated, "{load}: {} {}", row.simulated_ns, row.workload_ns);
     }
+}
+
+#[test]
+fn a_counted_run_has_the_wear_of_a_timed_one_and_no_latencies() {
+    let mut study = study("synth:uniform:size=4k,span=256m,count=40000,flush=50");
+    study.warm = vec!["steady=70%".parse().expect("a state")];
+    study.layers = ["none", "hard"].map(|text| LayerSpec::parse(text).expect("a layer")).into();
+    let waf = |study: &Study| {
+        let rows = compare(study, &Silent).and_then(Outcome::whole).expect("rows");
+        rows.into_iter().map(|row| (row.waf_total.expect("it writes"), row)).collect::<Vec<_>>()
+    };
+    let timed = waf(&study);
+    study.pace = Pace::Counted;
+    for ((timed, _), (counted, row)) in timed.into_iter().zip(waf(&study)) {
+        assert!((timed / counted - 1.0).abs() < 0.02, "{}: {timed} {counted}", row.layer);
+        assert!(row.latency_ns.write.is_none() && row.iops.is_none(), "{}", row.layer);
+        assert_eq!(row.requests, 40_800, "with flushes");
+    }
+}
+
+#[test]
+fn requests_come_at_regular_intervals() {
+    let mut study = study("synth:uniform:size=4k,span=64m,count=1000,read=100");
+    study.pace = Pace::Every(2_000_000);
+    let row = row(&study);
+    assert!(row.simulated_ns.abs_diff(999 * 2_000_000) < 1_000_000, "{}", row.simulated_ns);
+    let latency = row.latency_ns.read.expect("there were reads");
+    assert!(latency.max < 1_000_000, "no read waits for another: {latency:?}");
 }
 
 #[test]
@@ -114,7 +144,7 @@ fn what_does_not_fit_says_how_it_would() {
     study.workloads = vec![Load::parse("synth:uniform:span=8g").unwrap()];
     let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);
     assert!(matches!(rows(&study), Err(StudyError::TooLarge { .. })));
-    study.closed_loop = Some(0);
+    study.pace = Pace::Closed(0);
     assert!(matches!(compare(&study, &Silent), Err(StudyError::QueueDepth(0))));
 }
 

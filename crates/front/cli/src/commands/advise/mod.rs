@@ -4,7 +4,7 @@ mod page;
 
 use std::path::PathBuf;
 
-use hostftl_frontend::advise::{self, Request};
+use hostftl_frontend::advise::{self, Request, Round};
 use hostftl_frontend::{Wrong, units};
 use hostftl_sim::{Export, HostLoad, LayerSpec, Limits, Outcome, Study, Warm};
 
@@ -27,9 +27,12 @@ pub(crate) struct Args {
     /// The addresses of a trace are renumbered densely.
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// Drive model (name or TOML file), also scaled down, such as qlc-64k:capacity=2g
+    /// Drive model (name or TOML file); the study runs on a slice of it
     #[arg(long, value_name = "DRIVE")]
     drive: String,
+    /// Share of the export that is data of the workload [default: all of the data]
+    #[arg(long, value_name = "PERCENT", value_parser = hostftl_frontend::hot)]
+    hot: Option<u16>,
     /// Share of the export that holds data
     #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = advise::fill)]
     fill: Warm,
@@ -45,7 +48,13 @@ pub(crate) struct Args {
     /// Limit of the 99th percentile of reads and writes, such as 5ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_nanos)]
     p99: Option<u64>,
-    /// Capacity of the real drive, for life and memory
+    /// Minimum of the sustained requests/s, relative to no layer
+    #[arg(long, value_name = "FACTOR", default_value = "90%", value_parser = units::parse_factor)]
+    min_speed: f64,
+    /// Maximum 99th percentile, relative to no layer
+    #[arg(long, value_name = "FACTOR", default_value = "1.5x", value_parser = units::parse_factor)]
+    max_latency: f64,
+    /// Capacity of the drive, if it is not that of the model
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
     /// Amount that the host writes to the drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
@@ -78,7 +87,14 @@ impl Args {
             drive: self.drive.clone(),
             fill: self.fill,
             export: self.export.unwrap_or_default(),
-            limits: Limits { memory_bytes: self.ram, p99_ns: self.p99, years: self.life },
+            hot: self.hot,
+            limits: Limits {
+                memory_bytes: self.ram,
+                p99_ns: self.p99,
+                years: self.life,
+                speed: self.min_speed,
+                latency: self.max_latency,
+            },
             scale_to: self.scale_to,
             load: self.load,
             layers: self.layers.clone(),
@@ -92,9 +108,9 @@ impl Args {
 }
 
 /// Runs one study of an advice. Only the first one prints notes on the workload.
-fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
+fn one(study: &Study, round: Round, watched: bool) -> Result<Outcome, Wrong> {
     let progress = Progress::new(study.rows(), watched);
-    let progress = if is_first { progress } else { progress.again() };
+    let progress = if round == Round::Layers { progress } else { progress.again() };
     let result = hostftl_sim::compare(study, &progress);
     progress.clear();
     let outcome = result?;
@@ -108,8 +124,8 @@ fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let watched = console.is_watched();
-    let mut run = |study: &Study, is_first| one(study, is_first, watched);
-    let answer = advise::all(&args.request(), &mut run)?;
+    let mut run = |study: &Study, round| one(study, round, watched);
+    let answer = advise::all(&args.request(), &interrupt::asked, &mut run)?;
     if console.is_json() {
         console.value(&Envelope::new("advise", &answer))?
     } else {

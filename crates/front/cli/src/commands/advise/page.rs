@@ -18,13 +18,9 @@ fn label(layer: &str) -> String {
 
 /// Prints an advice.
 pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
-    let Answer { workload, drive, state, .. } = answer;
-    console.paragraph(&format!(
-        "{workload} on {drive}, state before: {state}; the host can address {}",
-        bytes(answer.exported_bytes)
-    ))?;
-    console.line("")?;
     console.paragraph(&verdict(answer))?;
+    console.line("")?;
+    console.paragraph(&question(answer))?;
     console.lines(format!("\n{}\n", console.fit(table(answer))))?;
     let has_failed = |layer: &str, why: &str| {
         answer.failures.iter().any(|it| it.layer == layer && it.failed == why)
@@ -44,8 +40,43 @@ pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failur
     let cautions = answer.cautions.iter().map(|text| format!("Caution: {text}."));
     let texts =
         not_asked.chain(failed).chain(impossible).chain(changes(answer)).chain(sure(answer));
-    let texts: Vec<String> = texts.chain(cautions).collect();
+    let words = "wear, speed and latency are relative to no layer: bytes programmed, requests/s \
+                 at a queue depth of 32, and p99 at 70 % of the rate without a layer. ~: after brief ageing, \
+         which selects the layers to examine further.";
+    let texts: Vec<String> = [words.to_owned()].into_iter().chain(texts).chain(cautions).collect();
     texts.iter().try_for_each(|text| console.paragraph(text))
+}
+
+/// Describes the workload, the drive and the slice on which the study ran.
+fn question(answer: &Answer) -> String {
+    let Answer { workload, drive, state, slice, .. } = answer;
+    let percent = |share: f64| three_digits(100.0 * share);
+    let mut text = format!(
+        "{workload} on {drive}. Its data is {} % of the {} that the host can address",
+        percent(slice.hot),
+        size(answer.exported_bytes as f64 / slice.slice_bytes as f64 * slice.drive_bytes as f64)
+    );
+    text += &format!("; state before: {state}. ");
+    if slice.slice_bytes == slice.drive_bytes {
+        return text + "The study ran on the whole drive.";
+    }
+    text += &format!("The study ran on a slice of {}", bytes(slice.slice_bytes));
+    if let Some(units) = slice.reclaim_units {
+        text += &format!(" with {units} reclaim units");
+    }
+    if slice.dies < slice.drive_dies {
+        let (dies, of) = (slice.dies, slice.drive_dies);
+        text += &format!(" and {dies} of {of} dies: rates are those of the slice");
+    }
+    text + "."
+}
+
+/// Formats a size as drives are sold.
+fn size(bytes: f64) -> String {
+    match bytes {
+        1e12.. => format!("{} TB", three_digits(bytes / 1e12)),
+        _ => format!("{} GB", three_digits(bytes / 1e9)),
+    }
 }
 
 fn verdict(answer: &Answer) -> String {
@@ -84,31 +115,41 @@ fn at_load(answer: &Answer, (offer, none): (&Offer, Option<&Offer>)) -> String {
     };
     let beside = none.map_or(String::new(), |none| format!(", without a layer {}", of(none)));
     format!(
-        " At {} GB/day, a drive of {} GB lasts {}{beside}.",
-        three_digits(load / 1e9),
-        three_digits(answer.capacity_bytes as f64 / 1e9),
+        " At {}/day, a drive of {} lasts {}{beside}.",
+        size(load),
+        size(answer.capacity_bytes as f64),
         of(offer)
     )
 }
 
 fn table(answer: &Answer) -> comfy_table::Table {
     let mut table = styled();
-    let heads = ["layer", "waf", "vs none", "p99", "life", "memory", ""];
+    let heads = ["layer", "WAF", "wear", "speed", "p99", "latency", "life", "memory", ""];
     table.set_header(heads.iter().enumerate().map(|(at, head)| aligned(at == 0, (*head).into())));
-    let none = answer.offer("passthrough").map(|offer| offer.waf);
-    for told in &answer.offers {
+    let none = answer.offer("passthrough");
+    let mut order: Vec<&Told> = answer.offers.iter().collect();
+    // Offers that were examined in full come first.
+    order.sort_by_key(|told| told.offer.as_ref().is_some_and(|offer| offer.is_screened));
+    for told in order {
         let Some(offer) = &told.offer else { continue };
+        let about = if offer.is_screened { "~" } else { "" };
+        let relative = |figure: fn(&Offer) -> Option<f64>| {
+            let ratio = figure(offer).zip(none.and_then(figure)).map(|(it, none)| it / none);
+            ratio.map_or(NOTHING.into(), |it| format!("×{it:.2}"))
+        };
         let cells = [
             label(&offer.layer),
-            format!("{:.2}", offer.waf),
-            none.map_or(NOTHING.into(), |none| format!("{:.2}", offer.waf / none)),
+            format!("{about}{:.2}", offer.waf),
+            relative(|it| Some(it.waf)),
+            relative(|it| it.requests_per_s),
             offer.p99_ns.map_or(NOTHING.into(), nanos),
+            relative(|it| it.p99_ns.map(|ns| ns as f64)),
             life((offer.years, offer.years_uneven)),
             bytes(offer.memory_bytes),
             mark(answer, told),
         ];
         let cells = cells.into_iter().enumerate();
-        table.add_row(cells.map(|(at, text)| aligned(at == 0 || at == 6, text)));
+        table.add_row(cells.map(|(at, text)| aligned(at == 0 || at == 8, text)));
     }
     table
 }
@@ -132,6 +173,8 @@ fn limit_name(limit: Limit) -> &'static str {
         Limit::Ram => "--ram",
         Limit::P99 => "--p99",
         Limit::Life => "--life",
+        Limit::Speed => "--min-speed",
+        Limit::Latency => "--max-latency",
         Limit::Size => "its size",
     }
 }
