@@ -40,9 +40,9 @@ pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failur
     let cautions = answer.cautions.iter().map(|text| format!("Caution: {text}."));
     let texts =
         not_asked.chain(failed).chain(impossible).chain(changes(answer)).chain(sure(answer));
-    let words = "wear, speed and latency are relative to no layer: bytes programmed, requests/s \
-                 at a queue depth of 32, and p99 at 70 % of the rate without a layer. ~: after brief ageing, \
-         which selects the layers to examine further.";
+    let words = "wear, speed and latency are relative to no layer: bytes programmed, requests/s at \
+                 a queue depth of 32, and p99 at 70 % of the rate without a layer. ~: after brief \
+                 ageing, which selects the layers to examine further.";
     let texts: Vec<String> = [words.to_owned()].into_iter().chain(texts).chain(cautions).collect();
     texts.iter().try_for_each(|text| console.paragraph(text))
 }
