@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, LayerSpec, Load, MOST_SPANS, Pace, Stack, Study, Warm, default_memory};
 use hostftl_trace::Source;
 
+use crate::slice::Slice;
 use crate::wrong::Wrong;
 use crate::{nearest, units};
 
@@ -33,6 +35,11 @@ pub struct Question {
     pub cache: Option<PathBuf>,
     /// Queue depth of a closed loop, which replaces the workload's own times.
     pub closed_loop: Option<u32>,
+    /// Share of the exported capacity that is data of the workload, in thousandths: each drive is
+    /// replaced by a slice of it. `None` takes the drives as they are.
+    pub hot: Option<u16>,
+    /// Capacity of the whole drives in bytes, if it is not that of the models.
+    pub scale_to: Option<u64>,
     /// Whether the workload's addresses are packed.
     pub compact: bool,
     /// Seed of all random choices.
@@ -58,6 +65,8 @@ impl Default for Question {
             export: Export::Usual,
             cache: None,
             closed_loop: None,
+            hot: None,
+            scale_to: None,
             compact: false,
             seed: 1,
             threads: None,
@@ -76,9 +85,16 @@ impl Question {
             Ok(Load { name: text.clone(), source: source(text, self.skip_bad)? })
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let drives = self.drives.iter().map(|name| stack(name)).collect::<Result<Vec<_>, _>>()?;
+        let workloads = self.workloads.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let is_file = |load: &Load| matches!(load.source.plain(), Source::File(_));
+        let compact = self.compact || (self.hot.is_some() && workloads.iter().all(is_file));
+        let drives = self.drives.iter().map(|name| match self.hot {
+            Some(hot) => self.slice(name, &workloads, f64::from(hot) / 1000.0, compact),
+            None => stack(name),
+        });
+        let drives = drives.collect::<Result<Vec<_>, _>>()?;
         Ok(Study {
-            workloads: self.workloads.iter().map(load).collect::<Result<_, _>>()?,
+            workloads,
             layers: self.layers.clone().unwrap_or_else(|| usual(&drives)),
             drives,
             warm: self.warm.clone(),
@@ -86,11 +102,21 @@ impl Question {
             cache: self.cache.clone(),
             pace: self.closed_loop.map_or(Pace::Trace, Pace::Closed),
             most_spans: MOST_SPANS,
-            compact: self.compact,
+            compact,
             seed: self.seed,
             threads: self.threads.map_or(cores, usize::from),
             memory: self.memory.unwrap_or_else(default_memory),
         })
+    }
+
+    /// Returns the slice of the drive `name` of which the only workload's data is the share `hot`.
+    fn slice(&self, name: &str, loads: &[Load], hot: f64, compact: bool) -> Result<Stack, Wrong> {
+        let [load] = loads else {
+            return Err(Wrong::usage("--hot takes one workload, because each has its own slice"));
+        };
+        let extent = load.extent(self.seed, compact, || false)?;
+        let footprint = extent.sectors.max(1) * SECTOR as u64;
+        Ok(Slice::new(name, footprint, hot, self.export, self.scale_to)?.1)
     }
 }
 
@@ -198,5 +224,21 @@ mod tests {
         assert!(wrong.text.contains("did you mean `hatl-2g`?"), "{wrong}");
         assert!(layer("hrad").unwrap_err().contains("did you mean `hard`?"));
         assert!(export("0%").is_err() && export("80%") == Ok(Export::Share(800)));
+    }
+
+    #[test]
+    fn a_share_of_hot_data_makes_a_slice_for_one_workload() {
+        let load = "synth:uniform:size=4k,span=64m,count=9999".to_owned();
+        let one = Question {
+            workloads: vec![load.clone()],
+            drives: vec!["qlc-64k".into()],
+            hot: Some(500),
+            ..Question::default()
+        };
+        let study = one.study().expect("a slice");
+        let exported = study.export.sectors(&study.drives[0], 0) * SECTOR as u64;
+        assert!((exported as f64 / f64::from(128 << 20) - 1.0).abs() < 0.01, "{exported}");
+        let two = Question { workloads: vec![load.clone(), load], ..one };
+        assert!(two.study().is_err_and(|wrong| wrong.text.contains("--hot takes one workload")));
     }
 }

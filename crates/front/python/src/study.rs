@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use hostftl_frontend::seeds::{alike, merged};
 use hostftl_frontend::sweep::Summary;
-use hostftl_frontend::{Question, STATES, Wrong, sheet, units};
+use hostftl_frontend::{Question, STATES, Wrong, hot, sheet, units};
 use hostftl_sim::{Export, LayerSpec, Outcome, Study, StudyError, Warm};
 use pyo3::prelude::*;
 
@@ -24,6 +24,7 @@ pub(crate) struct Asked {
     export: Option<String>,
     cache: Option<PathBuf>,
     closed_loop: Option<u32>,
+    hot: Option<String>,
     compact: bool,
     skip_bad: bool,
     seed: u64,
@@ -50,6 +51,8 @@ impl Asked {
             export: export(self.export)?,
             cache: self.cache,
             closed_loop: self.closed_loop,
+            hot: self.hot.as_deref().map(hot).transpose().map_err(Wrong::usage)?,
+            scale_to: None,
             compact: self.compact,
             seed: self.seed,
             threads: threads(self.threads)?,

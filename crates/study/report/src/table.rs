@@ -9,6 +9,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
     strong: Option<usize>,
     words: bool,
+    ratios: bool,
     /// Style class of each column, or empty.
     colours: Vec<String>,
 }
@@ -17,7 +18,14 @@ impl Table {
     /// Makes a table with these column heads and no rows.
     pub fn new(heads: &[impl AsRef<str>]) -> Self {
         let heads = heads.iter().map(|head| head.as_ref().to_owned()).collect();
-        Table { heads, rows: Vec::new(), strong: None, words: false, colours: Vec::new() }
+        Table {
+            heads,
+            rows: Vec::new(),
+            strong: None,
+            words: false,
+            ratios: false,
+            colours: Vec::new(),
+        }
     }
 
     /// Adds a row with a cell for each column head.
@@ -38,6 +46,14 @@ impl Table {
     #[must_use]
     pub fn words(mut self) -> Self {
         self.words = true;
+        self
+    }
+
+    /// Colours each cell that has a ratio, such as `×0.65`: below 0.95 as a gain, above 1.05 as a
+    /// loss, with a bar of its size.
+    #[must_use]
+    pub fn ratios(mut self) -> Self {
+        self.ratios = true;
         self
     }
 
@@ -85,11 +101,30 @@ impl Table {
 
     fn html_row(&self, at: usize, row: &[String]) -> String {
         let class = if self.strong == Some(at) { " class=\"strong\"" } else { "" };
-        let cell =
-            |(at, cell): (usize, &String)| format!("<td{}>{}</td>", self.class(at), escape(cell));
+        let cell = |(at, cell): (usize, &String)| match ratio_of(cell).filter(|_| self.ratios) {
+            Some(ratio) => format!("<td{}>{}</td>", heat(ratio), escape(cell)),
+            None => format!("<td{}>{}</td>", self.class(at), escape(cell)),
+        };
         let cells: String = row.iter().enumerate().map(cell).collect();
         format!("<tr{class}>{cells}</tr>\n")
     }
+}
+
+/// Returns the ratio in a cell, the number after `×`.
+fn ratio_of(cell: &str) -> Option<f64> {
+    let (_, ratio) = cell.split_once('×')?;
+    ratio.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the attributes of a cell with a ratio: its class, and the length of its bar, which is
+/// full at twice the reference.
+fn heat(ratio: f64) -> String {
+    let class = match ratio {
+        ..0.95 => "gain",
+        ..=1.05 => "even",
+        _ => "loss",
+    };
+    format!(" class=\"heat {class}\" style=\"--bar:{:.0}%\"", (50.0 * ratio).clamp(2.0, 100.0))
 }
 
 /// Returns whether a cell is a number, optionally with a sign before it and a unit after a space,
@@ -104,6 +139,16 @@ fn is_figure(cell: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_with_ratios_are_coloured_by_gain_and_loss() {
+        let mut table = Table::new(&["layer", "new"]).ratios();
+        table.row(["log", "1.20  ×0.50"]).row(["hard", "3.00  ×1.20"]).row(["none", "–"]);
+        let html = table.html();
+        assert!(html.contains("<td class=\"heat gain\" style=\"--bar:25%\">1.20  ×0.50</td>"));
+        assert!(html.contains("<td class=\"heat loss\" style=\"--bar:60%\">3.00  ×1.20</td>"));
+        assert!(html.contains("<td>–</td>"), "{html}");
+    }
 
     #[test]
     fn figures_are_told_from_words() {

@@ -39,6 +39,8 @@ pub struct SweepPlan {
     warm: Option<Some_<String>>,
     export: Option<Some_<String>>,
     closed_loop: Option<Some_<u32>>,
+    /// The share of the export that is data of the only trace, as in "20%".
+    hot: Option<String>,
     /// The number of seeds, counted from 1, or a list of seeds.
     seeds: Option<Some_<u64>>,
     #[serde(default)]
@@ -103,6 +105,7 @@ impl SweepPlan {
             skip_bad: self.skip_bad,
             layers: layers.transpose().map_err(usage)?,
             cache: means.cache.clone(),
+            hot: self.hot.as_deref().map(crate::hot).transpose().map_err(usage)?,
             compact: self.compact,
             threads: means.threads,
             memory: means.memory,

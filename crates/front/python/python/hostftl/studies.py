@@ -23,6 +23,7 @@ def compare(
     warm: Any = STATES,
     export: str | float | int | None = None,
     closed_loop: int | None = None,
+    hot: str | float | None = None,
     compact: bool = False,
     skip_bad: bool = False,
     seed: int = 1,
@@ -49,6 +50,8 @@ def compare(
         export: The exported capacity of every row: a share as 0.8 or ``"80%"``, or a size in bytes
             or as ``"1g"``.
         closed_loop: The queue depth of a closed loop, which replaces the trace's times.
+        hot: Use a slice of each drive on which the data of the only trace is this share of the
+            exported capacity, as 0.2 or ``"20%"``; its addresses are then packed.
         compact: Pack the addresses that the trace touches.
         skip_bad: Count and skip invalid lines of a trace.
         seed: The seed of all random choices.
@@ -73,6 +76,7 @@ def compare(
         "export": share(export),
         "cache": warm_cache,
         "closed_loop": closed_loop,
+        "hot": share(hot),
         "compact": compact,
         "skip_bad": skip_bad,
         "seed": seed,

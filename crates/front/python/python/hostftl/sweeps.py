@@ -19,7 +19,7 @@ from .words import maybe, share, text
 #: Number of retries of a cell whose worker died.
 RETRIES = 2
 
-_KEYS = {"traces", "drives", "layers", "warm", "export", "closed_loop", "seeds", "compact", "skip_bad"}
+_KEYS = {"traces", "drives", "layers", "warm", "export", "closed_loop", "hot", "seeds", "compact", "skip_bad"}
 
 
 class Cells(Columns):
@@ -58,7 +58,7 @@ def sweep(
 
     Args:
         grid: A plan as in docs/STUDIES.md: the path of a TOML file, or a mapping with ``traces``
-            and optional ``drives``, ``layers``, ``warm``, ``export``, ``closed_loop``, ``seeds`` (a
+            and optional ``drives``, ``layers``, ``warm``, ``export``, ``closed_loop``, ``hot``, ``seeds`` (a
             number, or a list), ``compact``, ``skip_bad``. ``{a,b}`` in a text expands to one text
             for each alternative.
         out: The folder of the cells.

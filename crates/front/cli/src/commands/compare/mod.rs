@@ -58,6 +58,11 @@ pub(crate) struct Args {
     /// Export size, or share of the drive [default: 80%, 65% for raw drives]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
     export: Option<Export>,
+    /// Use a slice of each drive on which the workload's data is this share of the export
+    ///
+    /// A trace's addresses are then packed densely. Without it the drive is simulated as given.
+    #[arg(long, value_name = "PERCENT", value_parser = hostftl_frontend::hot)]
+    hot: Option<u16>,
     /// Also show life, drive writes per day and memory for a drive of this capacity
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
@@ -108,16 +113,19 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let study = study(args)?;
     let outputs = Outputs::open(args)?;
     let outcomes = outcomes(&study, args, console)?;
+    let scale = |outcome: &Outcome| {
+        args.scale_to.map(|capacity| scale::all(&study, outcome, (capacity, args.load)))
+    };
     let page = outputs.html.is_some().then(|| {
         let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
-        page::page(&outcomes[0], &every, &envelope::command())
+        page::page(&outcomes[0], &every, scale(&outcomes[0]).as_deref(), &envelope::command())
     });
     let outcome = hostftl_frontend::seeds::merged(outcomes);
     if outcome.rows.is_empty() && !interrupt::asked() {
         return nothing_made(outcome, console);
     }
     outputs.write(&outcome, page)?;
-    let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, (capacity, args.load)));
+    let scaled = scale(&outcome);
     match (console.is_json(), &scaled) {
         (true, Some(scaled)) => {
             let rows = scale::json(&outcome, scaled)?;
@@ -222,6 +230,8 @@ fn study(args: &Args) -> Result<Study, Failure> {
         export: args.export.unwrap_or_default(),
         cache: args.warm_cache.clone(),
         closed_loop: args.closed_loop,
+        hot: args.hot,
+        scale_to: args.scale_to,
         compact: args.compact,
         seed: args.seed,
         threads: args.threads,

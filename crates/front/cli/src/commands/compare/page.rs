@@ -1,18 +1,24 @@
 //! HTML page of a comparison.
 
 use hostftl_report::{Page, Table};
-use hostftl_sim::{Outcome, Row};
+use hostftl_sim::{Outcome, Row, Scaled};
 
 use super::report::{self, Column, summary_columns};
-use super::{beside, charts, devices, seeds, verdict};
+use super::{beside, charts, devices, scale, seeds, verdict};
 use crate::units::{bytes, count, counted};
 
 /// Returns the page with the tables of `outcome`, that of the first seed, and the charts of `every`
-/// row of all seeds. `command` reproduces the page.
-pub(super) fn page(outcome: &Outcome, every: &[Row], command: &str) -> String {
+/// row of all seeds. `scaled` has the figures of these rows for a drive of real size. `command`
+/// reproduces the page.
+pub(super) fn page(
+    outcome: &Outcome,
+    every: &[Row],
+    scaled: Option<&[Scaled]>,
+    command: &str,
+) -> String {
     let rows = &outcome.rows;
     let mut page = Page::new("Which layer pays?");
-    page.lead(&verdict::of_all(rows));
+    page.lead(&verdict::of_all(&scale::possible(rows, scaled)));
     if every.len() > rows.len() {
         page.paragraph(&format!(
             "Tables are of seed {}; charts with whiskers are of all seeds.",
@@ -24,6 +30,9 @@ pub(super) fn page(outcome: &Outcome, every: &[Row], command: &str) -> String {
     }
     if beside::states(outcome).len() > 1 {
         side_by_side(&mut page, outcome);
+    }
+    if let Some(scaled) = scaled {
+        scale::section(&mut page, rows, scaled);
     }
     for text in report::not_made(outcome) {
         page.paragraph(&text);
@@ -58,7 +67,7 @@ fn side_by_side(page: &mut Page, outcome: &Outcome) {
         let several = lines.iter().any(|line| line.drive != lines[0].drive);
         let names: &[&str] = if several { &["drive", "layer"] } else { &["layer"] };
         let heads: Vec<&str> = names.iter().chain(&states).copied().collect();
-        let mut table = Table::new(&heads);
+        let mut table = Table::new(&heads).ratios();
         for line in lines {
             let drive = several.then(|| line.drive.to_owned());
             let names = drive.into_iter().chain([line.layer.to_owned()]);

@@ -1,5 +1,6 @@
 //! `--scale-to`: projection of the rows of a slice to a drive of real size.
 
+use hostftl_report::{Page, Table};
 use hostftl_sim::{HostLoad, LayerSpec, Outcome, Row, Scaled, Study};
 use serde_json::Value;
 
@@ -41,28 +42,27 @@ pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failur
     all.map(Value::Array).map_err(Failure::failed)
 }
 
-/// Prints the table of projections and its explanation.
-pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
-    let Some(first) = scaled.first() else { return Ok(()) };
-    let tb = first.capacity_bytes as f64 / 1e12;
-    let mut table = styled();
-    let heads = ["row", "life", "TBW", "DWPD, 5 y", "memory", "per TB"];
-    table.set_header(heads.iter().enumerate().map(|(at, head)| aligned(at == 0, (*head).into())));
-    for (row, it) in rows.iter().zip(scaled) {
-        let figure = |value: Option<f64>, unit: &str| {
-            value.map_or(NOTHING.into(), |value| format!("{}{unit}", three_digits(value)))
-        };
-        let memory = |value: Option<u64>| value.map_or(NOTHING.into(), bytes);
-        let cells = [
-            title(row, rows),
-            life((it.years, it.years_uneven)),
-            figure(it.tbw, " TB"),
-            figure(it.dwpd, ""),
-            memory(it.memory_bytes),
-            memory(it.memory_bytes_per_tb),
-        ];
-        table.add_row(cells.into_iter().enumerate().map(|(at, text)| aligned(at == 0, text)));
-    }
+/// Column heads of the projections.
+const HEADS: [&str; 6] = ["row", "life", "TBW", "DWPD, 5 y", "memory", "per TB"];
+
+/// Returns the cells of a row's projection.
+fn cells(row: &Row, it: &Scaled, rows: &[Row]) -> [String; 6] {
+    let figure = |value: Option<f64>, unit: &str| {
+        value.map_or(NOTHING.into(), |value| format!("{}{unit}", three_digits(value)))
+    };
+    let memory = |value: Option<u64>| value.map_or(NOTHING.into(), bytes);
+    [
+        title(row, rows),
+        life((it.years, it.years_uneven)),
+        figure(it.tbw, " TB"),
+        figure(it.dwpd, ""),
+        memory(it.memory_bytes),
+        memory(it.memory_bytes_per_tb),
+    ]
+}
+
+/// Returns the title of the projections: the drive and its load.
+fn heading(first: &Scaled) -> String {
     let load = first.load_bytes_per_day.map_or_else(
         || "no load: the workload has no clock, and --load is not given".to_owned(),
         |load| {
@@ -71,9 +71,42 @@ pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> R
             format!("a load of {} GB/day, {dwpd} DWPD", three_digits(load / 1e9))
         },
     );
-    let (tb, table) = (three_digits(tb), console.fit(table));
-    console.lines(format!("\nA drive of {tb} TB at {load}\n{table}\n"))?;
+    format!("A drive of {} TB at {load}", three_digits(first.capacity_bytes as f64 / 1e12))
+}
+
+/// Prints the table of projections and its explanation.
+pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
+    let Some(first) = scaled.first() else { return Ok(()) };
+    let mut table = styled();
+    table.set_header(HEADS.iter().enumerate().map(|(at, head)| aligned(at == 0, (*head).into())));
+    for (row, it) in rows.iter().zip(scaled) {
+        let cells = cells(row, it, rows).into_iter().enumerate();
+        table.add_row(cells.map(|(at, text)| aligned(at == 0, text)));
+    }
+    let (heading, table) = (heading(first), console.fit(table));
+    console.lines(format!("\n{heading}\n{table}\n"))?;
     about(rows, scaled).iter().try_for_each(|text| console.paragraph(text))
+}
+
+/// Adds the projections and their explanation to a page.
+pub(super) fn section(page: &mut Page, rows: &[Row], scaled: &[Scaled]) {
+    let Some(first) = scaled.first() else { return };
+    page.section(&heading(first));
+    let mut table = Table::new(&HEADS);
+    for (row, it) in rows.iter().zip(scaled) {
+        table.row(cells(row, it, rows));
+    }
+    page.table(&table);
+    about(rows, scaled).iter().for_each(|text| {
+        page.paragraph(text);
+    });
+}
+
+/// Returns the rows whose layers can exist on the drive of real size.
+pub(super) fn possible(rows: &[Row], scaled: Option<&[Scaled]>) -> Vec<Row> {
+    let Some(scaled) = scaled else { return rows.to_vec() };
+    let both = rows.iter().zip(scaled);
+    both.filter(|(_, it)| it.impossible.is_none()).map(|(row, _)| row.clone()).collect()
 }
 
 /// Formats a life in years, as a range if the life with uneven wear is known and shorter.
