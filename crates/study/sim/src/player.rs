@@ -34,8 +34,9 @@ pub enum Pace {
     Closed(u32),
     /// At regular intervals of this many ns, with at most 256 requests in progress.
     Every(Nanos),
-    /// With the counting clock: commands take no time, and 32 requests are in progress. Write
-    /// amplification and wear are measured, but no latency or rate.
+    /// With the counting clock: commands take no time, and 32 requests are in progress. Wear is
+    /// measured, but no latency or rate. Layers that pad when all requests wait, or at flushes, pad
+    /// less than in a timed run.
     Counted,
 }
 

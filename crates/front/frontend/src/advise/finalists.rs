@@ -56,17 +56,18 @@ pub(super) fn find(
         if wanted.is_empty() {
             return Ok(advice);
         }
-        time(study, offers, (none, &wanted), run)?;
+        time(study, offers, (none, &wanted), make, run)?;
         timed.extend(wanted);
     }
 }
 
-/// Measures rates and latencies of the offers `wanted`. `none` is the drive without a layer; on a
+/// Measures rates, latencies and wear of the offers `wanted` with modelled times. `none` is the drive without a layer; on a
 /// raw drive the first of them is the reference.
 fn time(
     study: &Study,
     offers: &mut [Offer],
     (none, wanted): (Option<usize>, &[usize]),
+    make: &dyn Fn(&Row) -> Offer,
     run: &mut Studies,
 ) -> Result<(), Wrong> {
     for row in rows(study, offers, wanted, (Pace::Closed(DEPTH), Round::Timing), run)? {
@@ -77,8 +78,12 @@ fn time(
     let interval = Pace::Every((1e9 / (LOAD * rate)).ceil() as u64);
     for row in rows(study, offers, wanted, (interval, Round::Timing), run)? {
         let latency = &row.latency_ns;
-        let p99 = latency.read.iter().chain(&latency.write).map(|it| it.p99).max();
-        set(offers, &row, |offer| offer.p99_ns = p99);
+        let p99_ns = latency.read.iter().chain(&latency.write).map(|it| it.p99).max();
+        // Padding at flushes depends on the writes in progress, which only a timed run has.
+        set(offers, &row, |offer| {
+            let requests_per_s = offer.requests_per_s;
+            *offer = Offer { is_screened: false, requests_per_s, p99_ns, ..make(&row) };
+        });
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ fn question(answer: &Answer) -> String {
     let mut text = format!(
         "{workload} on {drive}. Its data is {} % of the {} that the host can address",
         percent(slice.hot),
-        size(answer.exported_bytes as f64 / slice.slice_bytes as f64 * slice.drive_bytes as f64)
+        whole(answer, answer.exported_bytes)
     );
     text += &format!("; state before: {state}. ");
     if slice.slice_bytes == slice.drive_bytes {
@@ -69,6 +69,12 @@ fn question(answer: &Answer) -> String {
         text += &format!(" and {dies} of {of} dies: rates are those of the slice");
     }
     text + "."
+}
+
+/// Formats the size on the whole drive that corresponds to `bytes` of the slice.
+fn whole(answer: &Answer, bytes: u64) -> String {
+    let slice = &answer.slice;
+    size(bytes as f64 / slice.slice_bytes as f64 * slice.drive_bytes as f64)
 }
 
 /// Formats a size as drives are sold.
@@ -207,7 +213,7 @@ fn changes(answer: &Answer) -> Vec<String> {
 fn roomier(answer: &Answer) -> Option<String> {
     let roomier = answer.roomier.as_ref()?;
     let all = roomier.checks.iter().map(|it| format!("{} {:.2}", label(&it.layer), it.waf));
-    let (texts, less) = (all.collect::<Vec<_>>().join("; "), bytes(roomier.exported_bytes));
+    let (texts, less) = (all.collect::<Vec<_>>().join("; "), whole(answer, roomier.exported_bytes));
     Some(format!("With {less} for the host (--export): {texts}."))
 }
 
