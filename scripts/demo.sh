@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job: a comparison of layers on a recorded workload, then a volume under a real client whose
+# The main job: advice on a recorded workload and a drive, then a volume under a real client whose
 # server is killed and whose device dies. Leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -93,16 +93,18 @@ volume_under_fio() {
 }
 
 title "HostFTL: a flash translation layer that runs on the host"
-echo "It turns small random writes into the large sequential writes that flash needs. The comparison"
+echo "It turns small random writes into the large sequential writes that flash needs. The advice"
 echo "and the volume below run the same code."
 scripts/setup.sh demo
 scripts/cargo.sh build --release --quiet --workspace --bin hostftl
 
-title "1. Would a layer help a database on a drive with 64 KiB indirection units?"
-echo "The trace is MariaDB under sysbench, recorded for this project. The drive is shown new, filled to"
-echo "70 %, aged by random writes, and aged by the trace itself."
-show "hostftl compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers none,hatl-auto --compact"
-"$hostftl" compare traces/mariadb-oltp-head.csv.zst --drive hatl-2g --layers none,hatl-auto --compact
+title "1. How long does a 30 TB QLC drive last under a database, and would a layer help?"
+echo "The trace is MariaDB under sysbench, recorded for this project. Its data compresses 2:1 here;"
+echo "without compress=2 the verdict is to write to the drive."
+trace=traces/mariadb-oltp-head.csv.zst:compress=2
+advise=(advise "$trace" --drive solidigm-d5-p5316-30t --load 5TB/day --layers "log:separation=none" --seeds 1)
+show "hostftl ${advise[*]}"
+"$hostftl" "${advise[@]}"
 
 if command -v fio >/dev/null && fio --enghelp 2>/dev/null | grep -qw nbd; then
     volume_under_fio
@@ -115,7 +117,7 @@ title "Next"
 cat <<'TEXT'
   target/release/hostftl compare YOUR.csv --drive qlc-64k:capacity=2g
        your own workload; the format is t_us,op,byte_off,byte_len (traces/README.md)
-  target/release/hostftl advise YOUR.csv --drive qlc-64k:capacity=2g --scale-to 61.44TB --load 12TB/day
+  target/release/hostftl advise YOUR.csv --drive solidigm-d5-p5336-61t --load 12TB/day
        the layer to use on that drive, or none, and how long the drive lives
   target/release/hostftl create vol.toml --device /dev/YOURS --layer log
        a volume on a real drive; it refuses a drive that holds data

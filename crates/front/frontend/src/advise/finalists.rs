@@ -61,8 +61,8 @@ pub(super) fn find(
     }
 }
 
-/// Measures rates, latencies and wear of the offers `wanted` with modelled times. `none` is the drive without a layer; on a
-/// raw drive the first of them is the reference.
+/// Measures rates, latencies and wear of the offers `wanted` with modelled times. `none` is the
+/// drive without a layer; on a raw drive the first of them is the reference.
 fn time(
     study: &Study,
     offers: &mut [Offer],
