@@ -84,6 +84,40 @@ fn life_is_that_of_the_load_whatever_the_capacity() {
     assert!((own * 500.0 * 4096.0 * 86_400.0 / (one * 1e12) - 1.0).abs() < 1e-2, "{own} {one}");
 }
 
+/// Life is cycles × physical capacity / (write amplification × load). Sequential writes of whole
+/// map units have a write amplification of 1, so each case can be computed by hand: a `qlc-64k` has
+/// 1000 cycles and 7 % over-provisioning, a `tlc` 3000 and 7 %.
+#[test]
+fn life_is_the_closed_form() {
+    let cases = [
+        ("qlc-64k", "30.72TB", "1dwpd", 2.944),
+        ("qlc-64k", "30.72TB", "0.3dwpd", 9.813),
+        ("qlc-64k", "61.44TB", "0.3dwpd", 9.813),
+        ("qlc-64k", "30.72TB", "12TB/day", 7.536),
+        ("qlc-64k", "61.44TB", "12TB/day", 15.073),
+        ("qlc-64k", "61.44TB", "200MB/s", 10.467),
+        ("tlc", "7.68TB", "1dwpd", 8.832),
+        ("tlc", "7.68TB", "5TB/day", 13.566),
+        ("tlc", "3.84TB", "5TB/day", 6.783),
+        ("tlc", "7.68TB", "100MB/s", 7.851),
+    ];
+    for (drive, capacity, load, expected) in cases {
+        let request = Request {
+            trace: "synth:sequential:size=64k,span=48m,count=4000".into(),
+            drive: drive.to_owned(),
+            fill: fill("99%").expect("a share"),
+            scale_to: Some(crate::units::parse_capacity(capacity).expect("a capacity")),
+            load: load.parse().expect("a load"),
+            seeds: 1,
+            ..request(Some(&[]))
+        };
+        let answer = all(&request, &|| false, &mut |study, _| Ok(compare(study, &Silent)?));
+        let answer = answer.expect("an answer");
+        let years = answer.offer("passthrough").expect("none is asked").years.expect("it wears");
+        assert!((years / expected - 1.0).abs() < 0.02, "{drive} {capacity} {load}: {years}");
+    }
+}
+
 #[test]
 fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
     let request = request(Some(&["hard", "hatl-auto"]));
