@@ -64,7 +64,7 @@ pub use outcome::{Hole, Outcome, Why};
 pub use player::{End, Pace, PlayError, Player};
 pub use row::Row;
 pub use run_spec::quoted;
-pub use scale::{Scaled, runs_on};
+pub use scale::{Scaled, is_same, runs_on};
 pub use schedule::{Job, run as run_jobs};
 pub use self_aging::{MOST_SPANS, SETTLED};
 pub use series::Interval;

@@ -91,6 +91,17 @@ impl Scaled {
     }
 }
 
+/// Returns whether two layers are the same on `stack`, because a parameter of one has no effect
+/// there.
+pub fn is_same(stack: &Stack, export: Export, one: &LayerSpec, other: &LayerSpec) -> bool {
+    let (infos, unit) = (stack.infos(), stack.map_unit());
+    let about = |layer: &LayerSpec| {
+        let layer = layer.suited(hostftl_core::SECTORS_PER_BLOCK, unit);
+        layer.spared(&infos, unit, Some(export.sectors(stack, 0))).about(stack)
+    };
+    about(one) == about(other)
+}
+
 /// Checks whether `layer` can run on a stack whose devices are `factor` times as large as those of
 /// `stack`, and exports the sectors of `export`.
 ///

@@ -3,7 +3,7 @@
 
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Advice, Export, LayerSpec, Load, Offer, Outcome, Row, Study, Warm};
+use hostftl_sim::{Advice, Export, LayerSpec, Load, Offer, Outcome, Row, Study, Warm, is_same};
 use hostftl_trace::{Compressibility, Source};
 
 use super::{Check, Failed, Request, Roomier, Round, Run, variants};
@@ -46,13 +46,18 @@ impl<'a> Studies<'a> {
 }
 
 /// Runs variants of layers that are close to the best, and of layers that can't run with their
-/// defaults. Impossible variants are dropped.
+/// defaults. Impossible variants are dropped, and those whose parameter has no effect.
 pub(super) fn refine(
     study: &mut Study,
     outcome: &mut Outcome,
     run: &mut Studies,
 ) -> Result<(), Wrong> {
-    let more = Study { layers: variants::after(outcome), ..study.clone() };
+    let mut layers = variants::after(outcome);
+    layers.retain(|variant| {
+        let mut known = study.layers.iter();
+        !known.any(|known| is_same(&study.drives[0], study.export, known, variant))
+    });
+    let more = Study { layers, ..study.clone() };
     let mut asked = run.run(&more, Round::Variants)?;
     asked.holes.retain(|hole| !variants::can_not_be(hole));
     outcome.rows.extend(asked.rows);

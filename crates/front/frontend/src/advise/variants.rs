@@ -15,6 +15,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
     (
         "log",
         &[
+            "superpage=128k",
             "superpage=256k",
             "superpage=512k",
             "separation=rate",
