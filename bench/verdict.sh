@@ -38,7 +38,7 @@ offers = {told["layer"]: told for told in advice["offers"] if told.get("waf")}
 broken = {told["name"] for told in advice["offers"] if told["broken"]}
 allowed = {layer: waf for layer, waf in rows.items() if layer not in broken}
 best = min(allowed, key=allowed.get)
-own = offers[verdict]["waf"] if verdict else None
+own = rows.get(verdict, offers[verdict]["waf"]) if verdict else None
 missed = own is None or own > 1.03 * allowed[best] or verdict in broken
 print(f"{verdict} {own or 0:.2f}, best {best} {allowed[best]:.2f}", "MISSED" if missed else "")
 sys.exit(missed)
