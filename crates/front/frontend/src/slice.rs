@@ -16,7 +16,7 @@ use crate::wrong::Wrong;
 
 /// Number of reclaim units of a slice. With more, write amplification changes little.
 const UNITS: u64 = 512;
-/// Smallest map unit whose parts merge in a write buffer of this many units.
+/// Map units that a write buffer holds at least, if parts of units merge in it.
 const MERGED_UNITS: u64 = 4;
 
 /// Parses the share of the exported capacity that is data of the workload, and returns thousandths.
@@ -59,8 +59,8 @@ struct Options {
 impl Slice {
     /// Returns the slice of the drive `name` on which `footprint` bytes of data are the share `hot`
     /// of the exported capacity. `real` is the capacity of the whole drive in bytes, if that is not
-    /// the capacity of the model. The slice is the whole drive if that is smaller, or
-    /// raw: its segments are what a layer of a raw drive works with.
+    /// the capacity of the model. The slice is the whole drive if that is smaller, or raw, because
+    /// layers of raw drives work with its segments.
     ///
     /// # Errors
     /// If the drive is unknown, or is a stack of several devices.
