@@ -22,7 +22,7 @@ const RARE: [(Bug, u64); 23] = [
     (Bug::ZonesListEarly, 300),
     (Bug::OldEpoch, 187),
     (Bug::FilledInPart, 134),
-    (Bug::RowForgotten, 102),
+    (Bug::StripeForgotten, 102),
     (Bug::ZonesVictimNotPinned, 88),
     (Bug::SecondParityPlain, 63),
     (Bug::OneWayOnly, 51),
@@ -30,13 +30,13 @@ const RARE: [(Bug, u64); 23] = [
     (Bug::ReturnerWhole, 41),
     (Bug::JoinedEarly, 31),
     (Bug::OlderBelieved, 26),
-    (Bug::ClaimUntold, 26),
+    (Bug::ClaimUnrecorded, 26),
     (Bug::CorruptUntold, 26),
     (Bug::ThinTrimRefused, 25),
     (Bug::JournalLast, 24),
     (Bug::DirtyEvicted, 21),
     (Bug::CountsNotFrozen, 16),
-    (Bug::HungScratchReused, 15),
+    (Bug::TimedOutScratchReused, 15),
 ];
 
 /// Returns the seed of `from..to` that finds `bug`, which is planted.
