@@ -68,7 +68,7 @@ def test_a_trace_of_arrays_is_read_as_it_was_written(tmp_path):
         ({"lba": [0], "sectors": [0]}, "request 0"),
         ({"lba": [0], "sectors": [8], "op": [4]}, "request 0: op"),
         ({"lba": [0], "sectors": [8], "op": [300]}, "op: a number is above 255"),
-        ({"lba": [0], "sectors": [8], "saved": [101]}, "per cent"),
+        ({"lba": [0], "sectors": [8], "saved": [101]}, "percentage"),
         ({"lba": [2**63], "sectors": [8]}, "8 EiB"),
     ],
 )
