@@ -99,10 +99,10 @@ scripts/setup.sh demo
 scripts/cargo.sh build --release --quiet --workspace --bin hostftl
 
 title "1. How long does a 30 TB QLC drive last under a database, and would a layer help?"
-echo "The trace is MariaDB under sysbench, recorded for this project. Its data compresses 2:1 here;"
-echo "without compress=2 the verdict is to write to the drive."
+echo "The trace is MariaDB under sysbench, recorded for this project. Its data is taken to compress"
+echo "2:1; for incompressible data the verdict is to write to the drive."
 trace=traces/mariadb-oltp-head.csv.zst:compress=2
-advise=(advise "$trace" --drive solidigm-d5-p5316-30t --load 5TB/day --layers "log:separation=none" --seeds 1)
+advise=(advise "$trace" --drive solidigm-d5-p5316-30t --load 5TB/day --layers "log:separation=none" --max-latency 2x)
 show "hostftl ${advise[*]}"
 "$hostftl" "${advise[@]}"
 

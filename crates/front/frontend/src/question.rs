@@ -7,6 +7,7 @@ use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, LayerSpec, Load, MOST_SPANS, Pace, Stack, Study, Warm, default_memory};
 use hostftl_trace::Source;
 
+use crate::advise::interrupted;
 use crate::slice::Slice;
 use crate::wrong::Wrong;
 use crate::{nearest, units};
@@ -76,11 +77,12 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Returns the study.
+    /// Returns the study. For the size of a slice the workload is read, until `cancelled` returns
+    /// true.
     ///
     /// # Errors
-    /// If the options of a workload are invalid, or a drive is unknown.
-    pub fn study(&self) -> Result<Study, Wrong> {
+    /// If the options of a workload are invalid, a drive is unknown, or the reading was cancelled.
+    pub fn study(&self, cancelled: &dyn Fn() -> bool) -> Result<Study, Wrong> {
         let load = |text: &String| -> Result<Load, Wrong> {
             Ok(Load { name: text.clone(), source: source(text, self.skip_bad)? })
         };
@@ -89,7 +91,7 @@ impl Question {
         let is_file = |load: &Load| matches!(load.source.plain(), Source::File(_));
         let compact = self.compact || (self.hot.is_some() && workloads.iter().all(is_file));
         let drives = self.drives.iter().map(|name| match self.hot {
-            Some(hot) => self.slice(name, &workloads, f64::from(hot) / 1000.0, compact),
+            Some(hot) => self.slice(name, &workloads, (hot, compact), cancelled),
             None => stack(name),
         });
         let drives = drives.collect::<Result<Vec<_>, _>>()?;
@@ -110,13 +112,19 @@ impl Question {
     }
 
     /// Returns the slice of the drive `name` of which the only workload's data is the share `hot`.
-    fn slice(&self, name: &str, loads: &[Load], hot: f64, compact: bool) -> Result<Stack, Wrong> {
+    fn slice(
+        &self,
+        name: &str,
+        loads: &[Load],
+        (hot, compact): (u16, bool),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Stack, Wrong> {
         let [load] = loads else {
             return Err(Wrong::usage("--hot takes one workload, because each has its own slice"));
         };
-        let extent = load.extent(self.seed, compact, || false)?;
+        let extent = load.extent(self.seed, compact, cancelled)?.ok_or_else(interrupted)?;
         let footprint = extent.sectors.max(1) * SECTOR as u64;
-        Ok(Slice::new(name, footprint, hot, self.export, self.scale_to)?.1)
+        Ok(Slice::new(name, footprint, f64::from(hot) / 1000.0, self.export, self.scale_to)?.1)
     }
 }
 
@@ -210,7 +218,7 @@ mod tests {
             workloads: vec!["synth:uniform:size=4k,span=1m,count=9".into()],
             ..Question::default()
         };
-        let study = question.study().expect("it makes sense");
+        let study = question.study(&|| false).expect("it makes sense");
         let layers: Vec<&str> = study.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!((layers, study.rows()), (vec!["passthrough", "hard"], 8));
         assert_eq!(study.drives[0].name, DRIVE);
@@ -218,7 +226,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_kind() {
-        let wrong = Question { drives: vec!["hatl-2h".into()], ..Question::default() }.study();
+        let wrong =
+            Question { drives: vec!["hatl-2h".into()], ..Question::default() }.study(&|| false);
         let wrong = wrong.expect_err("there is no such drive");
         assert_eq!(wrong.kind, crate::WrongKind::Usage);
         assert!(wrong.text.contains("did you mean `hatl-2g`?"), "{wrong}");
@@ -235,10 +244,13 @@ mod tests {
             hot: Some(500),
             ..Question::default()
         };
-        let study = one.study().expect("a slice");
+        let study = one.study(&|| false).expect("a slice");
         let exported = study.export.sectors(&study.drives[0], 0) * SECTOR as u64;
         assert!((exported as f64 / f64::from(128 << 20) - 1.0).abs() < 0.01, "{exported}");
         let two = Question { workloads: vec![load.clone(), load], ..one };
-        assert!(two.study().is_err_and(|wrong| wrong.text.contains("--hot takes one workload")));
+        assert!(
+            two.study(&|| false)
+                .is_err_and(|wrong| wrong.text.contains("--hot takes one workload"))
+        );
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Asked {
 const MOST_SEEDS: u16 = 1000;
 
 impl Asked {
-    fn study(self) -> Result<Study, Wrong> {
+    fn study(self, cancelled: &dyn Fn() -> bool) -> Result<Study, Wrong> {
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
             return Err(Wrong::usage(format!("seeds must be 1 to {MOST_SEEDS}")));
         }
@@ -58,7 +58,7 @@ impl Asked {
             threads: threads(self.threads)?,
             memory: size(self.memory)?,
         };
-        question.study()
+        question.study(cancelled)
     }
 }
 
@@ -114,7 +114,8 @@ pub(crate) fn compare(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Answer> {
     let seeds = usize::from(asked.seeds);
-    let study = asked.study().map_err(|why| errors::wrong(py, why))?;
+    let study =
+        asked.study(&|| py.check_signals().is_err()).map_err(|why| errors::wrong(py, why))?;
     let stop = AtomicBool::new(false);
     let eye = Eye::new(&stop, study.rows().saturating_mul(seeds));
     let look = |py: Python<'_>| match &progress {

@@ -26,6 +26,6 @@ pub use device::{Device, DeviceSpec};
 pub use drive::Drive;
 pub use model::{Clock, Ended, Model, Soon};
 pub use registration::{Comparable, Description, Registration, SavedModel};
-pub use spec::{DriveSpec, Energy, Link, Pooling, Shape};
+pub use spec::{DriveSpec, Energy, Link, Pooling, Shape, shared_options};
 pub use text::{DriveError, Key};
 pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

@@ -38,7 +38,8 @@ impl Load {
         Ok(Load { name: text.to_owned(), source: text.parse()? })
     }
 
-    /// Reads the workload and returns its extent. `compact` packs its addresses.
+    /// Reads the workload and returns its extent, or `None` if `cancelled` returned true first.
+    /// `compact` packs its addresses.
     ///
     /// # Errors
     /// A workload that can't be read.
@@ -47,9 +48,10 @@ impl Load {
         seed: u64,
         compact: bool,
         cancelled: impl Fn() -> bool,
-    ) -> Result<Extent, TraceError> {
+    ) -> Result<Option<Extent>, TraceError> {
         let loaded = Loaded::new(self, seed, compact, 0, cancelled)?;
-        Ok(Extent { sectors: loaded.end, duration_ns: loaded.duration() })
+        let extent = Extent { sectors: loaded.end, duration_ns: loaded.duration() };
+        Ok((!loaded.cancelled).then_some(extent))
     }
 }
 

@@ -92,6 +92,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Returns the planned time from the first to the last request, in ns; 0 if requests wait for
+    /// others.
+    fn planned_length(&self) -> u64 {
+        match self.planned.study.pace {
+            Pace::Trace => self.planned.load.duration(),
+            Pace::Every(interval) => interval * self.planned.load.records.saturating_sub(1),
+            Pace::Closed(_) | Pace::Counted => 0,
+        }
+    }
+
     /// Returns the latencies; none with the counting clock, under which commands take no time.
     fn latencies(&self) -> LatencyNs {
         match self.planned.study.pace {
@@ -161,7 +171,7 @@ fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violat
         series: run.front.series.intervals(run.front.last_answer, planned.dies()),
         erases,
         conserved: true,
-        saturated: run.was_held_back && is_missed(planned.load.duration(), simulated),
+        saturated: run.was_held_back && is_missed(run.planned_length(), simulated),
         workload_ns: planned.load.duration(),
         simulated_ns: simulated,
         steps: world.steps(),

@@ -1,9 +1,9 @@
 //! Advice on the layer for a workload on a drive, or none.
 //!
 //! All layers run with the counting clock on a slice of the drive that was aged briefly, then
-//! variants of the best ones. Only the best run again on a drive that was aged until write
-//! amplification settled, and are timed. Further rounds examine other seeds and changed conditions.
-//! Aged stacks are kept in a folder for all rounds.
+//! variants of the best ones. Only the best run again, with modelled times, on a slice that was
+//! aged until write amplification settled. Further rounds examine other seeds and changed
+//! conditions.
 
 mod finalists;
 mod plan;
@@ -32,10 +32,9 @@ pub enum Round {
     Layers,
     /// Variants of the best layers.
     Variants,
-    /// The best layers on drives that were aged until write amplification settled.
+    /// The best layers on drives that were aged until write amplification settled, with modelled
+    /// times.
     Finalists,
-    /// Rates and latencies of these.
-    Timing,
     /// Other seeds and states of the drive.
     Checks,
     /// More spare.
@@ -46,7 +45,7 @@ pub enum Round {
 
 impl Round {
     /// Number of rounds.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 6;
 
     /// Returns the number of the round, from 1.
     pub fn number(self) -> usize {
@@ -59,7 +58,6 @@ impl Round {
             Round::Layers => "layers",
             Round::Variants => "variants",
             Round::Finalists => "finalists",
-            Round::Timing => "timing",
             Round::Checks => "a new drive and other seeds",
             Round::Spare => "more spare",
             Round::Compression => "compressible data",
@@ -131,6 +129,8 @@ pub struct Answer {
     pub capacity_bytes: u64,
     /// Bytes per day that the host writes to it.
     pub load_bytes_per_day: Option<f64>,
+    /// Whether the requests of the workload depend on the seed.
+    pub depends_on_seed: bool,
     /// Limits that a layer must meet.
     pub limits: Limits,
     /// Recommended layer; `passthrough` means none.
@@ -222,10 +222,7 @@ pub struct Roomier {
 /// trace is read, or `run` returns an error.
 pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Answer, Wrong> {
     let kept = Folder::new(args)?;
-    let (mut study, slice, impossible) = plan::study(args, kept.path(), cancelled)?;
-    if cancelled() {
-        return Err(Wrong::interrupted("interrupted before there was a result"));
-    }
+    let (mut study, slice, impossible) = plan::study(args, cancelled)?;
     let mut studies = Studies::new(run);
     let run = &mut studies;
     let mut outcome = run.run(&study, Round::Layers)?;
@@ -236,16 +233,19 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         outcome.whole()?;
         return Err(Wrong::failed("no layer can run on this drive"));
     }
-    let make = |row: &Row| offer(row, &scaled(args, &slice, &study, row));
+    let screened = study.clone();
+    let make = |row: &Row| offer(row, &scaled(args, &slice, &screened, row));
     let mut offers: Vec<Offer> = outcome.rows.iter().map(make).collect();
-    let advice = finalists::find(&study, &mut offers, &args.limits, &make, run)?;
-    let full = finalists::full(&study);
-    let checks = rounds::checks(args, &full, &offers, &advice, run)?;
+    study.cache = Some(kept.path().to_owned());
+    let both = (&mut outcome.rows[..], &mut offers[..]);
+    let advice = finalists::find(&mut study, both, &args.limits, &make, run)?;
+    let checks = rounds::checks(args, &study, &offers, &advice, run)?;
     let roomier = rounds::roomier(&study, &offers, &advice, run)?;
-    let compressed = rounds::compressed(args, &study, &outcome.rows, run)?;
+    let compressed = rounds::compressed(args, &study, &offers, run)?;
     let name = |index: usize| offers[index].layer.clone();
-    let scaled: Vec<Scaled> =
-        outcome.rows.iter().map(|row| scaled(args, &slice, &study, row)).collect();
+    // The ageing of the other rows is short on purpose.
+    let finalists = outcome.rows.iter().zip(&offers).filter(|(_, offer)| !offer.is_screened);
+    let scaled: Vec<Scaled> = finalists.map(|(row, _)| scaled(args, &slice, &study, row)).collect();
     let mut cautions = cautions(&scaled);
     if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
         cautions.push("the workload writes nothing, so no layer can reduce writes".into());
@@ -257,7 +257,8 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         exported_bytes: outcome.rows[0].exported_bytes,
         capacity_bytes: slice.drive_bytes,
         slice,
-        load_bytes_per_day: scaled[0].load_bytes_per_day,
+        load_bytes_per_day: scaled.first().and_then(|it| it.load_bytes_per_day),
+        depends_on_seed: study.workloads[0].source.is_drawn(),
         limits: args.limits,
         verdict: advice.verdict.map(name),
         runner_up: advice.runner_up.map(name),
@@ -275,7 +276,12 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
     Ok(answer)
 }
 
-/// The folder for aged stacks.
+/// Returns the error for a request that was interrupted while its trace was read.
+pub(crate) fn interrupted() -> Wrong {
+    Wrong::interrupted("interrupted before there was a result")
+}
+
+/// The folder for stacks that were aged in full, which several rounds use.
 enum Folder {
     Given(PathBuf),
     /// Removed at the end.

@@ -1,13 +1,11 @@
 //! The first study of an advice: the slice of the drive, and the layers that suit it.
 
-use std::path::Path;
-
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, LayerSpec, Load, Pace, Stack, Study, default_memory, runs_on};
 use hostftl_trace::Source;
 
-use super::{Request, Told};
+use super::{Request, Told, interrupted};
 use crate::question::{source, stack};
 use crate::slice::Slice;
 use crate::wrong::Wrong;
@@ -28,10 +26,9 @@ fn without_clock() -> Wrong {
 }
 
 /// Returns the study of all layers on a slice of the drive, none first, with the counting clock,
-/// and the layers that can't run on the whole drive. Aged stacks are kept in `cache`.
+/// and the layers that can't run on the whole drive.
 pub(super) fn study(
     args: &Request,
-    cache: &Path,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<(Study, Slice, Vec<Told>), Wrong> {
     let source = source(&args.trace, false)?;
@@ -56,7 +53,7 @@ pub(super) fn study(
     }
     let compact = matches!(source.plain(), Source::File(_));
     let load = Load { name: args.trace.clone(), source };
-    let extent = load.extent(args.seed, compact, cancelled)?;
+    let extent = load.extent(args.seed, compact, cancelled)?.ok_or_else(interrupted)?;
     if args.load.needs_clock() && extent.duration_ns == 0 {
         return Err(without_clock());
     }
@@ -80,7 +77,7 @@ pub(super) fn study(
         layers,
         warm: vec![args.fill],
         export,
-        cache: Some(cache.to_owned()),
+        cache: args.cache.clone(),
         pace: Pace::Counted,
         most_spans: SCREENED,
         seed: args.seed,

@@ -133,17 +133,15 @@ fn check(row: &Row, seed: u64) -> Check {
 pub(super) fn compressed(
     args: &Request,
     study: &Study,
-    rows: &[Row],
+    offers: &[Offer],
     run: &mut Studies,
 ) -> Result<Option<Check>, Wrong> {
     let mut source = study.workloads[0].source.clone();
     let stream = source.open(args.seed, study.compact)?;
-    let logs = rows
+    let logs = offers
         .iter()
-        .filter(|row| row.layer.starts_with("log") && !row.layer.contains("compress=none"));
-    let best = logs.min_by(|one, other| {
-        one.waf_total.unwrap_or(1.0).total_cmp(&other.waf_total.unwrap_or(1.0))
-    });
+        .filter(|it| it.layer.starts_with("log") && !it.layer.contains("compress=none"));
+    let best = logs.min_by(|one, other| one.waf.total_cmp(&other.waf));
     let Some(best) = best.filter(|_| !stream.has_saved()) else { return Ok(None) };
     match source.plain_mut() {
         Source::File(file) => file.compress = Some(RATIO),

@@ -144,8 +144,7 @@ fn a_check_that_fails_leaves_the_verdict() {
 
 #[test]
 fn variants_are_tried_where_the_default_does_not_fit_but_not_where_it_failed() {
-    let folder = TempDir::new().expect("a folder");
-    let study = plan::study(&request(Some(&["log"])), folder.path(), &|| false);
+    let study = plan::study(&request(Some(&["log"])), &|| false);
     let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Silent).expect("rows or holes");
     let log = |outcome: &Outcome| {

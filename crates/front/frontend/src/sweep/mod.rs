@@ -109,7 +109,7 @@ impl Sweeping {
     /// # Errors
     /// If the plan is invalid, or a workload can't be read.
     pub fn open(plan: SweepPlan, means: &Means, watch: &dyn Watch) -> Result<Self, Wrong> {
-        let (study, variants) = plan.study(means)?;
+        let (study, variants) = plan.study(means, &|| watch.cancelled())?;
         let sweep = Sweep::read(&study, &variants, watch)?;
         if sweep.is_cancelled() {
             return Err(Wrong::interrupted("ended before the workloads were read"));

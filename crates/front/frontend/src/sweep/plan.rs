@@ -92,8 +92,12 @@ impl SweepPlan {
     /// Returns the study and its variants.
     ///
     /// # Errors
-    /// The invalid part of the plan.
-    pub fn study(self, means: &Means) -> Result<(Study, Variants), Wrong> {
+    /// The invalid part of the plan, or an interruption while a workload was read for a slice.
+    pub fn study(
+        self,
+        means: &Means,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<(Study, Variants), Wrong> {
         let some = |texts: Option<Some_<String>>| -> Result<Option<Vec<String>>, Wrong> {
             texts.map(|texts| braces_of(texts.all())).transpose()
         };
@@ -128,7 +132,13 @@ impl SweepPlan {
             paces: loops.unwrap_or(vec![Pace::Trace]),
             seeds: seeds(self.seeds)?,
         };
-        let study = question.study()?;
+        if question.hot.is_some() {
+            let [export] = variants.exports[..] else {
+                return Err(Wrong::usage("hot takes one export, because each has its own slice"));
+            };
+            question.export = export;
+        }
+        let study = question.study(cancelled)?;
         let lists = [study.rows(), variants.exports.len(), variants.paces.len()];
         if lists.iter().all(|length| *length > 0) {
             Ok((study, variants))
@@ -208,17 +218,20 @@ mod tests {
                     layers = [\"log:gc={greedy,fifo}\"]\n\
                     warm = \"new\"\nclosed-loop = [1, 8]\nseeds = 3\n";
         let plan = SweepPlan::parse(text, "plan").expect("a plan");
-        let (study, variants) = plan.clone().study(&Means::default()).expect("it makes sense");
+        let (study, variants) =
+            plan.clone().study(&Means::default(), &|| false).expect("it makes sense");
         assert_eq!((study.rows(), variants.paces.len()), (8, 2));
         assert_eq!(variants.seeds, [1, 2, 3]);
-        let (_, variants) = plan.with_seeds(Some(1)).study(&Means::default()).expect("a plan");
+        let (_, variants) =
+            plan.with_seeds(Some(1)).study(&Means::default(), &|| false).expect("a plan");
         assert_eq!(variants.seeds, [1]);
     }
 
     #[test]
     fn what_is_wrong_with_a_plan_has_its_line() {
         let wrong = |text: &str| {
-            let study = SweepPlan::parse(text, "p.toml").and_then(|it| it.study(&Means::default()));
+            let study = SweepPlan::parse(text, "p.toml")
+                .and_then(|it| it.study(&Means::default(), &|| false));
             study.map(drop).expect_err("it is wrong").text
         };
         assert!(wrong("traces = \"a\"\nlayer = \"hard\"").starts_with("p.toml:2: unknown field"));

@@ -146,7 +146,7 @@ fn joined_rows_are_told_relative_to_those_without_a_layer() {
         closed_loop: Some(8),
         ..crate::Question::default()
     };
-    let study = study.study().expect("it makes sense");
+    let study = study.study(&|| false).expect("it makes sense");
     let rows = hostftl_sim::compare(&study, &hostftl_sim::Silent).expect("a study").rows;
     let Some(hostftl_report::Values::Reals(ratios)) = sheet.get("busy_ratio") else {
         panic!("a column")

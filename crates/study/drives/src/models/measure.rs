@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::{Figure, Model, Rate, Setting};
 use crate::drive::Drive;
 use crate::model::{Clock, Ended};
-use crate::spec::DriveSpec;
+use crate::spec::{DriveSpec, shared_options};
 use crate::text::DriveError;
 
 /// Queue depth of the whole drive.
@@ -109,15 +109,8 @@ impl Model {
 
     /// Returns the name of a drive with one channel of this model's and its share of the rest.
     fn one_channel(&self, spec: &DriveSpec, channels: f64) -> String {
-        let mut name = format!("{}:channels=1", self.name);
-        for key in ["program_dies", "link_mbs", "write_buffer_kib"] {
-            if let Some(value) = self.drive_number(key) {
-                name += &format!(":{key}={}", value / channels);
-            }
-        }
-        if let Some(value) = self.drive_number("command_us") {
-            name += &format!(":command_us={}", value * channels);
-        }
+        let rest = shared_options(|key| self.drive_number(key), 1.0 / channels);
+        let name = format!("{}:channels=1{rest}", self.name);
         let unit = u64::from(spec.map_unit) * SECTOR as u64;
         let bytes = if spec.zoned.is_some() {
             1 << 30

@@ -217,3 +217,20 @@ impl DriveSpec {
         reads + work.share(work.flash.programs * program, cause) + crossed + erases
     }
 }
+
+/// Returns the options that leave a part of a drive its share of what all dies use together: the
+/// power budget, the host link, the controller and the write buffer. `number` returns the value of
+/// a key, and `share` is the share of the dies, above 0 and up to 1.
+pub fn shared_options(number: impl Fn(&str) -> Option<f64>, share: f64) -> String {
+    // Counts must be whole.
+    let scaled = [
+        ("program_dies", f64::ceil as fn(f64) -> f64, share),
+        ("write_buffer_kib", f64::ceil, share),
+        ("link_mbs", f64::from, share),
+        ("command_us", f64::from, 1.0 / share),
+    ];
+    let option = |(key, round, factor): (&str, fn(f64) -> f64, f64)| {
+        number(key).map(|value| format!(":{key}={}", round(value * factor)))
+    };
+    scaled.into_iter().filter_map(option).collect()
+}

@@ -109,7 +109,8 @@ impl Args {
 
 /// Runs one study of an advice. Only the first one prints notes on the workload.
 fn one(study: &Study, round: Round, watched: bool) -> Result<Outcome, Wrong> {
-    let progress = Progress::new(study.rows(), watched);
+    let title = format!("{}/{} {}: ", round.number(), Round::COUNT, round.name());
+    let progress = Progress::new(study.rows(), watched).titled(title);
     let progress = if round == Round::Layers { progress } else { progress.again() };
     let result = hostftl_sim::compare(study, &progress);
     progress.clear();

@@ -239,24 +239,23 @@ fn sure(answer: &Answer) -> Option<String> {
     let (least, most) = answer.ahead()?;
     let (next, seeds) = (label(answer.runner_up.as_ref()?), 1 + extra_seeds(answer));
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    if !answer.depends_on_seed {
+        return Some(format!(
+            "Confidence: {next} programs {:+.1} %. These runs do not depend on a seed; another \
+             recording of the same workload may differ.",
+            percent(least)
+        ));
+    }
     if seeds == 1 {
         let more = percent(least);
         return Some(format!("Confidence: {next} programs {more:+.1} %, with one seed (--seeds)."));
     }
-    Some(if most - least < 1e-9 {
-        format!(
-            "Confidence: {next} programs {:+.1} % with each seed: these runs do not depend on the \
-            seed. Another recording of the same workload may differ.",
-            percent(least)
-        )
-    } else {
-        format!(
-            "Confidence: {next} programs {:+.1} % to {:+.1} % over {seeds} seeds{}.",
-            percent(least),
-            percent(most),
-            if least > 1.0 { "" } else { ": the order of the two is uncertain" }
-        )
-    })
+    Some(format!(
+        "Confidence: {next} programs {:+.1} % to {:+.1} % over {seeds} seeds{}.",
+        percent(least),
+        percent(most),
+        if least > 1.0 { "" } else { ": the order of the two is uncertain" }
+    ))
 }
 
 /// Returns the number of seeds without the first.

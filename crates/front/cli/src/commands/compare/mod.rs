@@ -237,7 +237,7 @@ fn study(args: &Args) -> Result<Study, Failure> {
         threads: args.threads,
         memory: args.memory,
     };
-    Ok(question.study()?)
+    Ok(question.study(&interrupt::asked)?)
 }
 
 /// Converts an error of a study, with its exit code.

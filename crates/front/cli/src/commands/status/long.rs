@@ -126,7 +126,7 @@ fn drive(it: &DriveStatus, console: &mut Console) -> Result<(), Failure> {
 fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
     let (wrote, read) = (bytes(traffic.host_write_bytes), bytes(traffic.host_read_bytes));
     let trimmed = bytes(traffic.host_trim_bytes);
-    let flushes = counted(traffic.flushes, "flush");
+    let flushes = format!("{} flushes", count(traffic.flushes));
     console.field("host", format!("written {wrote}, read {read}, trimmed {trimmed}, {flushes}"))?;
     for step in traffic.write_path.iter().filter(|step| step.step != "host") {
         let share = match step.per_host_byte {
