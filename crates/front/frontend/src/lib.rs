@@ -4,6 +4,7 @@
 pub mod advise;
 pub mod catalogue;
 pub mod columns;
+pub mod judgement;
 pub mod nearest;
 pub mod program;
 mod question;

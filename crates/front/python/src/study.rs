@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use hostftl_frontend::judgement::judge;
 use hostftl_frontend::seeds::{alike, merged};
 use hostftl_frontend::sweep::Summary;
 use hostftl_frontend::{Question, STATES, Wrong, hot, sheet, units};
-use hostftl_sim::{Export, LayerSpec, Outcome, Study, StudyError, Warm};
+use hostftl_sim::{Export, LayerSpec, Limits, Outcome, Study, StudyError, Warm};
 use pyo3::prelude::*;
 
 use crate::eye::Eye;
@@ -25,6 +26,10 @@ pub(crate) struct Asked {
     cache: Option<PathBuf>,
     closed_loop: Option<u32>,
     hot: Option<String>,
+    ram: Option<String>,
+    p99: Option<String>,
+    min_speed: f64,
+    max_latency: f64,
     compact: bool,
     skip_bad: bool,
     seed: u64,
@@ -37,6 +42,17 @@ pub(crate) struct Asked {
 const MOST_SEEDS: u16 = 1000;
 
 impl Asked {
+    fn limits(&self) -> Result<Limits, Wrong> {
+        let p99 = self.p99.as_deref().map(units::parse_nanos).transpose();
+        Ok(Limits {
+            memory_bytes: size(self.ram.clone())?,
+            p99_ns: p99.map_err(Wrong::usage)?,
+            years: None,
+            speed: self.min_speed,
+            latency: self.max_latency,
+        })
+    }
+
     fn study(self, cancelled: &dyn Fn() -> bool) -> Result<Study, Wrong> {
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
             return Err(Wrong::usage(format!("seeds must be 1 to {MOST_SEEDS}")));
@@ -99,6 +115,8 @@ pub(crate) struct Answer {
     summary: Option<String>,
     /// Pairs of layers without a significant difference, as JSON.
     alike: Option<String>,
+    /// Judgement of each workload, drive and state, as JSON.
+    judgements: String,
     /// Warnings on the workloads.
     warnings: Vec<String>,
     /// Reason of a hole with a violated law.
@@ -114,6 +132,7 @@ pub(crate) fn compare(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Answer> {
     let seeds = usize::from(asked.seeds);
+    let limits = asked.limits().map_err(|why| errors::wrong(py, why))?;
     let study =
         asked.study(&|| py.check_signals().is_err()).map_err(|why| errors::wrong(py, why))?;
     let stop = AtomicBool::new(false);
@@ -128,7 +147,7 @@ pub(crate) fn compare(
         outcome.whole().map_err(|why| errors::wrong(py, why.into()))?;
         return Err(errors::usage(py, "there is nothing to compare".to_owned()));
     }
-    answer(outcome, seeds, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
+    answer(outcome, seeds, &limits, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
 }
 
 /// Runs the study with `seeds` consecutive seeds, starting at its own.
@@ -141,7 +160,12 @@ fn with_seeds(study: &Study, seeds: usize, eye: &Eye<'_>) -> Result<Outcome, Stu
     (0..seeds).map(one).collect::<Result<_, _>>().map(merged)
 }
 
-fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answer, Wrong> {
+fn answer(
+    outcome: Outcome,
+    seeds: usize,
+    limits: &Limits,
+    warnings: Vec<String>,
+) -> Result<Answer, Wrong> {
     let violation = outcome.holes.iter().find(|hole| hole.is_violation());
     let several = seeds > 1;
     let summary = several.then(|| serde_json::to_string(&Summary::of_rows(&outcome.rows)));
@@ -150,6 +174,8 @@ fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answe
         json: serde_json::to_string(&outcome).map_err(Wrong::failed)?,
         summary: summary.transpose().map_err(Wrong::failed)?,
         alike: alike.transpose().map_err(Wrong::failed)?,
+        judgements: serde_json::to_string(&judge(&outcome.rows, None, limits))
+            .map_err(Wrong::failed)?,
         violation: violation.map(|hole| hole.reason()),
         columns: sheets::columns(sheet::sheet(&outcome)),
         warnings,

@@ -28,6 +28,17 @@ def test_a_table_is_that_of_the_command_line(cli, table, tmp_path):
     assert (tmp_path / "python.parquet").read_bytes() == parquet.read_bytes()
 
 
+def test_judgements_are_those_of_the_command_line(cli):
+    drive, layers = "qlc-64k:capacity=256m", ["none", "hard", "log"]
+    asked = [SMALL, "--drive", drive, "--layers", ",".join(layers), "--warm", "fill=70%"]
+    for limits, options in [({}, []), ({"min_speed": 100.0}, ["--min-speed", "100x"])]:
+        table = hostftl.compare(SMALL, drive, layers, warm="fill=70%", **limits)
+        assert table.judgements == cli.json("compare", *asked, *options)["judgements"]
+    (judgement,) = table.judgements
+    assert judgement.verdict is None
+    assert all("speed" in layer.broken for layer in judgement.layers[1:])
+
+
 def test_a_run_of_a_trace_is_that_of_the_command_line(cli):
     with pytest.warns(hostftl.TraceWarning, match=r"requests .* are split \([0-9]+ more"):
         row = hostftl.run(TRACE, "hatl-2g", "none", compact=True, closed_loop=8)

@@ -19,7 +19,7 @@
 //! let lines = Lines::new("Latency", Axis::log("µs", whole), Axis::linear("share", whole))
 //!     .series("hard", vec![(10.0, 0.5), (100.0, 0.9)]);
 //! let mut page = Page::new("A study");
-//! page.lead("hard pays here.").section("Results").table(&table);
+//! page.lead("Verdict: hard.").section("Results").table(&table);
 //! page.figures([bars.figure(), lines.figure()]);
 //! assert!(page.finish().starts_with("<!DOCTYPE html>"));
 //! ```
@@ -42,4 +42,4 @@ pub use figure::Figure;
 pub use lines::Lines;
 pub use page::Page;
 pub use sheet::{Sheet, Values};
-pub use table::Table;
+pub use table::{Cell, Table};

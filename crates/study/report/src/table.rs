@@ -2,14 +2,69 @@
 
 use crate::svg::escape;
 
+/// Relative difference up to which a ratio counts as 1.
+const EVEN: f64 = 0.03;
+
+/// Meaning of a cell's colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tone {
+    Gain,
+    Even,
+    Loss,
+}
+
+/// A cell: its text, and optionally a colour for its meaning and a bar of its size.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    text: String,
+    heat: Option<(Tone, f64)>,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell { text: text.into(), heat: None }
+    }
+}
+
+impl Cell {
+    /// Makes a cell with a ratio to a reference. A ratio below 1 is a gain if `less_is_better`,
+    /// and a loss otherwise. Its bar is full at twice the reference.
+    pub fn ratio(text: impl Into<String>, ratio: f64, less_is_better: bool) -> Self {
+        let tone = match (ratio < 1.0 - EVEN, ratio > 1.0 + EVEN) {
+            (false, false) => Tone::Even,
+            (is_less, _) if is_less == less_is_better => Tone::Gain,
+            _ => Tone::Loss,
+        };
+        Cell { text: text.into(), heat: Some((tone, ratio)) }
+    }
+
+    /// Colours the cell as a loss, because its row exceeds a limit.
+    #[must_use]
+    pub fn refused(mut self) -> Self {
+        self.heat = Some((Tone::Loss, self.heat.map_or(0.0, |(_, ratio)| ratio)));
+        self
+    }
+
+    /// Returns the attributes of a coloured cell: its class, and the length of its bar.
+    fn heat(&self) -> Option<String> {
+        let (tone, ratio) = self.heat?;
+        let class = match tone {
+            Tone::Gain => "gain",
+            Tone::Even => "even",
+            Tone::Loss => "loss",
+        };
+        let bar = (50.0 * ratio).clamp(2.0, 100.0);
+        Some(format!(" class=\"heat {class}\" style=\"--bar:{bar:.0}%\""))
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
     heads: Vec<String>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
     strong: Option<usize>,
     words: bool,
-    ratios: bool,
     /// Style class of each column, or empty.
     colours: Vec<String>,
 }
@@ -18,19 +73,12 @@ impl Table {
     /// Makes a table with these column heads and no rows.
     pub fn new(heads: &[impl AsRef<str>]) -> Self {
         let heads = heads.iter().map(|head| head.as_ref().to_owned()).collect();
-        Table {
-            heads,
-            rows: Vec::new(),
-            strong: None,
-            words: false,
-            ratios: false,
-            colours: Vec::new(),
-        }
+        Table { heads, rows: Vec::new(), strong: None, words: false, colours: Vec::new() }
     }
 
     /// Adds a row with a cell for each column head.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) -> &mut Self {
-        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) -> &mut Self {
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         assert_eq!(cells.len(), self.heads.len(), "a cell for each head");
         self.rows.push(cells);
         self
@@ -46,14 +94,6 @@ impl Table {
     #[must_use]
     pub fn words(mut self) -> Self {
         self.words = true;
-        self
-    }
-
-    /// Colours each cell that has a ratio, such as `×0.65`: below 0.95 as a gain, above 1.05 as a
-    /// loss, with a bar of its size.
-    #[must_use]
-    pub fn ratios(mut self) -> Self {
-        self.ratios = true;
         self
     }
 
@@ -79,7 +119,7 @@ impl Table {
     /// Returns whether no cell of a column is a number, optionally with a unit, or a dash in place
     /// of one.
     fn is_of_words(&self, column: usize) -> bool {
-        !self.words && !self.rows.iter().any(|row| is_figure(&row[column]))
+        !self.words && !self.rows.iter().any(|row| is_figure(&row[column].text))
     }
 
     /// Returns the table as HTML.
@@ -99,32 +139,15 @@ impl Table {
         )
     }
 
-    fn html_row(&self, at: usize, row: &[String]) -> String {
+    fn html_row(&self, at: usize, row: &[Cell]) -> String {
         let class = if self.strong == Some(at) { " class=\"strong\"" } else { "" };
-        let cell = |(at, cell): (usize, &String)| match ratio_of(cell).filter(|_| self.ratios) {
-            Some(ratio) => format!("<td{}>{}</td>", heat(ratio), escape(cell)),
-            None => format!("<td{}>{}</td>", self.class(at), escape(cell)),
+        let cell = |(at, cell): (usize, &Cell)| {
+            let attributes = cell.heat().unwrap_or_else(|| self.class(at));
+            format!("<td{attributes}>{}</td>", escape(&cell.text))
         };
         let cells: String = row.iter().enumerate().map(cell).collect();
         format!("<tr{class}>{cells}</tr>\n")
     }
-}
-
-/// Returns the ratio in a cell, the number after `×`.
-fn ratio_of(cell: &str) -> Option<f64> {
-    let (_, ratio) = cell.split_once('×')?;
-    ratio.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns the attributes of a cell with a ratio: its class, and the length of its bar, which is
-/// full at twice the reference.
-fn heat(ratio: f64) -> String {
-    let class = match ratio {
-        ..0.95 => "gain",
-        ..=1.05 => "even",
-        _ => "loss",
-    };
-    format!(" class=\"heat {class}\" style=\"--bar:{:.0}%\"", (50.0 * ratio).clamp(2.0, 100.0))
 }
 
 /// Returns whether a cell is a number, optionally with a sign before it and a unit after a space,
@@ -141,12 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_with_ratios_are_coloured_by_gain_and_loss() {
-        let mut table = Table::new(&["layer", "new"]).ratios();
-        table.row(["log", "1.20  ×0.50"]).row(["hard", "3.00  ×1.20"]).row(["none", "–"]);
+    fn ratios_are_coloured_as_gain_or_loss() {
+        let mut table = Table::new(&["layer", "wear", "speed", "latency"]);
+        let less = |ratio: f64| Cell::ratio(format!("×{ratio:.2}"), ratio, true);
+        let more = |ratio: f64| Cell::ratio(format!("×{ratio:.2}"), ratio, false);
+        table.row(["log".into(), less(0.5), more(0.5), less(1.02)]);
+        table.row(["hard".into(), less(0.5).refused(), more(1.2), "–".into()]);
         let html = table.html();
-        assert!(html.contains("<td class=\"heat gain\" style=\"--bar:25%\">1.20  ×0.50</td>"));
-        assert!(html.contains("<td class=\"heat loss\" style=\"--bar:60%\">3.00  ×1.20</td>"));
+        assert!(html.contains("<td class=\"heat gain\" style=\"--bar:25%\">×0.50</td>"), "{html}");
+        assert!(html.contains("<td class=\"heat loss\" style=\"--bar:25%\">×0.50</td>"), "{html}");
+        assert!(html.contains("<td class=\"heat even\" style=\"--bar:51%\">×1.02</td>"), "{html}");
+        assert!(html.contains("<td class=\"heat gain\" style=\"--bar:60%\">×1.20</td>"), "{html}");
+        assert_eq!(html.matches("heat loss").count(), 2, "{html}");
         assert!(html.contains("<td>–</td>"), "{html}");
     }
 

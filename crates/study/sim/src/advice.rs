@@ -4,10 +4,14 @@
 //! within [`EQUAL`] of the minimum count as equal, and the one with the least memory is taken among
 //! them. If running without a layer is among them, it wins: a layer must pay for itself.
 
+use hostftl_layers::LayerKind;
 use serde::Serialize;
 
-/// Layers that program at most this factor more than the minimum count as equal to it.
-const EQUAL: f64 = 1.03;
+use crate::row::Row;
+use crate::scale::Scaled;
+
+/// Factor of bytes programmed up to which two layers count as equal.
+pub const EQUAL: f64 = 1.03;
 
 /// The costs of one layer, or of no layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +39,51 @@ pub struct Offer {
     pub years_uneven: Option<f64>,
     /// Reason why the layer can't run on the intended drive.
     pub impossible: Option<String>,
+}
+
+/// Figures of an offer relative to the drive without a layer; `None` if one of the two is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Relative {
+    /// Bytes programmed.
+    pub wear: Option<f64>,
+    /// Requests per second.
+    pub speed: Option<f64>,
+    /// Larger of the 99th percentiles of reads and writes.
+    pub latency: Option<f64>,
+}
+
+impl Offer {
+    /// Returns the offer of a row: its wear, and its rate and latencies at the pace of the run.
+    /// `scaled` has the figures for the intended drive.
+    pub fn of(row: &Row, scaled: Option<&Scaled>) -> Self {
+        let is_none = row.layer == LayerKind::Passthrough.name();
+        let impossible = scaled.and_then(|it| it.impossible.clone());
+        Offer {
+            layer: row.layer.clone(),
+            is_none,
+            waf: row.waf_total.unwrap_or(1.0),
+            memory_bytes: scaled.and_then(|it| it.memory_bytes).unwrap_or(row.layer_bytes()),
+            is_screened: false,
+            requests_per_s: row.iops,
+            p99_ns: row.latency_ns.p99(),
+            years: scaled.and_then(|it| it.years),
+            years_uneven: scaled.and_then(|it| it.years_uneven),
+            impossible: impossible.filter(|_| row.layer_bytes() > 0),
+        }
+    }
+
+    /// Returns the figures relative to `none`, the drive without a layer.
+    pub fn relative(&self, none: Option<&Offer>) -> Relative {
+        let ratio = |figure: fn(&Offer) -> Option<f64>| {
+            let (figure, none) = (figure(self)?, none.and_then(figure)?);
+            (none > 0.0).then_some(figure / none)
+        };
+        Relative {
+            wear: ratio(|it| Some(it.waf)),
+            speed: ratio(|it| it.requests_per_s),
+            latency: ratio(|it| it.p99_ns.map(|ns| ns as f64)),
+        }
+    }
 }
 
 /// Limits that an offer must meet.
@@ -99,12 +148,7 @@ impl Limits {
         };
         let years = offer.years.into_iter().chain(offer.years_uneven).reduce(f64::min);
         let short = self.years.zip(years).is_some_and(|(limit, years)| years < limit);
-        let of_none = |figure: fn(&Offer) -> Option<f64>| {
-            let (figure, none) = (figure(offer)?, none.and_then(figure)?);
-            (none > 0.0).then_some(figure / none)
-        };
-        let speed = of_none(|it| it.requests_per_s);
-        let latency = of_none(|it| it.p99_ns.map(|ns| ns as f64));
+        let Relative { speed, latency, .. } = offer.relative(none);
         let all = [
             (Limit::Ram, over(self.memory_bytes, Some(offer.memory_bytes))),
             (Limit::P99, over(self.p99_ns, offer.p99_ns)),

@@ -233,6 +233,13 @@ pub struct LatencyNs {
     pub flush: Option<Latency>,
 }
 
+impl LatencyNs {
+    /// Returns the larger of the 99th percentiles of reads and writes.
+    pub fn p99(&self) -> Option<u64> {
+        self.read.iter().chain(&self.write).map(|it| it.p99).max()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ mod estimate_memory;
 mod events;
 mod import;
 mod inspect;
+mod layer_limits;
 mod layers;
 mod list;
 mod man;

@@ -49,8 +49,7 @@ pub(super) fn find(
         let Some(rate) = offers[none.unwrap_or(timed[0])].requests_per_s else { continue };
         study.pace = Pace::Every((1e9 / (LOAD * rate)).ceil() as u64);
         for (index, row) in timed_rows(study, offers, &wanted, run)? {
-            let latency = &row.latency_ns;
-            let p99_ns = latency.read.iter().chain(&latency.write).map(|it| it.p99).max();
+            let p99_ns = row.latency_ns.p99();
             let requests_per_s = offers[index].requests_per_s;
             offers[index] = Offer { is_screened: false, requests_per_s, p99_ns, ..make(&row) };
             rows[index] = row;

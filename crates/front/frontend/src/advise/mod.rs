@@ -14,7 +14,6 @@ mod variants;
 
 use std::path::{Path, PathBuf};
 
-use hostftl_layers::LayerKind;
 use hostftl_sim::{
     Export, HostLoad, LayerSpec, Limit, Limits, Offer, Outcome, Row, Scaled, Study, Warm,
 };
@@ -234,7 +233,11 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         return Err(Wrong::failed("no layer can run on this drive"));
     }
     let screened = study.clone();
-    let make = |row: &Row| offer(row, &scaled(args, &slice, &screened, row));
+    // Brief ageing shows neither the rate that a layer sustains nor its latencies.
+    let make = |row: &Row| {
+        let offer = Offer::of(row, Some(&scaled(args, &slice, &screened, row)));
+        Offer { is_screened: true, requests_per_s: None, p99_ns: None, ..offer }
+    };
     let mut offers: Vec<Offer> = outcome.rows.iter().map(make).collect();
     study.cache = Some(kept.path().to_owned());
     let both = (&mut outcome.rows[..], &mut offers[..]);
@@ -344,21 +347,6 @@ fn scaled(args: &Request, slice: &Slice, study: &Study, row: &Row) -> Scaled {
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
     let layer = layer.expect("a row belongs to the study");
     Scaled::of(row, &study.drives[0], layer, slice.drive_bytes, args.load)
-}
-
-fn offer(row: &Row, scaled: &Scaled) -> Offer {
-    Offer {
-        layer: row.layer.clone(),
-        is_none: row.layer == LayerKind::Passthrough.name(),
-        waf: row.waf_total.unwrap_or(1.0),
-        memory_bytes: scaled.memory_bytes.unwrap_or(row.layer_bytes()),
-        is_screened: true,
-        requests_per_s: None,
-        p99_ns: None,
-        years: scaled.years,
-        years_uneven: scaled.years_uneven,
-        impossible: scaled.impossible.clone().filter(|_| row.layer_bytes() > 0),
-    }
 }
 
 /// Returns every offer in order, then the layers without one.

@@ -1,6 +1,7 @@
 //! Advice on studies with failed rows.
 
 use hostftl_core::HostError;
+use hostftl_layers::LayerKind;
 use hostftl_sim::{Hole, Silent, StudyError, Violation, Why, compare};
 
 use super::*;

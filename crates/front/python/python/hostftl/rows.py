@@ -118,6 +118,9 @@ class Table(Columns):
             confidence interval) and ``seeds``, or None. The sum of two tables has those of both.
         alike: With several seeds, the pairs of ``layers`` without a significant difference in
             ``waf``: the 95 % ``interval`` of their paired difference contains zero.
+        judgements: For each workload, drive and state, the recommended layer as ``verdict`` (the
+            ``base`` means none), the ``runner_up``, and ``layers`` with ``wear``, ``speed`` and
+            ``latency`` relative to the base and the limits that are ``broken``.
     """
 
     def __init__(
@@ -126,11 +129,13 @@ class Table(Columns):
         columns: list[tuple[str, str, list]],
         summary: str | None = None,
         alike: str | None = None,
+        judgements: str | None = None,
     ):
         super().__init__(columns)
         self._all = _read(text)
         self.summary: list[Record] = json.loads(summary or "[]", object_hook=Record)
         self.alike: list[Record] = json.loads(alike or "[]", object_hook=Record)
+        self.judgements: list[Record] = json.loads(judgements or "[]", object_hook=Record)
 
     @property
     def rows(self) -> list[Row]:
@@ -158,6 +163,7 @@ class Table(Columns):
         sum_._all = self._all + other._all
         sum_.summary = self.summary + other.summary
         sum_.alike = self.alike + other.alike
+        sum_.judgements = self.judgements + other.judgements
         return sum_
 
     def __repr__(self) -> str:

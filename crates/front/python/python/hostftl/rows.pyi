@@ -266,12 +266,14 @@ class Table(Columns):
 
     summary: list[Record]
     alike: list[Record]
+    judgements: list[Record]
     def __init__(
         self,
         text: str,
         columns: list[tuple[str, str, list[Any]]],
         summary: str | None = None,
         alike: str | None = None,
+        judgements: str | None = None,
     ) -> None: ...
     @property
     def rows(self) -> list[Row]: ...

@@ -24,6 +24,10 @@ def compare(
     export: str | float | int | None = None,
     closed_loop: int | None = None,
     hot: str | float | None = None,
+    ram: str | int | None = None,
+    p99: str | None = None,
+    min_speed: float = 0.9,
+    max_latency: float = 1.5,
     compact: bool = False,
     skip_bad: bool = False,
     seed: int = 1,
@@ -52,6 +56,8 @@ def compare(
         closed_loop: The queue depth of a closed loop, which replaces the trace's times.
         hot: Use a slice of each drive on which the data of the only trace is this share of the
             exported capacity, as 0.2 or ``"20%"``; its addresses are then packed.
+        ram, p99, min_speed, max_latency: The limits of :func:`advise`, which ``table.judgements``
+            applies to the figures of this run.
         compact: Pack the addresses that the trace touches.
         skip_bad: Count and skip invalid lines of a trace.
         seed: The seed of all random choices.
@@ -77,6 +83,10 @@ def compare(
         "cache": warm_cache,
         "closed_loop": closed_loop,
         "hot": share(hot),
+        "ram": maybe(ram),
+        "p99": p99,
+        "min_speed": min_speed,
+        "max_latency": max_latency,
         "compact": compact,
         "skip_bad": skip_bad,
         "seed": seed,
@@ -87,7 +97,8 @@ def compare(
     answer = _native.compare(asked, progress)
     for text in answer["warnings"]:
         warnings.warn(text, TraceWarning, stacklevel=2)
-    table = Table(answer["json"], answer["columns"], answer["summary"], answer["alike"])
+    parts = ("json", "columns", "summary", "alike", "judgements")
+    table = Table(*(answer[part] for part in parts))
     if answer["violation"] is not None:
         error = ViolationError(answer["violation"])
         error.table = table

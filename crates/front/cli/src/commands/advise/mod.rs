@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use hostftl_frontend::advise::{self, Request, Round};
 use hostftl_frontend::{Wrong, units};
-use hostftl_sim::{Export, HostLoad, LayerSpec, Limits, Outcome, Study, Warm};
+use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Study, Warm};
 
 use super::compare::Progress;
+use super::layer_limits::LimitArgs;
 use crate::console::Console;
 use crate::envelope::Envelope;
 use crate::failure::Failure;
@@ -39,21 +40,8 @@ pub(crate) struct Args {
     /// Export size, or share of the drive [default: 80%]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = super::compare::export)]
     export: Option<Export>,
-    /// Memory limit of the layer
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
-    ram: Option<u64>,
-    /// Minimum life of the drive at this load, such as 5y
-    #[arg(long, value_name = "YEARS", value_parser = units::parse_years)]
-    life: Option<f64>,
-    /// Limit of the 99th percentile of reads and writes, such as 5ms
-    #[arg(long, value_name = "TIME", value_parser = units::parse_nanos)]
-    p99: Option<u64>,
-    /// Minimum of the sustained requests/s, relative to no layer
-    #[arg(long, value_name = "FACTOR", default_value = "90%", value_parser = units::parse_factor)]
-    min_speed: f64,
-    /// Maximum 99th percentile, relative to no layer
-    #[arg(long, value_name = "FACTOR", default_value = "1.5x", value_parser = units::parse_factor)]
-    max_latency: f64,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Capacity of the drive, if it is not that of the model
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
@@ -88,13 +76,7 @@ impl Args {
             fill: self.fill,
             export: self.export.unwrap_or_default(),
             hot: self.hot,
-            limits: Limits {
-                memory_bytes: self.ram,
-                p99_ns: self.p99,
-                years: self.life,
-                speed: self.min_speed,
-                latency: self.max_latency,
-            },
+            limits: self.limits.limits(),
             scale_to: self.scale_to,
             load: self.load,
             layers: self.layers.clone(),

@@ -1,9 +1,10 @@
 //! Text form of an advice: the verdict, a table of layers, and its conditions.
 
 use hostftl_frontend::advise::{Answer, Told};
-use hostftl_sim::{Limit, Offer};
+use hostftl_frontend::judgement::{limit_name, mark};
+use hostftl_sim::{Offer, Relative};
 
-use crate::commands::compare::{NOTHING, aligned, life, styled};
+use crate::commands::compare::{NOTHING, aligned, life, styled, times};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, nanos, three_digits};
@@ -133,56 +134,29 @@ fn table(answer: &Answer) -> comfy_table::Table {
     let heads = ["layer", "WAF", "wear", "speed", "p99", "latency", "life", "memory", ""];
     table.set_header(heads.iter().enumerate().map(|(at, head)| aligned(at == 0, (*head).into())));
     let none = answer.offer("passthrough");
+    let both = (answer.verdict.as_deref(), answer.runner_up.as_deref());
     let mut order: Vec<&Told> = answer.offers.iter().collect();
     // Offers that were examined in full come first.
     order.sort_by_key(|told| told.offer.as_ref().is_some_and(|offer| offer.is_screened));
     for told in order {
         let Some(offer) = &told.offer else { continue };
         let about = if offer.is_screened { "~" } else { "" };
-        let relative = |figure: fn(&Offer) -> Option<f64>| {
-            let ratio = figure(offer).zip(none.and_then(figure)).map(|(it, none)| it / none);
-            ratio.map_or(NOTHING.into(), |it| format!("×{it:.2}"))
-        };
+        let Relative { wear, speed, latency } = offer.relative(none);
         let cells = [
             label(&offer.layer),
             format!("{about}{:.2}", offer.waf),
-            relative(|it| Some(it.waf)),
-            relative(|it| it.requests_per_s),
+            times(wear),
+            times(speed),
             offer.p99_ns.map_or(NOTHING.into(), nanos),
-            relative(|it| it.p99_ns.map(|ns| ns as f64)),
+            times(latency),
             life((offer.years, offer.years_uneven)),
             bytes(offer.memory_bytes),
-            mark(answer, told),
+            mark(&told.broken, &told.name, both),
         ];
         let cells = cells.into_iter().enumerate();
         table.add_row(cells.map(|(at, text)| aligned(at == 0 || at == 8, text)));
     }
     table
-}
-
-/// Returns the last cell of a row: the exceeded limits, `verdict`, `runner-up` or nothing.
-fn mark(answer: &Answer, told: &Told) -> String {
-    let name = Some(&told.name);
-    if !told.broken.is_empty() {
-        let broken: Vec<&str> = told.broken.iter().map(|limit| limit_name(*limit)).collect();
-        return format!("violates {}", broken.join(", "));
-    }
-    match name {
-        _ if name == answer.verdict.as_ref() => "verdict".to_owned(),
-        _ if name == answer.runner_up.as_ref() => "runner-up".to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn limit_name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Ram => "--ram",
-        Limit::P99 => "--p99",
-        Limit::Life => "--life",
-        Limit::Speed => "--min-speed",
-        Limit::Latency => "--max-latency",
-        Limit::Size => "its size",
-    }
 }
 
 /// Returns the conditions that would change the verdict, one sentence each.

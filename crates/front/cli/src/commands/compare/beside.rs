@@ -1,9 +1,10 @@
 //! Results in several states of a drive, side by side: one line for each layer.
 
+use hostftl_frontend::judgement::{Judged, Judgement};
 use hostftl_sim::{Hole, Outcome, Row};
 
-use super::verdict::{A_LITTLE_LESS, CLEARLY_LESS, CLEARLY_MORE, is_base, state};
-use crate::units::bytes;
+use super::report::NOTHING;
+use super::verdict::{of_row, state};
 
 /// Results of a layer on a drive under a workload.
 pub(super) struct Line<'a> {
@@ -51,40 +52,25 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
 }
 
 impl Line<'_> {
-    /// Returns the write amplification in state `wanted`, and the busy time of the drive relative
-    /// to the base. `?` marks a row that is partial or whose state was not reached.
-    pub(super) fn cell(&self, wanted: &str) -> String {
-        let Some(row) = self.rows.iter().find(|row| state(row) == wanted) else {
-            return "–".to_owned();
-        };
-        let waf = row.waf_total.map_or("–".to_owned(), |waf| format!("{waf:.2}"));
-        let ratio = row.busy_ratio.map_or(String::new(), |ratio| format!("  ×{ratio:.2}"));
-        let mark = if row.partial || row.warm != wanted { "?" } else { "" };
-        format!("{waf}{ratio}{mark}")
+    /// Returns the layer's judgement in state `wanted`.
+    pub(super) fn judged<'a>(&self, wanted: &str, all: &'a [Judgement]) -> Option<&'a Judged> {
+        let row = self.rows.iter().find(|row| state(row) == wanted)?;
+        of_row(row, all)?.judged(&row.layer)
     }
 
-    /// Returns the states in which the layer pays and those in which it does not; `None` without a
-    /// base.
-    pub(super) fn verdict(&self) -> Option<String> {
-        let related = self.rows.iter().filter(|row| !is_base(row));
-        let related = related.filter_map(|row| row.busy_ratio.map(|ratio| (*row, ratio)));
-        let related: Vec<(&Row, f64)> = related.collect();
-        let named = |keep: &dyn Fn(f64) -> bool| -> Option<String> {
-            let kept = related.iter().filter(|(_, ratio)| keep(*ratio));
-            let texts = kept.map(|(row, ratio)| format!("{} ×{ratio:.2}", state(row)));
-            let texts = texts.collect::<Vec<String>>();
-            (!texts.is_empty()).then(|| texts.join(", "))
+    /// Returns the write amplification in state `wanted`, and the wear relative to the base. `!`
+    /// marks a row that exceeds a limit, and `?` one that is partial or whose state was not
+    /// reached.
+    pub(super) fn cell(&self, wanted: &str, all: &[Judgement]) -> String {
+        let Some(row) = self.rows.iter().find(|row| state(row) == wanted) else {
+            return NOTHING.to_owned();
         };
-        let parts = [
-            ("reduces the work of the drive", named(&|ratio| ratio < CLEARLY_LESS)),
-            ("is a small gain", named(&|ratio| (CLEARLY_LESS..A_LITTLE_LESS).contains(&ratio))),
-            ("changes little", named(&|ratio| (A_LITTLE_LESS..=CLEARLY_MORE).contains(&ratio))),
-            ("does not pay", named(&|ratio| ratio > CLEARLY_MORE)),
-        ];
-        let parts = parts.into_iter().filter_map(|(effect, states)| Some((effect, states?)));
-        let parts: Vec<String> =
-            parts.map(|(effect, states)| format!("{effect}: {states}")).collect();
-        let memory = bytes(related.first()?.0.layer_bytes());
-        Some(format!("{} {}; it uses {memory} of memory.", self.layer, parts.join("; it ")))
+        let judged = self.judged(wanted, all);
+        let waf = row.waf_total.map_or(NOTHING.to_owned(), |waf| format!("{waf:.2}"));
+        let wear = judged.and_then(|it| it.relative.wear);
+        let ratio = wear.map_or(String::new(), |ratio| format!("  ×{ratio:.2}"));
+        let broken = if judged.is_some_and(|it| !it.broken.is_empty()) { "!" } else { "" };
+        let mark = if row.partial || row.warm != wanted { "?" } else { "" };
+        format!("{waf}{ratio}{broken}{mark}")
     }
 }

@@ -12,18 +12,20 @@ mod verdict;
 
 use std::path::PathBuf;
 
+use hostftl_frontend::judgement::{Judgement, judge};
 use hostftl_frontend::{Question, STATES, Wrong, sheet};
 pub(super) use hostftl_frontend::{export, layer, stack};
-use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Row, Study, StudyError, Warm};
+use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Study, StudyError, Warm};
 use serde::Serialize;
 
+use super::layer_limits::LimitArgs;
 use super::output::Output;
 use crate::console::Console;
 use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::{interrupt, units};
 pub(super) use progress::Progress;
-pub(super) use report::{NOTHING, aligned, styled};
+pub(super) use report::{NOTHING, aligned, styled, times};
 pub(super) use scale::life;
 
 /// Compare layers under a workload on drive models
@@ -69,6 +71,8 @@ pub(crate) struct Args {
     /// Amount that the host writes to that drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
     #[arg(long, value_name = "LOAD", default_value = "1x", requires = "scale_to")]
     load: HostLoad,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Cache aged stacks in this folder
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
@@ -110,37 +114,46 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    if args.limits.has_life() && args.scale_to.is_none() {
+        let why = "--life needs --scale-to: years of life are those of a drive of real size";
+        return Err(Failure::usage(why));
+    }
     let study = study(args)?;
     let outputs = Outputs::open(args)?;
     let outcomes = outcomes(&study, args, console)?;
-    let scale = |outcome: &Outcome| {
-        args.scale_to.map(|capacity| scale::all(&study, outcome, (capacity, args.load)))
-    };
-    let page = outputs.html.is_some().then(|| {
-        let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
-        page::page(&outcomes[0], &every, scale(&outcomes[0]).as_deref(), &envelope::command())
-    });
+    let first = outcomes[0].rows.len();
     let outcome = hostftl_frontend::seeds::merged(outcomes);
     if outcome.rows.is_empty() && !interrupt::asked() {
         return nothing_made(outcome, console);
     }
+    let scaled = args.scale_to.map(|bytes| scale::all(&study, &outcome, (bytes, args.load)));
+    let scaled = scaled.as_deref();
+    let judgements = judge(&outcome.rows, scaled, &args.limits.limits());
+    let page = outputs.html.is_some().then(|| {
+        let (outcome, judgements, command) = (&outcome, &judgements[..], &envelope::command());
+        page::page(&page::Contents { outcome, first, judgements, scaled, command })
+    });
     outputs.write(&outcome, page)?;
-    let scaled = scale(&outcome);
-    match (console.is_json(), &scaled) {
+    match (console.is_json(), scaled) {
         (true, Some(scaled)) => {
             let rows = scale::json(&outcome, scaled)?;
-            console.value(&Envelope::new("compare", Rows { rows }))?;
+            console.value(&Envelope::new("compare", Rows { rows, judgements }))?;
         }
-        (true, None) => console.value(&Envelope::new("compare", Rows { rows: &outcome }))?,
+        (true, None) => {
+            console.value(&Envelope::new("compare", Rows { rows: &outcome, judgements }))?;
+        }
         (false, _) if args.seeds > 1 => {
             seeds::print(&outcome.rows, console)?;
-            let texts =
-                report::not_made(&outcome).into_iter().chain(report::about_states(&outcome));
+            let texts = [report::words(&judgements)].into_iter();
+            let texts = texts.chain(verdict::sentences(&judgements));
+            let texts = texts.chain(verdict::violations(&judgements));
+            let texts = texts.chain(report::not_made(&outcome));
+            let texts = texts.chain(report::about_states(&outcome));
             texts.collect::<Vec<_>>().iter().try_for_each(|text| console.paragraph(text))?;
         }
-        (false, _) => report::print(args, &outcome, console)?,
+        (false, _) => report::print(args, &outcome, &judgements, console)?,
     }
-    if let (false, Some(scaled)) = (console.is_json(), &scaled) {
+    if let (false, Some(scaled)) = (console.is_json(), scaled) {
         scale::print(&outcome.rows, scaled, console)?;
     }
     match Wrong::of_holes(&outcome.holes) {
@@ -156,7 +169,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> {
     let is_shared = outcome.holes.windows(2).all(|two| two[0].reason() == two[1].reason());
     if console.is_json() {
-        console.value(&Envelope::new("compare", Rows { rows: &outcome }))?;
+        let judgements = Vec::new();
+        console.value(&Envelope::new("compare", Rows { rows: &outcome, judgements }))?;
     } else if !is_shared {
         report::not_made(&outcome).iter().try_for_each(|text| console.paragraph(text))?;
     }
@@ -187,6 +201,7 @@ fn outcomes(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome
 #[derive(Serialize)]
 struct Rows<T> {
     rows: T,
+    judgements: Vec<Judgement>,
 }
 
 /// Output files on the command line.

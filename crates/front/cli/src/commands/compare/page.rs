@@ -1,27 +1,36 @@
 //! HTML page of a comparison.
 
-use hostftl_report::{Page, Table};
-use hostftl_sim::{Outcome, Row, Scaled};
+use hostftl_frontend::judgement::{Judged, Judgement};
+use hostftl_report::{Cell, Page, Table};
+use hostftl_sim::{Limit, Outcome, Row, Scaled};
 
-use super::report::{self, Column, summary_columns};
+use super::report::{self, JudgedColumn, summary_columns};
 use super::{beside, charts, devices, scale, seeds, verdict};
 use crate::units::{bytes, count, counted};
 
-/// Returns the page with the tables of `outcome`, that of the first seed, and the charts of `every`
-/// row of all seeds. `scaled` has the figures of these rows for a drive of real size. `command`
-/// reproduces the page.
-pub(super) fn page(
-    outcome: &Outcome,
-    every: &[Row],
-    scaled: Option<&[Scaled]>,
-    command: &str,
-) -> String {
-    let rows = &outcome.rows;
-    let mut page = Page::new("Which layer pays?");
-    page.lead(&verdict::of_all(&scale::possible(rows, scaled)));
+/// What a page shows.
+pub(super) struct Contents<'a> {
+    /// Results of all seeds.
+    pub outcome: &'a Outcome,
+    /// Number of rows of the first seed, which has the tables.
+    pub first: usize,
+    /// Judgement of each workload, drive and state.
+    pub judgements: &'a [Judgement],
+    /// Figures of each row for a drive of real size.
+    pub scaled: Option<&'a [Scaled]>,
+    /// Command that reproduces the page.
+    pub command: &'a str,
+}
+
+/// Returns the page.
+pub(super) fn page(contents: &Contents) -> String {
+    let Contents { outcome, first, judgements, scaled, command } = *contents;
+    let (rows, every) = (&outcome.rows[..first], &outcome.rows);
+    let mut page = Page::new("Which layer, or none?");
+    page.lead(&verdict::of_all(judgements));
     if every.len() > rows.len() {
         page.paragraph(&format!(
-            "Tables are of seed {}; charts with whiskers are of all seeds.",
+            "Tables are of seed {}; verdicts and charts with whiskers are of all seeds.",
             rows.first().map_or(0, |row| row.seed)
         ));
         for text in seeds::differences(every) {
@@ -29,17 +38,21 @@ pub(super) fn page(
         }
     }
     if beside::states(outcome).len() > 1 {
-        side_by_side(&mut page, outcome);
+        side_by_side(&mut page, outcome, judgements);
+    }
+    let texts = verdict::sentences(judgements).into_iter().chain(verdict::violations(judgements));
+    for text in texts.chain([report::words(judgements)]) {
+        page.paragraph(&text);
     }
     if let Some(scaled) = scaled {
-        scale::section(&mut page, rows, scaled);
+        scale::section(&mut page, rows, &scaled[..first]);
     }
     for text in report::not_made(outcome) {
         page.paragraph(&text);
     }
-    let columns = summary_columns(outcome);
+    let columns = summary_columns(outcome, judgements);
     for group in verdict::groups(rows) {
-        section(&mut page, &columns, group);
+        section(&mut page, &columns, (group, verdict::of_row(&group[0], judgements)));
         if every.len() > rows.len() {
             page.figures(seeds::charts(every, &group[0]));
         }
@@ -60,30 +73,38 @@ pub(super) fn page(
 }
 
 /// Adds the results of each layer in each state, and the explanation of the states.
-fn side_by_side(page: &mut Page, outcome: &Outcome) {
+fn side_by_side(page: &mut Page, outcome: &Outcome, judgements: &[Judgement]) {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
         page.section(&format!("{}: drive states", lines[0].workload));
         let several = lines.iter().any(|line| line.drive != lines[0].drive);
         let names: &[&str] = if several { &["drive", "layer"] } else { &["layer"] };
         let heads: Vec<&str> = names.iter().chain(&states).copied().collect();
-        let mut table = Table::new(&heads).ratios();
+        let mut table = Table::new(&heads);
         for line in lines {
             let drive = several.then(|| line.drive.to_owned());
-            let names = drive.into_iter().chain([line.layer.to_owned()]);
-            table.row(names.chain(states.iter().map(|state| line.cell(state))));
+            let names = drive.into_iter().chain([line.layer.to_owned()]).map(Cell::from);
+            let cell = |state: &&str| {
+                let judged = line.judged(state, judgements);
+                heat("wear", line.cell(state, judgements), judged)
+            };
+            table.row(names.chain(states.iter().map(cell)));
         }
         page.table(&table);
         let on = if several { String::new() } else { format!(" On {}.", lines[0].drive) };
         page.paragraph(&format!("{}.{on}", report::title(&outcome.rows)));
     }
-    for text in report::verdicts(outcome).iter().chain(&report::about_states(outcome)) {
-        page.paragraph(text);
+    for text in report::about_states(outcome) {
+        page.paragraph(&text);
     }
 }
 
 /// Adds the section about one drive in one state under one workload.
-fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
+fn section(
+    page: &mut Page,
+    columns: &[JudgedColumn],
+    (rows, judgement): (&[Row], Option<&Judgement>),
+) {
     let first = &rows[0];
     page.section(&format!("{} on {}, {}", first.workload, first.drive, verdict::state(first)));
     page.paragraph(&format!(
@@ -100,26 +121,37 @@ fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
     }
     // The heading has the drive and the state, which all rows of a group share.
     let columns = columns.iter().filter(|(head, _)| !["drive", "state"].contains(head));
-    let columns: Vec<&Column> = columns.collect();
+    let columns: Vec<&JudgedColumn> = columns.collect();
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
     let mut table = Table::new(&heads);
-    let least = |row: &&Row| row.busy_ratio.is_some();
-    let best = rows.iter().filter(least).min_by(|one, other| {
-        one.busy_ratio.unwrap_or(1.0).total_cmp(&other.busy_ratio.unwrap_or(1.0))
-    });
+    let verdict = judgement.and_then(|it| it.verdict.as_ref());
     for row in rows {
-        table.row(columns.iter().map(|(_, text)| text(row)));
-        if best.is_some_and(|best| std::ptr::eq(best, row)) {
+        let judged = judgement.and_then(|it| it.judged(&row.layer));
+        table.row(columns.iter().map(|(head, text)| heat(head, text(row), judged)));
+        if verdict == Some(&row.layer) {
             table.strong();
         }
     }
     page.table(&table);
-    rows.iter().filter_map(|row| verdict::of_row(row, rows)).for_each(|text| {
-        page.paragraph(&text);
-    });
     if let Some(table) = devices::page_table(rows) {
         page.table(&table);
         page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
     }
     page.figures(charts::all(rows));
+}
+
+/// Returns a cell of the column `head`, coloured by the figure of that name or the limit that it
+/// exceeds. The cell of wear has the colour of all limits.
+pub(crate) fn heat(head: &str, text: String, judged: Option<&Judged>) -> Cell {
+    let Some(Judged { relative, broken, .. }) = judged else { return text.into() };
+    let (ratio, limits): (_, &[Limit]) = match head {
+        "wear" => (relative.wear, broken),
+        "speed" => (relative.speed, &[Limit::Speed]),
+        "latency" => (relative.latency, &[Limit::Latency]),
+        _ => return text.into(),
+    };
+    let Some(ratio) = ratio else { return text.into() };
+    let cell = Cell::ratio(text, ratio, head != "speed");
+    let is_refused = limits.iter().any(|limit| broken.contains(limit));
+    if is_refused { cell.refused() } else { cell }
 }

@@ -1,6 +1,7 @@
 //! Text form of a comparison: tables and their explanation.
 
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
+use hostftl_frontend::judgement::{Judged, Judgement};
 use hostftl_sim::{Hole, Latency, Legs, MOST_SPANS, Outcome, Row, SETTLED};
 
 use super::{Args, beside, devices, verdict};
@@ -14,29 +15,36 @@ pub(crate) const NOTHING: &str = "–";
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
 /// A column: its head and the text of a row.
-pub(super) type Column = (&'static str, fn(&Row) -> String);
+type Column = (&'static str, fn(&Row) -> String);
+/// A column whose text depends on the judgement of a row.
+pub(super) type JudgedColumn<'a> = (&'static str, Box<dyn Fn(&Row) -> String + 'a>);
 
 /// Prints the comparison. Rows of a single drive, state and workload are printed in full; otherwise
 /// there is one table for each workload, unless `--wide` is given. If there are several states, a
 /// table with the states side by side comes first.
-pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn print(
+    args: &Args,
+    outcome: &Outcome,
+    all: &[Judgement],
+    console: &mut Console,
+) -> Result<(), Failure> {
     let rows = &outcome.rows;
     let groups = verdict::groups(rows);
     if beside::states(outcome).len() > 1 {
-        side_by_side(outcome, console)?;
+        side_by_side(outcome, all, console)?;
     }
     if groups.len() > 1 && !args.wide {
-        let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
-        let columns = summary_columns(outcome);
-        for all in all.chunk_by(|one, other| workload(*one) == workload(*other)) {
+        let each: Vec<Result<&Row, &Hole>> = outcome.each().collect();
+        let columns = summary_columns(outcome, all);
+        for each in each.chunk_by(|one, other| workload(*one) == workload(*other)) {
             console.lines(format!(
                 "{}\n{}",
-                workload(all[0]),
-                console.fit(table(&columns, all))
+                workload(each[0]),
+                console.fit(table(&columns, each))
             ))?;
         }
     } else {
-        groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
+        groups.iter().try_for_each(|group| in_full(group, all, args.wide, console))?;
     }
     if let Some(table) = devices::table(rows) {
         console.lines(format!("\n{}\n{}", devices::TITLE, console.fit(table)))?;
@@ -44,12 +52,16 @@ pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Re
     console.line("")?;
     let mut texts = not_made(outcome);
     texts.extend(rows.iter().any(|row| row.devices.len() > 1).then(|| devices::MEANING.to_owned()));
-    texts.extend(explain(args, outcome));
+    texts.extend(explain(args, outcome, all));
     texts.iter().try_for_each(|text| console.paragraph(text))
 }
 
 /// Prints a table of layers and states for each workload.
-fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+fn side_by_side(
+    outcome: &Outcome,
+    all: &[Judgement],
+    console: &mut Console,
+) -> Result<(), Failure> {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
         let mut table = styled();
@@ -57,7 +69,7 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
         table.set_header(heads.enumerate().map(|(index, head)| aligned(index < 2, head.into())));
         for line in lines {
             let names = [line.drive.to_owned(), line.layer.to_owned()].into_iter();
-            let cells = names.chain(states.iter().map(|state| line.cell(state)));
+            let cells = names.chain(states.iter().map(|state| line.cell(state, all)));
             table.add_row(cells.enumerate().map(|(index, text)| aligned(index < 2, text)));
         }
         let title = title(&outcome.rows);
@@ -74,7 +86,8 @@ pub(super) fn title(rows: &[Row]) -> String {
         _ => "no layer, or raid5 on drives without such a row",
     };
     format!(
-        "Bytes programmed per host byte, by drive state; ×: work of the drive relative to {base}"
+        "Bytes programmed per host byte, by drive state; ×: wear relative to {base}; !: exceeds a \
+         limit"
     )
 }
 
@@ -89,6 +102,7 @@ pub(super) fn not_made(outcome: &Outcome) -> Vec<String> {
         let reason = reason.strip_prefix(&format!("{layer} on {drive}")).unwrap_or(&reason);
         let reason = reason.trim_start_matches([':', ' ']).to_owned();
         match texts.iter_mut().find(|(same, why, _)| (same, why) == (&combination, &reason)) {
+            Some((_, _, states)) if states.contains(&hole.warm.as_str()) => {}
             Some((_, _, states)) => states.push(&hole.warm),
             None => texts.push((combination, reason, vec![&hole.warm])),
         }
@@ -104,7 +118,12 @@ fn workload<'a>(one: Result<&'a Row, &'a Hole>) -> &'a str {
 }
 
 /// Prints the tables of the rows of one drive, state and workload; all of them if `wide`.
-fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failure> {
+fn in_full(
+    rows: &[Row],
+    all: &[Judgement],
+    wide: bool,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     console.paragraph(&format!(
         "{} on {}, {}: the host writes {}, reads {}, flushes {}, and can address {}",
@@ -116,6 +135,9 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
         counted(first.flushes, "time"),
         bytes(first.exported_bytes),
     ))?;
+    if let Some(it) = verdict::of_row(first, all) {
+        console.lines(format!("\nVerdict\n{}", console.fit(verdict_table(rows, it))))?;
+    }
     let tables = [
         ("Busy time of the drive, by cause", busy_table(rows)),
         ("Bytes written", bytes_table(rows)),
@@ -144,19 +166,22 @@ pub(crate) fn aligned(is_word: bool, text: String) -> Cell {
 }
 
 /// Columns with words.
-const WORDS: [&str; 3] = ["drive", "state", "layer"];
+const WORDS: [&str; 4] = ["drive", "state", "layer", ""];
 
 /// Creates a table of `columns`. A hole has text only in the columns of [`of_hole`].
-fn table(columns: &[Column], all: &[Result<&Row, &Hole>]) -> Table {
+fn table<F: Fn(&Row) -> String>(
+    columns: &[(&'static str, F)],
+    all: &[Result<&Row, &Hole>],
+) -> Table {
     let mut table = styled();
     let is_word = |head: &str| WORDS.contains(&head);
     table.set_header(columns.iter().map(|(head, _)| aligned(is_word(head), (*head).to_owned())));
     for one in all {
-        let text = |head: &str, text: fn(&Row) -> String| match one {
+        let text = |head: &str, text: &F| match one {
             Ok(row) => text(row),
             Err(hole) => of_hole(hole, head),
         };
-        table.add_row(columns.iter().map(|(head, get)| aligned(is_word(head), text(head, *get))));
+        table.add_row(columns.iter().map(|(head, get)| aligned(is_word(head), text(head, get))));
     }
     table
 }
@@ -181,14 +206,17 @@ fn name(row: &Row) -> String {
 }
 
 /// Returns the columns of the summary. There is one for the state only if there are several.
-pub(super) fn summary_columns(outcome: &Outcome) -> Vec<Column> {
-    let mut columns: Vec<Column> = vec![
+pub(super) fn summary_columns<'a>(
+    outcome: &Outcome,
+    all: &'a [Judgement],
+) -> Vec<JudgedColumn<'a>> {
+    let plain: [Column; 4] = [
         ("drive", |row| row.drive.clone()),
         ("state", |row| row.warm.clone()),
         ("layer", name),
-        ("busy", |row| nanos(row.busy_ns.total())),
-        (versus(&outcome.rows), |row| ratio(row.busy_ratio)),
         ("waf", |row| ratio(row.waf_total)),
+    ];
+    let figures: [Column; 6] = [
         ("requests/s", |row| row.iops.map_or(NOTHING.into(), |iops| count(iops.round() as u64))),
         ("read p99", |row| latency(row.latency_ns.read, |read| read.p99)),
         ("write p99", |row| latency(row.latency_ns.write, |write| write.p99)),
@@ -196,10 +224,44 @@ pub(super) fn summary_columns(outcome: &Outcome) -> Vec<Column> {
         ("J/GB", |row| row.energy.mj_per_host_gb.map_or(NOTHING.into(), joules)),
         ("memory", |row| bytes(row.layer_bytes())),
     ];
+    let boxed = |(head, get): Column| -> JudgedColumn<'a> { (head, Box::new(get)) };
+    let mark =
+        |row: &Row| verdict::of_row(row, all).map_or_else(String::new, |it| it.mark(&row.layer));
+    let mut columns: Vec<JudgedColumn> = plain.into_iter().map(boxed).collect();
+    columns.extend(relative_columns(all));
+    columns.extend(figures.into_iter().map(boxed));
+    columns.push(("", Box::new(mark)));
     if beside::states(outcome).len() < 2 {
         columns.retain(|(head, _)| *head != "state");
     }
     columns
+}
+
+/// Returns the columns of wear, speed and latency relative to the baseline.
+fn relative_columns(all: &[Judgement]) -> impl Iterator<Item = JudgedColumn<'_>> {
+    type Get = fn(&Judged) -> Option<f64>;
+    let gets: [(&'static str, Get); 3] = [
+        ("wear", |it| it.relative.wear),
+        ("speed", |it| it.relative.speed),
+        ("latency", |it| it.relative.latency),
+    ];
+    gets.into_iter().map(move |(head, get)| -> JudgedColumn<'_> {
+        let judged = move |row: &Row| verdict::of_row(row, all)?.judged(&row.layer);
+        (head, Box::new(move |row: &Row| times(judged(row).and_then(get))))
+    })
+}
+
+/// Creates the table of wear, speed and latency of one drive, state and workload.
+fn verdict_table(rows: &[Row], it: &Judgement) -> Table {
+    let all = std::slice::from_ref(it);
+    let plain: [Column; 2] = [("layer", name), ("waf", |row| ratio(row.waf_total))];
+    let boxed = |(head, get): Column| -> JudgedColumn { (head, Box::new(get)) };
+    let mut columns: Vec<JudgedColumn> = plain.into_iter().map(boxed).collect();
+    columns.extend(relative_columns(all));
+    let memory = |row: &Row| it.judged(&row.layer).map_or(row.layer_bytes(), |it| it.memory_bytes);
+    columns.push(("memory", Box::new(move |row| bytes(memory(row)))));
+    columns.push(("", Box::new(|row| it.mark(&row.layer))));
+    table(&columns, &rows.iter().map(Ok).collect::<Vec<_>>())
 }
 
 /// Returns the head of the relative busy time.
@@ -319,6 +381,11 @@ fn latency(latency: Option<Latency>, pick: fn(Latency) -> u64) -> String {
     latency.map_or(NOTHING.into(), |latency| nanos(pick(latency)))
 }
 
+/// Formats a figure relative to the baseline.
+pub(crate) fn times(ratio: Option<f64>) -> String {
+    ratio.map_or(NOTHING.into(), |it| format!("×{it:.2}"))
+}
+
 fn ratio(value: Option<f64>) -> String {
     value.map_or(NOTHING.into(), |value| format!("{value:.3}"))
 }
@@ -332,18 +399,19 @@ fn share(row: &Row, part: u64) -> String {
 }
 
 /// Returns the explanation of the tables, the verdicts, and remarks on saturation and states.
-fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
+fn explain(args: &Args, outcome: &Outcome, all: &[Judgement]) -> Vec<String> {
     let rows = &outcome.rows;
-    let mut lines = vec![
-        "Busy time: reads, host writes (request), read-modify-writes and garbage collection of \
-         the drive (copyback), garbage collection of the layer (vgc), map and padding. waf is \
-         bytes programmed per host byte: half of it doubles the life of the drive."
-            .to_owned(),
-    ];
-    match beside::states(outcome).len() {
-        ..2 => lines.extend(rows.iter().filter_map(|row| verdict::of_row(row, rows))),
-        _ => lines.extend(verdicts(outcome)),
+    let mut lines = Vec::new();
+    if verdict::groups(rows).len() < 2 || args.wide {
+        lines.push(
+            "Busy time: reads, host writes (request), read-modify-writes and garbage collection \
+             of the drive (copyback), garbage collection of the layer (vgc), map and padding."
+                .to_owned(),
+        );
     }
+    lines.push(words(all));
+    lines.extend(verdict::sentences(all));
+    lines.extend(verdict::violations(all));
     let late = rows.iter().filter(|row| row.saturated);
     let late: Vec<String> = late.map(|row| verdict::title(row, rows)).collect();
     if !late.is_empty() && args.closed_loop.is_none() {
@@ -357,20 +425,17 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// Returns a sentence for each layer with the states in which it pays.
-pub(super) fn verdicts(outcome: &Outcome) -> Vec<String> {
-    let lines = beside::lines(outcome);
-    let alone =
-        lines.iter().all(|line| (line.workload, line.drive) == (lines[0].workload, lines[0].drive));
-    let verdict = |line: &beside::Line| {
-        let verdict = line.verdict()?;
-        Some(if alone {
-            verdict
-        } else {
-            format!("{} on {}: {verdict}", line.workload, line.drive)
-        })
-    };
-    lines.iter().filter_map(verdict).collect()
+/// Returns the explanation of the columns of a judgement.
+pub(super) fn words(all: &[Judgement]) -> String {
+    let waf = "waf is bytes programmed per host byte: half of it doubles the life of the drive.";
+    if all.is_empty() {
+        return waf.to_owned();
+    }
+    format!(
+        "{waf} wear, speed and latency are relative to the baseline: bytes programmed, requests/s \
+         and the larger p99 of reads and writes, at the pace of this run; --closed-loop shows the \
+         rate that a layer sustains."
+    )
 }
 
 /// Returns the explanation of the states and the exported size.
@@ -394,11 +459,10 @@ pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
              figures."
         ));
     }
-    let late: Vec<String> = rows
-        .iter()
-        .filter(|row| row.warm != verdict::state(row))
-        .map(|row| verdict::title(row, rows))
-        .collect();
+    let late = rows.iter().filter(|row| row.warm != verdict::state(row));
+    let mut late: Vec<String> = late.map(|row| verdict::title(row, rows)).collect();
+    let mut known = std::collections::HashSet::new();
+    late.retain(|title| known.insert(title.clone()));
     if !late.is_empty() {
         texts.push(format!(
             "Not settled: {}. After {MOST_SPANS} spans (repetitions that write the whole export) \

@@ -102,13 +102,6 @@ pub(super) fn section(page: &mut Page, rows: &[Row], scaled: &[Scaled]) {
     });
 }
 
-/// Returns the rows whose layers can exist on the drive of real size.
-pub(super) fn possible(rows: &[Row], scaled: Option<&[Scaled]>) -> Vec<Row> {
-    let Some(scaled) = scaled else { return rows.to_vec() };
-    let both = rows.iter().zip(scaled);
-    both.filter(|(_, it)| it.impossible.is_none()).map(|(row, _)| row.clone()).collect()
-}
-
 /// Formats a life in years, as a range if the life with uneven wear is known and shorter.
 pub(crate) fn life((even, uneven): (Option<f64>, Option<f64>)) -> String {
     match (even, uneven) {
@@ -143,7 +136,8 @@ fn about(rows: &[Row], scaled: &[Scaled]) -> Vec<String> {
             .to_owned(),
     ];
     for (row, it) in rows.iter().zip(scaled) {
-        texts.extend(it.impossible.iter().map(|why| format!("{}: {why}.", title(row, rows))));
+        let text = |why| format!("Impossible at this size: {}: {why}.", title(row, rows));
+        texts.extend(it.impossible.iter().map(text));
     }
     let mut cautions: Vec<&String> = Vec::new();
     for caution in scaled.iter().flat_map(|it| &it.cautions) {

@@ -1,16 +1,12 @@
-//! Conclusions from the rows, as sentences.
+//! Verdicts on the layers of a comparison, as sentences.
 
+use hostftl_frontend::judgement::{Judged, Judgement, limit_name};
 pub(super) use hostftl_frontend::state;
-use hostftl_sim::Row;
+use hostftl_sim::{Limit, Relative, Row};
 
+use super::report::times;
+use super::scale::life;
 use crate::units::bytes;
-
-/// Ratio of busy times below which a layer pays.
-pub(super) const CLEARLY_LESS: f64 = 0.95;
-/// Ratio from [`CLEARLY_LESS`] up to which a layer is a small gain.
-pub(super) const A_LITTLE_LESS: f64 = 0.995;
-/// Ratio above which a layer costs more than it saves.
-pub(super) const CLEARLY_MORE: f64 = 1.05;
 
 /// Groups adjacent rows by workload, drive and state.
 pub(super) fn groups(rows: &[Row]) -> Vec<&[Row]> {
@@ -34,11 +30,6 @@ pub(super) fn title(row: &Row, rows: &[Row]) -> String {
     title
 }
 
-/// Returns whether `row` is a baseline of other rows.
-pub(super) fn is_base(row: &Row) -> bool {
-    row.layer == "passthrough" || row.base.as_ref() == Some(&row.layer)
-}
-
 /// Returns the baseline of the rows that have one: `none`, `raid5`, or `base` if both occur.
 pub(super) fn base(rows: &[Row]) -> &'static str {
     let mut bases = rows.iter().filter_map(|row| row.base.as_deref());
@@ -50,89 +41,117 @@ pub(super) fn base(rows: &[Row]) -> &'static str {
     }
 }
 
-/// Returns a sentence about the effect of a layer on the busy time of the drive; `None` for a
-/// baseline, or without one.
-pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
-    let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
-    let (layer, less) = (title(row, rows), 1.0 / ratio);
-    let under = match base(rows) {
-        "none" => "without it",
-        _ => "with the base layer",
+/// Returns the judgement of a row.
+pub(super) fn of_row<'a>(row: &Row, all: &'a [Judgement]) -> Option<&'a Judgement> {
+    all.iter().find(|it| it.has(row))
+}
+
+/// Returns the workload, drive and state of a judgement, as far as they differ among `all`.
+fn place(it: &Judgement, all: &[Judgement]) -> String {
+    let parts: [fn(&Judgement) -> &str; 3] = [|it| &it.workload, |it| &it.drive, |it| &it.warm];
+    let differing = parts.iter().filter(|get| all.iter().any(|other| get(other) != get(it)));
+    differing.map(|get| get(it)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the name of a baseline in sentences.
+fn no_layer(base: Option<&str>) -> &str {
+    match base {
+        Some("passthrough") | None => "no layer",
+        Some(base) => base,
+    }
+}
+
+/// Returns the sentence with the verdict of each judgement.
+pub(super) fn sentences(all: &[Judgement]) -> Vec<String> {
+    let one = |it| match place(it, all) {
+        place if place.is_empty() => format!("Verdict: {}.", verdict(it)),
+        place => format!("Verdict ({place}): {}.", verdict(it)),
     };
-    (!is_base(row)).then(|| match ratio {
-        ..CLEARLY_LESS => {
-            format!(
-                "{layer} divides the work of the drive by {less:.2} and uses {memory} of \
-                     memory."
-            )
-        }
-        ..A_LITTLE_LESS => {
-            format!("{layer} is a small gain: {}, with {memory} of memory.", gain(ratio))
-        }
-        ..=CLEARLY_MORE => format!(
-            "{layer} changes little: the drive works {ratio:.2} times as long as {under}, with \
-             {memory} of memory."
-        ),
-        _ => format!(
-            "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, with \
-             {memory} of memory."
-        ),
-    })
+    all.iter().map(one).collect()
 }
 
-/// Formats a ratio that is a small gain.
-fn gain(ratio: f64) -> String {
-    format!("the drive works {:.1} % less", 100.0 * (1.0 - ratio))
-}
-
-/// Returns the row of a group with the lowest ratio, if it is below [`CLEARLY_LESS`].
-fn best(group: &[Row]) -> Option<&Row> {
-    let pays = group.iter().filter(|row| row.busy_ratio.is_some_and(|it| it < CLEARLY_LESS));
-    let less = |one: &&Row, other: &&Row| {
-        one.busy_ratio.unwrap_or(1.0).total_cmp(&other.busy_ratio.unwrap_or(1.0))
+/// Returns the recommended layer with its figures.
+fn verdict(it: &Judgement) -> String {
+    let none = no_layer(it.base.as_deref());
+    let judged = it.verdict.as_deref().and_then(|layer| it.judged(layer));
+    let Some(judged) = judged else {
+        let none = if none == "no layer" { "the drive alone" } else { none };
+        return format!("no layer meets the limits, nor does {none}");
     };
-    pays.min_by(less)
+    let Judged { layer, relative: Relative { wear, speed, latency }, memory_bytes, .. } = judged;
+    if !it.recommends() {
+        return format!("{none}; no layer reduces wear by 3 % or more within the limits");
+    }
+    let memory = bytes(*memory_bytes);
+    if it.base.is_none() {
+        return format!("{layer} has the least wear, with {memory} of memory");
+    }
+    let [wear, speed, latency] = [wear, speed, latency].map(|ratio| times(*ratio));
+    format!(
+        "{layer}: wear {wear}, speed {speed}, latency {latency} relative to {none}; {memory} of \
+         memory"
+    )
 }
 
-/// Summarizes all rows in a sentence.
-pub(super) fn of_all(rows: &[Row]) -> String {
-    let groups = groups(rows);
-    let related = groups.iter().any(|group| group.iter().any(|row| row.busy_ratio.is_some()));
-    let winners: Vec<&Row> = groups.iter().filter_map(|group| best(group)).collect();
-    let most = winners.iter().max_by(|one, other| {
-        other.busy_ratio.unwrap_or(1.0).total_cmp(&one.busy_ratio.unwrap_or(1.0))
-    });
-    let several = rows.iter().all(|row| row.devices.len() > 1);
-    let Some(most) = most else {
-        let others = || rows.iter().filter(|row| !is_base(row));
-        let least = others().filter_map(|row| Some((row, row.busy_ratio?)));
-        let least = least.min_by(|one, other| one.1.total_cmp(&other.1));
-        return match (related, others().next().is_some()) {
-            (true, true) => match least {
-                Some((row, ratio @ ..A_LITTLE_LESS)) => {
-                    format!("At most a small gain: with {} {}.", title(row, rows), gain(ratio))
-                }
-                Some((row, ratio)) => format!(
-                    "No layer pays here: the best is {}, with {ratio:.2} times the work.",
-                    title(row, rows)
-                ),
-                None => "No layer pays here.".into(),
-            },
-            _ if several => "Relative results need `raid5` and another layer.".into(),
-            _ => "Without `passthrough` and another layer there is nothing to compare.".into(),
+/// Returns a sentence for each layer that exceeds limits other than its size, with the states.
+pub(super) fn violations(all: &[Judgement]) -> Vec<String> {
+    let mut texts: Vec<(String, Vec<String>)> = Vec::new();
+    for it in all {
+        for judged in &it.layers {
+            let limits = judged.broken.iter().filter(|limit| **limit != Limit::Size);
+            let limits: Vec<String> = limits.map(|limit| exceeded(*limit, judged)).collect();
+            if limits.is_empty() {
+                continue;
+            }
+            let text = match place(it, all) {
+                place if place.is_empty() => limits.join(", "),
+                place => format!("{} ({place})", limits.join(", ")),
+            };
+            match texts.iter_mut().find(|(layer, _)| *layer == judged.layer) {
+                Some((_, known)) => known.push(text),
+                None => texts.push((judged.layer.clone(), vec![text])),
+            }
+        }
+    }
+    let text = |(layer, known): (String, Vec<String>)| {
+        format!("Not recommended: {layer} violates {}.", known.join("; "))
+    };
+    texts.into_iter().map(text).collect()
+}
+
+/// Returns a limit with the figure that exceeds it.
+fn exceeded(limit: Limit, judged: &Judged) -> String {
+    let figure = match limit {
+        Limit::Speed => times(judged.relative.speed),
+        Limit::Latency => times(judged.relative.latency),
+        Limit::Ram => bytes(judged.memory_bytes),
+        Limit::Life => life((judged.years, None)),
+        Limit::P99 | Limit::Size => return limit_name(limit).to_owned(),
+    };
+    format!("{} at {figure}", limit_name(limit))
+}
+
+/// Summarizes all judgements in a sentence.
+pub(super) fn of_all(all: &[Judgement]) -> String {
+    let [one] = all else {
+        let recommended: Vec<&Judgement> = all.iter().filter(|it| it.recommends()).collect();
+        let wear = |it: &Judgement| {
+            let judged = it.judged(it.verdict.as_deref()?);
+            judged?.relative.wear
+        };
+        let known = recommended.iter().filter_map(|it| Some((*it, wear(it)?)));
+        let least = known.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        return match (least, all.len()) {
+            (_, 0) => "There is nothing to compare: no two layers have results.".into(),
+            (None, count) => format!("No layer is recommended in any of the {count} cases."),
+            (Some((it, _)), count) => format!(
+                "A layer is recommended in {} of {count} cases. The least relative wear, {}, is: \
+                 {}.",
+                recommended.len(),
+                place(it, all),
+                verdict(it)
+            ),
         };
     };
-    let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
-    let effect = format!(
-        "divides the work of the drive by {less:.2} for {} of memory",
-        bytes(most.layer_bytes())
-    );
-    match groups.len() {
-        1 => format!("{} pays on {}: it {effect}.", most.layer, most.drive),
-        all => format!(
-            "A layer pays in {} of {all} cases; most of all {}, which {effect}.",
-            winners.len(),
-            title(most, rows)
-        ),
-    }
+    format!("Verdict: {}.", verdict(one))
 }
