@@ -37,7 +37,7 @@ pub(crate) const SUPERPAGE: Parameter = Parameter {
 pub(crate) const SPARE: Parameter = Parameter {
     key: "spare",
     value: "0..=90",
-    about: "over-provisioning: percentage of the devices that is kept free for GC",
+    about: "over-provisioning for GC, in percent of the devices",
     set: |config, word| {
         let permille = word.parse().ok().map(|percent: f64| percent * 10.0 + 1e-6);
         let permille = permille.filter(|it| (0.0..900.5).contains(it));

@@ -14,7 +14,7 @@ impl Registered for Hard {}
 
 const SUPERPAGE_OF_HARD: Parameter = Parameter {
     value: "8k..=1m",
-    about: "unit of writes: small writes are collected until they fill it",
+    about: "unit of writes, in which small writes are collected",
     ..SUPERPAGE
 };
 

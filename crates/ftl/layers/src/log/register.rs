@@ -24,7 +24,7 @@ impl Registered for Log {}
 const COMPRESS: Parameter = Parameter {
     key: "compress",
     value: "none|lz4|zstd|zstd-LEVEL",
-    about: "compression of blocks; zstd means zstd-3",
+    about: "compression of blocks; zstd: same as zstd-3",
     set: |config, word| {
         let codec = codec(word);
         config.log.compress = codec.ok_or("none, lz4, zstd or zstd-1 to zstd-19")?;
@@ -42,14 +42,13 @@ const COMPRESS: Parameter = Parameter {
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         value: "16k..",
-        about: "chunk: part of a placement on each device, at most 1m; raised if the devices need \
-                more",
+        about: "chunk size per device, at most 1m; raised to the requirements of the devices",
         ..SUPERPAGE
     },
     Parameter {
         value: "auto|0..=90",
-        about: "over-provisioning: percentage of the devices that is kept free for GC; auto: \
-                enough for segments as long as the reclaim unit",
+        about: "over-provisioning for GC, in percent of the devices; auto: enough for segments as \
+                long as the reclaim unit",
         set: |config, word| {
             config.log.chooses_spare = word == "auto";
             let known = |_| "auto, or a percentage from 0 to 90";
@@ -64,8 +63,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "parity",
         value: "yes|no|2",
-        about: "parity chunks per placement: yes, one (a mirror on two devices), which covers the \
-                loss of any device; 2 covers the loss of any two",
+        about: "parity chunks per stripe; yes: one (a mirror on two devices), which covers the \
+                loss of any device; 2: covers the loss of any two",
         set: |config, word| {
             config.log.parity = match word {
                 "2" => 2,
@@ -81,7 +80,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "gc",
         value: GcPolicy::WORDS,
-        about: "choice of the next GC victim",
+        about: "victim policy of garbage collection",
         set: |config, word| {
             config.log.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
             Ok(())
@@ -91,7 +90,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "separation",
         value: Separation::WORDS,
-        about: "data that gets separate segments",
+        about: "separation of data into segments; two: host writes and GC copies; lifetime: by \
+                expected lifetime; rate: by update rate",
         set: |config, word| {
             config.log.separation = word.parse().map_err(|_| Separation::KNOWN)?;
             Ok(())
@@ -101,7 +101,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "journal",
         value: "yes|no",
-        about: "use the last device of the stack as a journal for flushes",
+        about: "journal for flushes on the last device of the stack; default: no",
         set: |config, word| truth(word).map(|yes| config.log.journal = yes),
         get: |config| config.log.journal.then(|| truth_text(true)),
     },
@@ -109,7 +109,7 @@ const PARAMETERS: &[Parameter] = &[
         key: "map-memory",
         value: "0..",
         about: "memory for map pages, raised to the minimum of the map; default: the whole map of \
-                a small volume, a share of the capacity of a large one",
+                a small volume, in proportion to the capacity of a large one",
         set: |config, word| {
             config.log.map_memory = Some(parameter::size(word).ok_or("a size such as 256m")?);
             Ok(())
@@ -134,8 +134,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "fault-after",
         value: "0..=65535",
-        about: "failed reads and checksum mismatches of a device within 10 minutes before it is \
-                marked failed, if redundancy allows; 0: never; default: 50",
+        about: "number of failed reads and checksum mismatches within 10 minutes at which a device \
+                is marked failed, if redundancy allows; 0: never; default: 50",
         set: |config, word| {
             config.log.fault_after = word.parse().map_err(|_| "a number from 0 to 65535")?;
             Ok(())

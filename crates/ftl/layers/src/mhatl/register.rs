@@ -18,14 +18,14 @@ impl Registered for Mhatl {}
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         value: "8k..=1m",
-        about: "unit of writes: small writes are collected until they fill it",
+        about: "unit of writes, in which small writes are collected",
         ..SUPERPAGE
     },
     SPARE,
     Parameter {
         key: "leaves",
         value: "1..=67108864",
-        about: "target for the number of runs of sectors in the map",
+        about: "target number of runs of sectors in the map",
         set: |config, word| {
             let leaves = word.parse().ok().filter(|leaves| (1..=1 << 26).contains(leaves));
             config.mhatl.leaves = leaves.ok_or("a number from 1 to 67108864")?;

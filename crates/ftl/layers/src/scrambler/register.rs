@@ -59,14 +59,14 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "util",
         value: "SHARE",
-        about: "fraction of used slots at which a page takes no more writes while other pages do",
+        about: "fill limit of a page, as a fraction of its slots, while other pages have space",
         set: |config, word| share(word).map(|it| config.scrambler.util_permille = it),
         get: |config| Some(share_text(config.scrambler.util_permille)),
     },
     Parameter {
         key: "sufficient",
         value: "SHARE",
-        about: "rule 1: use empty pages first while more than this fraction of all pages is \
+        about: "threshold of rule 1 (empty pages first), as a fraction of all pages that must be \
                 empty; 0: while any page is empty",
         set: |config, word| share(word).map(|it| config.scrambler.sufficient_permille = it),
         get: |config| Some(share_text(config.scrambler.sufficient_permille)),
@@ -74,8 +74,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "enough",
         value: "SHARE",
-        about: "rule 2: use pages that the device collects next while this fraction of their \
-                slots is unused; 0: while a page has a free slot",
+        about: "threshold of rule 2 (pages of the device's next GC victim first), as a fraction of \
+                their slots that must be unused; 0: while a page has a free slot",
         set: |config, word| share(word).map(|it| config.scrambler.enough_permille = it),
         get: |config| Some(share_text(config.scrambler.enough_permille)),
     },

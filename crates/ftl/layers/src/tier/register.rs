@@ -47,7 +47,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "free",
         value: "1..=50",
-        about: "percentage of the fast device that is kept free for incoming pages",
+        about: "free space for incoming pages, in percent of the fast device",
         set: |config, word| {
             let share = word.parse().ok().filter(|share| (1..=50).contains(share));
             config.tier.free = share.ok_or("a percentage from 1 to 50")?;

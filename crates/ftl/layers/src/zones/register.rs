@@ -22,15 +22,15 @@ impl Registered for Zones {
 
 const STRIP: Parameter = Parameter {
     value: "8k..",
-    about: "strip: unit of writes to a segment; rounded up to the write unit of the device and to \
-            a divisor of its segments",
+    about: "strip size (unit of writes to a segment); rounded up to the write unit of the device \
+            and to a divisor of its segments",
     ..SUPERPAGE
 };
 
 const GC: Parameter = Parameter {
     key: "gc",
     value: GcPolicy::WORDS,
-    about: "choice of the next GC victim (a line)",
+    about: "victim policy of garbage collection; a victim is a line",
     set: |config, word| {
         config.zones.gc = word.parse().map_err(|_| GcPolicy::KNOWN)?;
         Ok(())

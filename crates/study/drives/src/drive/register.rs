@@ -93,7 +93,7 @@ impl Description for DriveSpec {
     }
 
     fn energy(&self, work: &DriveWork, cause: Cause) -> u64 {
-        self.energy_of(work, cause)
+        self.energy_nj(work, cause)
     }
 
     fn page_operations(&self, work: &DriveWork) -> u64 {

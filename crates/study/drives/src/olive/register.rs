@@ -28,21 +28,30 @@ const KEYS: [Key; 8] = [
         "capacity",
         "SIZE",
         "",
-        "capacity that the host sees, below 128t; raw: a multiple of 2m \
-         per chip",
+        "capacity that the host sees, below 128t; with access=raw, a multiple of 2m per chip",
     ),
-    key("chips", "1..=256", "4", "eMMC chips"),
-    key("buses", "1..=256", "4", "buses to the chips"),
-    key("controllers", "1..=256", "4", "controllers of the FPGA"),
-    key("port", "acp|hp", "acp", "processor port for data"),
-    key("interleave_kib", "4..=1048576", "2048", "contiguous data on a chip"),
+    key("chips", "1..=256", "4", "number of eMMC chips"),
+    key("buses", "1..=256", "4", "number of buses to the chips"),
+    key("controllers", "1..=256", "4", "number of controllers in the FPGA"),
+    key(
+        "port",
+        "acp|hp",
+        "acp",
+        "processor port for data: coherent (ACP) or high-performance (HP)",
+    ),
+    key("interleave_kib", "4..=1048576", "2048", "length of contiguous data per chip in KiB"),
     key(
         "access",
         "block|raw",
         "block",
-        "raw: expose each chip as a parallel unit for rrpc and pblk",
+        "interface; raw: each chip is a parallel unit, for rrpc and pblk",
     ),
-    key("service", "exponential|fixed", "exponential", "exponential: random service times"),
+    key(
+        "service",
+        "exponential|fixed",
+        "exponential",
+        "distribution of write times; exponential: random",
+    ),
 ];
 
 /// Sectors of a KiB.

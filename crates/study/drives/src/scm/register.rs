@@ -32,20 +32,24 @@ const KEYS: [Key; 8] = [
         "spare_percent",
         "0..=90",
         "0",
-        "share of the capacity reserved for wear levelling, in \
-         percent",
+        "space reserved for wear levelling, in percent of the capacity",
     ),
-    key("page_kib", "1..=1024", "16", "unit of wear levelling"),
-    key("latency_ns", "1..=1000000000", "", "time per sector"),
-    key("bus_ns", "0..=1000000000", "", "bus time per sector"),
+    key("page_kib", "1..=1024", "16", "unit of wear levelling in KiB"),
+    key("latency_ns", "1..=1000000000", "", "access time of a sector in ns"),
+    key("bus_ns", "0..=1000000000", "", "bus time of a sector in ns"),
     key(
         "level",
         "0..=1073741824",
         "0",
         "writes of a sector between two moves of its page; 0: no levelling",
     ),
-    key("overwrites_only", "true|false", "false", "ignore moves of the layer for levelling"),
-    key("cycles", "1..=4294967295", "", "endurance of a sector, in writes"),
+    key(
+        "overwrites_only",
+        "true|false",
+        "false",
+        "levelling by overwrites only, without writes that consist of copies of the layer",
+    ),
+    key("cycles", "1..=4294967295", "", "endurance of a sector in writes"),
 ];
 
 /// Sectors of a KiB.
