@@ -62,7 +62,7 @@ live: setup-build ## every layer at real size and full, devices of 256 TiB, a cu
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
 	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture --test-threads=1
 	@scripts/cargo.sh test --release -p hostftl-layers --test suite -- far log_full --ignored --nocapture
-	@scripts/cargo.sh test --release -p hostftl-volume --test volume verbs_that_are_cut_off_after_any_step_are_finished_or_undone -- --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-volume --test volume commands_interrupted_after_any_step_are_finished_or_undone -- --ignored --nocapture
 
 miri: setup-build ## undefined behaviour in unsafe code: what Miri of nightly Rust can run, 5 minutes
 	@scripts/miri.sh

@@ -62,7 +62,7 @@ mod tests {
     const MOST_BYTES: usize = 100 << 10;
 
     #[test]
-    fn nothing_that_is_kept_breaks_a_parser() {
+    fn the_corpus_breaks_no_parser() {
         for target in ALL {
             // One-time allocations of a target are not counted.
             drop((target.made)());
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_keeps_something_and_all_of_it_is_small() {
+    fn every_target_has_a_small_corpus() {
         let mut bytes = 0;
         for target in ALL {
             let kept = kept(target).unwrap();

@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn images_with_changes_that_are_drawn_are_refused_or_read() {
+    fn mutated_images_are_refused_or_read() {
         short("drawn-image", 3000);
     }
 
     #[test]
-    fn volumes_with_changes_that_are_drawn_are_looked_at_and_started() {
+    fn mutated_volumes_are_inspected_and_started() {
         short("whole-volume", 150);
     }
 }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         ["imports"] => run_imports(Form::Line),
         ["imports", "--table"] => run_imports(Form::Table),
         ["imports", "--table", folder] => {
-            imports::table_of(Path::new(folder)).map(|()| ExitCode::SUCCESS)
+            imports::print_table(Path::new(folder)).map(|()| ExitCode::SUCCESS)
         }
         ["imports", "--json"] => run_imports(Form::Json),
         ["imports", "--dot"] => run_imports(Form::Dot),

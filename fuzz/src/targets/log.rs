@@ -115,7 +115,7 @@ pub(super) fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let listed = (0..record.entries).filter_map(|index| log::entry(&buf, index));
     let listed: Vec<Entry> = listed.collect();
     for (entry, index) in listed.iter().zip(0..) {
-        ensure!(journal::bytes_of(entry) <= 4096, "{entry:?} is longer than a block");
+        ensure!(journal::data_bytes(entry) <= 4096, "{entry:?} is longer than a block");
         log::put_entry(&mut again, index, entry);
     }
     let record = Record { entries: listed.len() as u32, ..record };

@@ -19,7 +19,7 @@ fn found(text: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn what_is_there_passes() {
+fn existing_references_pass() {
     let text = "[a](../HACKING.md) [b](../HACKING.md#where-is-) [c](https://example.org/x#y)\n\
                 [d](#here) [e](../HACKING.md#logs-rows-and-more) [f](../../scripts/demo.sh)\n\
                 `row.rs` `log/row.rs` `layers/src/log/row.rs` `a *.rs file`\n## Here\n";

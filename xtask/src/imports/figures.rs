@@ -110,7 +110,7 @@ fn impls(tree: &Tree) -> BTreeMap<(String, String), u32> {
     let mut homes: BTreeMap<(usize, String), u32> = BTreeMap::new();
     for (index, file) in tree.files.iter().enumerate() {
         for path in &file.source.impls {
-            if let (Some(home), Some(name)) = (tree.home_of(index, path), path.last()) {
+            if let (Some(home), Some(name)) = (tree.declaring_file(index, path), path.last()) {
                 *homes.entry((home, name.clone())).or_default() += 1;
             }
         }

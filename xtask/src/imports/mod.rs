@@ -45,7 +45,7 @@ pub(crate) enum Form {
 }
 
 /// Prints the table of the sources in `folder`, which may belong to another crate.
-pub(crate) fn table_of(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn print_table(folder: &Path) -> anyhow::Result<()> {
     print!("{}", show::table(&measure(&Tree::read(folder)?)));
     Ok(())
 }

@@ -5,16 +5,16 @@ use super::floors::{self, Floors};
 use super::tree::Tree;
 use super::{ratchet, show, source};
 
-fn crate_of(files: &[(&str, &str)]) -> Measured {
+fn measure_crate(files: &[(&str, &str)]) -> Measured {
     measure(&Tree::new(files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect()))
 }
 
 fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
-    crate_of(files).circles
+    measure_crate(files).circles
 }
 
 #[test]
-fn a_type_of_the_module_above_makes_a_circle_and_a_part_of_its_own_does_not() {
+fn a_type_of_the_parent_module_makes_a_cycle() {
     let engine = ("log/mod.rs", "mod row;\nuse row::Row;\npub struct Log { row: Row }\n");
     let lib = ("lib.rs", "mod log;\n");
     let own = ("log/row.rs", "pub struct Row { at: u32 }\n");
@@ -31,7 +31,7 @@ fn a_type_of_the_module_above_makes_a_circle_and_a_part_of_its_own_does_not() {
 }
 
 #[test]
-fn an_import_leads_to_the_module_that_it_names() {
+fn an_import_resolves_to_its_module() {
     let user = |path: &str| format!("use crate::{path};\npub struct B {{ params: Params }}\n");
     let (through, direct) = (user("a::Params"), user("a::params::Params"));
     let crate_with = |user| {
@@ -46,7 +46,7 @@ fn an_import_leads_to_the_module_that_it_names() {
     assert_eq!(circles(&crate_with(&through)), [["a/mod.rs", "b.rs"]]);
     assert_eq!(circles(&crate_with(&direct)), Vec::<Vec<String>>::new());
     // A type is the same one, whatever path an `impl` uses.
-    assert_eq!(crate_of(&crate_with(&direct)).parts["a"].impls, (2, "Params".into()));
+    assert_eq!(measure_crate(&crate_with(&direct)).parts["a"].impls, (2, "Params".into()));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn tests_do_not_count() {
     let test =
         "#[cfg(test)]\nmod tests {\n    use crate::b::B;\n    fn f() { assert!(true); }\n}\n";
     let a = format!("pub struct A;\n{test}");
-    let measured = crate_of(&[
+    let measured = measure_crate(&[
         ("lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\n"),
         ("a.rs", &a),
         ("b.rs", "use crate::a::A;\npub struct B(A);\n"),
@@ -119,11 +119,11 @@ impl<T: Into<u8>, U> A<T, U> {
     let one = ("log/one.rs", "use super::Log;\nimpl Log {}\n");
     let two = ("log/two.rs", "impl Drop for super::Log {}\n");
     let root = ("log/mod.rs", "pub struct Log { a: u8 }\nimpl Log {}\nimpl Clone for Other {}\n");
-    let measured = crate_of(&[("lib.rs", "mod log;\n"), root, one, two]);
+    let measured = measure_crate(&[("lib.rs", "mod log;\n"), root, one, two]);
     assert_eq!(measured.parts["log"].impls, (3, "Log".into()));
     assert_eq!(measured.parts["log"].hub, (2, "log/mod.rs".into()));
     let words = ("log/params.rs", "pub struct Params {\n    pub a: u8,\n}\n");
-    let with_words = crate_of(&[("lib.rs", "mod log;\n"), root, one, two, words]);
+    let with_words = measure_crate(&[("lib.rs", "mod log;\n"), root, one, two, words]);
     let [with, without] = [&with_words, &measured].map(|it| &it.parts["log"]);
     assert_eq!((with.files, with.open, with.lines), (4, without.open, without.lines));
 }
@@ -133,7 +133,7 @@ fn the_table_becomes_stricter_only() {
     let of = |fields: u32, open: &str, assert: &str| {
         let more: String = (1..fields).map(|field| format!("    f{field}: u8,\n")).collect();
         let text = format!("pub struct A {{\n    {open}a: u8,\n{more}}}\nfn f() {{\n{assert}}}\n");
-        crate_of(&[("lib.rs", "mod a;\n"), ("a.rs", &text)])
+        measure_crate(&[("lib.rs", "mod a;\n"), ("a.rs", &text)])
     };
     let (good, same) = (of(16, "", "    assert!(true);\n"), of(15, "", "    assert!(true);\n"));
     let bad = of(17, "pub ", "");
@@ -155,17 +155,17 @@ fn the_table_becomes_stricter_only() {
 }
 
 #[test]
-fn a_part_that_the_table_does_not_name_must_meet_the_goal() {
+fn an_unlisted_part_must_meet_the_goal() {
     let fields: String = (0..17).map(|field| format!("    f{field}: u8,\n")).collect();
     let text = format!("struct A {{\n{fields}}}\n");
-    let measured = crate_of(&[("lib.rs", "mod a;\n"), ("a.rs", &text)]);
+    let measured = measure_crate(&[("lib.rs", "mod a;\n"), ("a.rs", &text)]);
     let worse = ratchet::worse(&ratchet::Table::new(), &measured);
     assert_eq!(worse, ["a: 17 fields of `A`; at most 16"]);
 }
 
 #[test]
 fn json_and_the_drawing_name_each_import() {
-    let measured = crate_of(&[
+    let measured = measure_crate(&[
         ("lib.rs", "mod a;\nmod b;\n"),
         ("a.rs", "use crate::b::B;\npub struct A;\n"),
         ("b.rs", "use crate::a::A;\npub struct B;\n"),
@@ -177,7 +177,7 @@ fn json_and_the_drawing_name_each_import() {
     assert!(show::table(&measured).contains("circle of 2: a.rs b.rs"));
 }
 
-fn floors_of(files: &[(&str, &str)]) -> Floors {
+fn measure_floors(files: &[(&str, &str)]) -> Floors {
     let files = files.iter().map(|(name, text)| ((*name).into(), (*text).into()));
     floors::measure(&Tree::new(files.collect()), "", &["top", "low"])
 }
@@ -187,7 +187,7 @@ fn an_import_from_a_floor_above_is_found() {
     let lib = ("lib.rs", "mod low;\nmod top;\npub use low::a::A;\npub use top::b::B;\n");
     let (low, top) = (("low/mod.rs", "pub mod a;\n"), ("top/mod.rs", "pub mod b;\n"));
     let b = ("top/b.rs", "use crate::low::a::A;\npub struct B(A);\n");
-    let good = floors_of(&[lib, low, top, b, ("low/a.rs", "pub struct A;\n")]);
+    let good = measure_floors(&[lib, low, top, b, ("low/a.rs", "pub struct A;\n")]);
     assert_eq!((good.upward, good.outside), (Vec::new(), Vec::new()));
     // Neither a path nor a re-export of the root hides the import, and tests do not count.
     for (text, above) in [
@@ -195,11 +195,11 @@ fn an_import_from_a_floor_above_is_found() {
         ("pub struct A(crate::top::b::B);\n", "top/b.rs"),
         ("use crate::B;\npub struct A(B);\n", "lib.rs"),
     ] {
-        let found = floors_of(&[lib, low, top, b, ("low/a.rs", text)]);
+        let found = measure_floors(&[lib, low, top, b, ("low/a.rs", text)]);
         assert_eq!(found.upward, [("low/a.rs".into(), above.into())], "{text}");
     }
     let test = "pub struct A;\n#[cfg(test)]\nmod tests {\n    use crate::top::b::B;\n}\n";
-    assert_eq!(floors_of(&[lib, low, top, b, ("low/a.rs", test)]).upward, []);
+    assert_eq!(measure_floors(&[lib, low, top, b, ("low/a.rs", test)]).upward, []);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn of_a_crate_without_floors_only_the_circle_is_measured() {
 
 #[test]
 fn modules_on_a_level_are_counted_and_each_is_on_a_floor() {
-    let found = floors_of(&[
+    let found = measure_floors(&[
         ("lib.rs", "mod low;\nmod stray;\nmod top;\n"),
         ("stray.rs", ""),
         ("top/mod.rs", "mod a;\n"),

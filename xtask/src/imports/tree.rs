@@ -67,21 +67,21 @@ impl Tree {
         let source = &self.files[from].source;
         let items = source.uses.values().chain(&source.globs).chain(&source.paths);
         let full = items.filter_map(|path| self.full(from, path, HOPS));
-        let mut found: BTreeSet<usize> = full.map(|path| self.module_of(&path).0).collect();
+        let mut found: BTreeSet<usize> = full.map(|path| self.innermost_module(&path).0).collect();
         found.remove(&from);
         found
     }
 
     /// Returns the file that declares the item `path` of the file `from`, or `None` if it belongs
     /// to another crate.
-    pub(super) fn home_of(&self, from: usize, path: &Path) -> Option<usize> {
+    pub(super) fn declaring_file(&self, from: usize, path: &Path) -> Option<usize> {
         let full = self.full(from, path, HOPS)?;
         self.declared(&full, HOPS)
     }
 
     /// Returns the file of the innermost module in `full`, and the number of words in that module's
     /// path.
-    fn module_of(&self, full: &Path) -> (usize, usize) {
+    fn innermost_module(&self, full: &Path) -> (usize, usize) {
         let known = |&end: &usize| self.modules.contains_key(&full[..end]);
         let depth = (0..=full.len()).rev().find(known).unwrap_or(0);
         (self.modules.get(&full[..depth]).copied().unwrap_or(0), depth)
@@ -104,7 +104,7 @@ impl Tree {
 
     /// Returns the file that declares the item `full`, following re-exports.
     fn declared(&self, full: &Path, hops: u32) -> Option<usize> {
-        let (index, depth) = self.module_of(full);
+        let (index, depth) = self.innermost_module(full);
         let source = &self.files[index].source;
         let behind = full.get(depth).and_then(|name| source.uses.get(name));
         match behind {

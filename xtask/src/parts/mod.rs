@@ -43,11 +43,11 @@ pub(crate) fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
     anyhow::ensure!(output.status.success(), "cargo metadata: {told}");
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     let lock = std::fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?;
-    parts_of(&metadata, &lock)
+    list_parts(&metadata, &lock)
 }
 
 /// Returns the packages of the program from the metadata and the lock file.
-fn parts_of(metadata: &Value, lock: &str) -> anyhow::Result<Vec<Part>> {
+fn list_parts(metadata: &Value, lock: &str) -> anyhow::Result<Vec<Part>> {
     let lock: toml::Table = lock.parse().context("Cargo.lock")?;
     let linked = linked(metadata)?;
     let mut parts = Vec::new();

@@ -19,7 +19,7 @@ fn part(licence: &str, source: &str) -> Part {
 const DENY: &str = "[licenses]\nallow = [\"MIT\", \"Apache-2.0\", \"ISC\"]\n";
 
 #[test]
-fn a_licence_that_is_not_allowed_is_found() {
+fn forbidden_licences_are_found() {
     let found = |licence: &str| check(&[part(licence, REGISTRY)], DENY).unwrap();
     for good in ["MIT", "MIT/Apache-2.0", "Apache-2.0 AND ISC", "GPL-3.0-only OR MIT"] {
         assert!(found(good).is_empty(), "{good}");
@@ -39,7 +39,7 @@ fn a_package_from_elsewhere_is_found() {
 }
 
 #[test]
-fn what_only_tests_use_is_no_part() {
+fn test_dependencies_are_excluded() {
     let of = |name: &str| {
         serde_json::json!({
             "id": name, "name": name, "version": "1.0.0", "license": "MIT",
@@ -66,7 +66,7 @@ fn what_only_tests_use_is_no_part() {
         ]},
     });
     let lock = "[[package]]\nname = \"below\"\nversion = \"1.0.0\"\nchecksum = \"c0ffee\"\n";
-    let parts = parts_of(&metadata, lock).unwrap();
+    let parts = list_parts(&metadata, lock).unwrap();
     let names: Vec<_> = parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["below", "builder", "linked"]);
     let bill = bill::emit(&parts, "0.1.0");

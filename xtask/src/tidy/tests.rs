@@ -39,7 +39,7 @@ fn a_long_file_is_found() {
 }
 
 #[test]
-fn a_long_function_is_found_and_a_full_one_is_not() {
+fn functions_over_the_limit_are_found() {
     let function = |body: usize| {
         let body = "        step();\n".repeat(body);
         format!(
@@ -91,7 +91,7 @@ fn clocks_threads_and_chance_are_found_in_pure_crates_only() {
 }
 
 #[test]
-fn a_pure_crate_that_is_not_no_std_or_allows_unsafe_is_found() {
+fn pure_crates_must_be_no_std_without_unsafe() {
     let text = CLEAN.replace("#![no_std]\n", "");
     assert_one("crates/ftl/format/src/lib.rs", &text, 1, "no_std");
     let text = CLEAN.replace("#![forbid(unsafe_code)]\n", "");
@@ -126,7 +126,7 @@ fn the_mask_knows_every_literal() {
 }
 
 #[test]
-fn what_is_committed_is_small_and_has_a_plain_name() {
+fn committed_files_are_small_with_plain_names() {
     assert_eq!(tracked::offence("tests/e2e/members.sh", 4890), None);
     let slip = tracked::offence("tests/e2e/truncate -s 96M \"$last\"", 0);
     assert!(slip.is_some_and(|finding| finding.text.contains("rename or remove")));

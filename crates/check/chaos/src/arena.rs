@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_writers_of_one_byte_are_a_race_and_two_readers_are_not() {
+    fn concurrent_writers_are_a_race_and_readers_are_not() {
         let mut arena = Arena::default();
         let mut payload = arena.issue(4);
         let read = |payload: &mut Payload| Command::Digest { from: payload.view(0, 600), seed: 0 };

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sector_names_itself_and_any_flipped_bit_shows() {
+    fn a_sector_identifies_itself_and_bit_flips_are_detected() {
         let mut sector = [0; SECTOR];
         assert_eq!(identify(&sector, 7), Found::Zeros);
         for version in 56..61 {

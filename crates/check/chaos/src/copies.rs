@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_device_alone_can_not_tell() {
+    fn a_single_device_cannot_detect_an_older_copy() {
         let mut config = LayerConfig::new(LayerKind::Log);
         let (one, two) = (DeviceSet::single(1), DeviceSet::from_iter([1, 2]));
         assert!(others_reveal(&config, one));

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_takes_what_no_flush_covered() {
+    fn a_cut_loses_unflushed_writes() {
         let (mut disk, mut dice) = disk();
         disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         let stamp = disk.begin_flush();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_keeps_what_it_covers_though_overwritten_meanwhile() {
+    fn a_flush_keeps_covered_data_despite_overwrites() {
         let (mut disk, mut dice) = disk();
         disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
         let stamp = disk.begin_flush();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_cache_loses_nothing_that_completed() {
+    fn a_device_without_a_cache_keeps_completed_writes() {
         let (mut disk, mut dice) = disk();
         disk.reset(64, false, 0, None);
         disk.write(3, &[1; SECTOR], |_| Kind::Data, &mut dice);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_log_page_that_a_later_one_knows_of_may_rot() {
+    fn only_superseded_log_pages_may_be_corrupted() {
         let (mut disk, mut dice) = disk();
         let mut log = |disk: &mut Disk, at, epoch| {
             disk.write(at, &[1; SECTOR], |_| Kind::Log(epoch), &mut dice);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_layer_claims_to_keep_from_the_host_is_no_excuse() {
+    fn faults_that_a_layer_claims_to_mask_are_violations() {
         let mut errors = Errors::default();
         assert!(!errors.add(Row::FailedDevice, &Claims::all(Claim::Kept)));
         assert!(errors.any() && errors.excuses() == 0 && !errors.any_death());

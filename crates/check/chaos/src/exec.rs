@@ -58,7 +58,7 @@ impl Machine {
             Command::Program { device, lba, gather, tally, .. } => {
                 self.gather(gather);
                 let disk = &mut self.disks[*device as usize];
-                if disk.segment_of(*lba).is_some() {
+                if disk.segment_at(*lba).is_some() {
                     if detour == Detour::Lost {
                         self.staging.fill(0);
                     }
@@ -76,7 +76,7 @@ impl Machine {
             }
             Command::Reset { device, lba, sectors } => {
                 let disk = &mut self.disks[*device as usize];
-                if disk.segment_of(*lba).is_some() {
+                if disk.segment_at(*lba).is_some() {
                     let done = disk.wipe(*lba, *sectors, dice);
                     return self.ended(done);
                 }
@@ -239,7 +239,7 @@ impl Machine {
                 self.gather(gather);
                 let kinds = Kinds::new(gather, tally, stamp);
                 let disk = &mut self.disks[*device as usize];
-                if disk.segment_of(*lba).is_some() {
+                if disk.segment_at(*lba).is_some() {
                     let keep = || dice.chance(permille);
                     return disk.tear_append(*lba, &self.staging, |at| kinds.get(at), keep);
                 }
@@ -249,7 +249,7 @@ impl Machine {
             }
             Command::Reset { device, lba, sectors } => {
                 let disk = &mut self.disks[*device as usize];
-                if disk.segment_of(*lba).is_some() {
+                if disk.segment_at(*lba).is_some() {
                     if dice.chance(permille) {
                         disk.tear_wipe(*lba, *sectors, dice);
                     }

@@ -208,7 +208,7 @@ fn write_place(flight: &Flight, disks: &[Disk]) -> Option<(u8, u64)> {
 
 fn place(extent: Option<Extent>, disks: &[Disk]) -> Option<(u8, u64)> {
     let (device, lba, ..) = extent?;
-    Some((device, disks.get(usize::from(device))?.segment_of(lba)?))
+    Some((device, disks.get(usize::from(device))?.segment_at(lba)?))
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hangs_comes_back_late_after_the_deadline() {
+    fn hanging_commands_complete_after_the_deadline() {
         let (mut dice, mut flights) = (Dice::new(1, 1), Flights::new());
         let mut next = |flights: &mut Flights| flights.take(&mut dice, (Order::Any, 0), &[]);
         for (token, hangs) in [(Token(0), true), (Token(1), false)] {

@@ -110,7 +110,7 @@ impl Claims {
     /// Overrides claims with those of the table after `mark`.
     fn amend(&mut self, text: &str, mark: &str) -> Result<(), String> {
         let (_, table) = text.split_once(mark).ok_or(format!("SEMANTICS.md lacks {mark}"))?;
-        for cells in rows_of(table).skip(2) {
+        for cells in table_rows(table).skip(2) {
             let key = cells[0].trim_matches('`');
             let row = ROWS.iter().position(|row| *row == key);
             let row = row.ok_or(format!("SEMANTICS.md, {mark}: unknown row {key}"))?;
@@ -149,7 +149,7 @@ fn mark(layer: LayerKind, what: &str) -> String {
 
 fn parse(text: &str, layer: &str) -> Result<Claims, String> {
     let (_, table) = text.split_once(MARK).ok_or("SEMANTICS.md has no matrix")?;
-    let mut lines = rows_of(table);
+    let mut lines = table_rows(table);
     let header = lines.next().ok_or("the matrix of SEMANTICS.md is empty")?;
     let column = header.iter().position(|&cell| cell == layer);
     let column = column.ok_or(format!("SEMANTICS.md has no column for {layer}"))?;
@@ -179,7 +179,7 @@ fn claim(cell: &str) -> Option<Claim> {
 }
 
 /// Returns the rows of the first table in `text`.
-fn rows_of(text: &str) -> impl Iterator<Item = Vec<&str>> {
+fn table_rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with('|'));
     lines.take_while(|line| line.starts_with('|')).map(cells)
 }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_layer_says_something_of_every_promise_and_fault() {
+    fn every_layer_has_a_claim_for_every_promise_and_fault() {
         for &layer in LayerKind::EVERY {
             let choices = &layer.registration().chaos;
             Claims::for_layer(layer, false).unwrap_or_else(|why| panic!("{why}"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_promises_what_the_matrix_claims() {
+    fn registrations_match_the_matrix() {
         for &layer in LayerKind::EVERY {
             let Registration { promises, chaos, .. } = layer.registration();
             let mut config = LayerConfig::new(layer);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn parity_changes_what_its_table_names_and_nothing_else() {
+    fn parity_changes_exactly_the_claims_of_its_table() {
         let with = |rows: &str| {
             let mut claims = Claims([Claim::NotClaimed; ROWS.len()]);
             let mark = mark(LayerKind::Log, PARITY);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_or_column_that_is_missing_is_named() {
+    fn missing_rows_and_columns_are_named() {
         let without = |key: &str| {
             let lines = TEXT.lines().filter(|line| !line.starts_with(&format!("| `{key}`")));
             lines.collect::<Vec<_>>().join("\n")

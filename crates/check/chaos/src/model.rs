@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_writes_have_one_order_that_a_read_fixes() {
+    fn a_read_fixes_the_order_of_overlapping_writes() {
         let mut model = model();
         let one = model.begin_write(3, 1, false);
         let two = model.begin_write(3, 1, false);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_was_read_and_flushed_holds_after_a_cut() {
+    fn a_read_and_flushed_order_survives_a_cut() {
         let mut model = model();
         let one = model.begin_write(3, 1, false);
         let two = model.begin_write(3, 1, false);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_may_take_what_no_flush_covered_and_nothing_else() {
+    fn a_cut_may_lose_unflushed_data_only() {
         let mut model = model();
         let kept = put(&mut model, 3);
         let flush = model.begin_flush();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_of_one_host_covers_what_that_host_wrote() {
+    fn a_flush_covers_the_writes_of_its_host() {
         let mut model = model();
         let (kept, lost) = (put(&mut model, 3), put(&mut model, 9));
         let flush = model.begin_flush();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_makes_nothing_durable_that_an_earlier_cut_took() {
+    fn a_flush_does_not_restore_data_lost_in_a_cut() {
         let mut model = model();
         let lost = put(&mut model, 3);
         cut(&mut model);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_life_has_read_stays_in_the_next() {
+    fn read_data_is_fixed_in_later_lives() {
         let mut model = model();
         let late = put(&mut model, 3);
         cut(&mut model);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn fua_makes_its_own_range_durable_and_no_other() {
+    fn fua_makes_only_its_own_range_durable() {
         let mut model = model();
         let plain = put(&mut model, 4);
         let fua = model.begin_write(3, 1, false);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_reads_zeros_and_may_come_back_after_a_cut_only_without_a_flush() {
+    fn an_unflushed_trim_may_be_undone_by_a_cut() {
         let mut model = model();
         let data = put(&mut model, 3);
         let flush = model.begin_flush();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_keeps_what_a_read_under_way_may_see() {
+    fn pruning_keeps_versions_visible_to_pending_reads() {
         let mut model = model();
         let old = put(&mut model, 3);
         let begin = model.begin_read();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_counts_once_in_a_seed_in_which_both_happened() {
+    fn a_pair_counts_once_per_seed() {
         let (mut it, mut tallies) = (Pairs::default(), Tallies::default());
         for event in [Named::Cut, Named::Cut, Named::CameBackOnline] {
             tallies.note(event);

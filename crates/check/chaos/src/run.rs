@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_passthrough_does_not_claim_to_notice_is_seen_by_the_checker() {
+    fn the_checker_detects_faults_unnoticed_by_passthrough() {
         assert!(!is_seen(Faults { cut: true, ..Faults::default() }), "a cut alone is no fault");
         assert!(is_seen(Faults { lost: true, ..Faults::default() }), "lost write");
         assert!(is_seen(Faults { misdirected: true, ..Faults::default() }), "misdirected write");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_passes_is_heard_where_no_other_device_helps() {
+    fn transient_faults_are_reported_without_redundancy() {
         assert!(is_heard(Faults { write_error: true, ..Faults::default() }), "write error");
         assert!(is_heard(Faults { flush_error: true, ..Faults::default() }), "flush error");
         assert!(is_heard(Faults { no_space: true, ..Faults::default() }), "no space");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_dead_or_stale_is_not_borne_without_parity() {
+    fn dead_and_stale_devices_are_not_tolerated_without_parity() {
         assert!(
             is_seen_of_one(Faults { device_failure: true, ..Faults::default() }),
             "dead device"
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_lies_is_not_borne_without_parity() {
+    fn corrupting_devices_are_not_tolerated_without_parity() {
         assert!(is_seen_of_one(Faults { read_error: true, ..Faults::default() }), "read error");
         assert!(is_seen_of_one(Faults { data_rot: true, ..Faults::default() }), "bit rot");
         assert!(is_seen_of_one(Faults { lost: true, ..Faults::default() }), "lost write");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_list_of_seeds_is_named() {
+    fn an_invalid_line_of_a_seed_list_is_named() {
         for line in ["hard", "hard 0..", "hard 1..2", "hard 0..64 x", "hard 0..64  70"] {
             let error = SeedList::parse(line).expect_err(line);
             assert!(error.contains(line), "{error}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_make_test_has_every_layer() {
+    fn the_seed_list_has_every_layer() {
         let list = SeedList::parse(include_str!("../seeds.txt")).expect("a list");
         let names: Vec<&str> = LayerKind::EVERY.iter().map(|layer| layer.name()).collect();
         for name in names {

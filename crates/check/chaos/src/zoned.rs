@@ -75,7 +75,7 @@ pub(crate) fn break_segment(
     };
     let breaks = w.swarm.faults.bad_segment
         && !fate.is_fault_free()
-        && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
+        && w.machine.disks[usize::from(device)].segment_at(lba).is_some()
         && w.dice.chance(3)
         && may_break(w, device)
         && !is_spared(w, device, lba);

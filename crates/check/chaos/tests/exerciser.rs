@@ -50,7 +50,7 @@ fn a_stop_of_log_does_not_wait_for_a_collection_without_room() {
 
 /// Recovery must check the result of its first flush before it treats data as durable.
 #[test]
-fn a_volume_whose_first_flush_fails_is_refused() {
+fn a_failed_first_flush_refuses_the_volume() {
     let events = [("volume refused for a transient fault", 1), ("flush failed", 1)];
     passes_with(LayerKind::Mhatl, 7, &events);
 }
@@ -81,7 +81,7 @@ fn log_reads_on_after_images_of_the_map_found_no_room() {
 /// With two of three devices lost, the host writes more than the last one can hold beside the
 /// reserves. Writes must be refused, and trims must not wait for garbage collection.
 #[test]
-fn log_refuses_what_the_devices_that_are_left_do_not_hold() {
+fn log_refuses_data_beyond_the_remaining_devices() {
     let events = [("rebuilt without a spare", 1), ("no space on a thin volume", 10)];
     passes_where(LayerKind::Log, 9_100_127, &events);
 }
@@ -97,7 +97,7 @@ fn log_takes_devices_while_it_is_served() {
 /// With one of four devices lost and the others full, GC gains little. Writes must not be refused
 /// while there is space.
 #[test]
-fn log_collects_on_where_all_can_be_read() {
+fn log_continues_gc_while_all_data_is_readable() {
     let report = report(LayerKind::Log, 20_001_511);
     assert!(report.requests > 5_000, "{} requests", report.requests);
 }
@@ -105,7 +105,7 @@ fn log_collects_on_where_all_can_be_read() {
 /// A map page that waits for its rebuild must be read from its own device once that has it, in case
 /// the source device is lost.
 #[test]
-fn log_reads_what_a_new_device_has_got_meanwhile() {
+fn log_reads_rebuilt_data_from_a_new_device() {
     let report = report(LayerKind::Log, 95_002_041);
     assert!(report.requests > 500, "{} requests", report.requests);
 }
@@ -113,7 +113,7 @@ fn log_reads_what_a_new_device_has_got_meanwhile() {
 /// A flush of a zoned device fails, the others close and open zones, and the power is cut before a
 /// root records the loss. The start must not open too many zones on the device.
 #[test]
-fn log_opens_no_zone_too_many_on_a_device_that_was_lost_for_a_while() {
+fn log_respects_open_zones_on_a_returned_device() {
     let report = report(LayerKind::Log, 6_100_288);
     assert!(report.requests > 1000, "{} requests", report.requests);
 }
@@ -122,7 +122,7 @@ fn log_opens_no_zone_too_many_on_a_device_that_was_lost_for_a_while() {
 /// have enough map pages to continue while segments are scarce. The few remaining pages would not
 /// suffice, because the checkpoint after each round seals the open stripes.
 #[test]
-fn log_leaves_map_pages_to_collection_while_segments_are_few() {
+fn log_reserves_map_pages_for_gc_while_segments_are_few() {
     let report = report(LayerKind::Log, 8_300_754);
     assert!(report.requests > 20_000, "{} requests", report.requests);
 }
@@ -131,7 +131,7 @@ fn log_leaves_map_pages_to_collection_while_segments_are_few() {
 /// an older version than a journal record: recovery would apply it after the record, until the
 /// newer stripe is durable or a root records that the journal is not needed.
 #[test]
-fn log_lists_nothing_older_than_records_of_a_journal_that_failed() {
+fn log_lists_no_version_older_than_a_failed_journal() {
     let report = report(LayerKind::Log, 8_802_837);
     assert!(report.cuts > 100, "{} cuts", report.cuts);
 }
@@ -139,7 +139,7 @@ fn log_lists_nothing_older_than_records_of_a_journal_that_failed() {
 /// A device was removed before the superblocks recorded it, and another one is to be removed at the
 /// next start. When space is scarce, stripes must not include the removed device like a lost one.
 #[test]
-fn log_lets_a_device_be_gone_that_had_left() {
+fn log_tolerates_the_absence_of_a_removed_device() {
     let report = report(LayerKind::Log, 8_700_489);
     assert!(report.requests > 10_000, "{} requests", report.requests);
 }
@@ -147,14 +147,14 @@ fn log_lets_a_device_be_gone_that_had_left() {
 /// With devices of different lengths, one of them lost, each start must leave segments for data
 /// that is only in the journal.
 #[test]
-fn log_starts_again_and_again_where_devices_differ_in_length() {
+fn log_restarts_repeatedly_on_devices_of_mixed_length() {
     passes_with(LayerKind::Log, 120_000_031, &[("power cut", 20)]);
 }
 
 /// When the number of leaves reaches its limit and ordering superpages saves none, the host must
 /// not wait forever.
 #[test]
-fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
+fn mhatl_gathers_superpages_when_leaves_are_scarce() {
     let report = report(LayerKind::Mhatl, 4_001_064);
     assert!(report.requests > 10_000, "{} requests", report.requests);
 }
@@ -162,11 +162,11 @@ fn mhatl_gathers_logical_superpages_when_leaves_are_scarce() {
 /// Free lines may lack offline segments. Garbage collection must start when they are too short for
 /// the host, even if their number is sufficient.
 #[test]
-fn pblk_collects_when_free_lines_lack_segments() {
+fn pblk_collects_when_free_lines_are_incomplete() {
     passes_with(LayerKind::Pblk, 86, &[("segment went offline", 10)]);
 }
 
 #[test]
-fn pblk_opens_a_line_that_lacks_a_segment_when_no_other_is_free() {
+fn pblk_opens_an_incomplete_line_if_no_other_is_free() {
     passes_with(LayerKind::Pblk, 6_000_735, &[("segment went offline", 1)]);
 }

@@ -61,7 +61,7 @@ fn of_case(golden: &str, case: &Case) -> String {
 }
 
 #[test]
-fn what_layers_write_changes_with_the_version_of_their_format_alone() {
+fn media_images_change_only_with_the_format_version() {
     let path = folder().join("formats.txt");
     let golden = fs::read_to_string(&path).unwrap_or_default();
     let mut now = String::new();
@@ -92,7 +92,7 @@ fn what_layers_write_changes_with_the_version_of_their_format_alone() {
 }
 
 #[test]
-fn golden_images_open_and_read_what_was_written() {
+fn golden_images_open_and_read_back() {
     for case in Case::all() {
         let path = folder().join(format!("{}.zst", case.name));
         let Ok(packed) = fs::read(&path) else {

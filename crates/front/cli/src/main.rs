@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_wrong_command_line_is_one_line() {
+    fn usage_errors_are_one_line() {
         let text = "error: unexpected argument '--layr' found\n\n  tip: a similar argument exists: \
                     '--layers'\n\nUsage: hostftl compare\n\nFor more information, try '--help'.\n";
         let wanted = "unexpected argument '--layr' found; tip: a similar argument exists: \

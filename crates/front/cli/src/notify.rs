@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_the_abstract_space_work_and_others_are_refused() {
+    fn abstract_socket_names_work_and_others_are_refused() {
         let name = format!("hostftl-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let hears = UnixDatagram::bind_addr(&address).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_does_not_listen_makes_nobody_wait() {
+    fn a_deaf_service_manager_does_not_block() {
         let (ours, _theirs) = UnixDatagram::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let notify = Notify { socket: Some(ours), ..Notify::default() };

@@ -23,7 +23,7 @@ fn is_of_one_device(bug: Bug) -> bool {
 }
 
 #[test]
-fn a_flush_that_is_left_out_is_found_by_a_cut() {
+fn an_omitted_flush_is_detected_by_a_cut() {
     let sound = medium("");
     if sound.contains("SKIP medium") {
         return skipped(sound);

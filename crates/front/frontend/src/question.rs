@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_as_usual() {
+    fn omitted_options_have_defaults() {
         let question = Question {
             workloads: vec!["synth:uniform:size=4k,span=1m,count=9".into()],
             ..Question::default()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_kind() {
+    fn errors_name_the_wrong_option() {
         let wrong =
             Question { drives: vec!["hatl-2h".into()], ..Question::default() }.study(&|| false);
         let wrong = wrong.expect_err("there is no such drive");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_hot_data_makes_a_slice_for_one_workload() {
+    fn hot_data_makes_a_slice_for_one_workload() {
         let load = "synth:uniform:size=4k,span=64m,count=9999".to_owned();
         let one = Question {
             workloads: vec![load.clone()],

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn dies_are_removed_only_where_reclaim_units_would_be_too_large() {
+    fn dies_are_removed_only_if_reclaim_units_are_too_large() {
         let large = slice("qlc-64k", 4 << 30, 0.7);
         assert_eq!(large.dies, large.drive_dies);
         let small = slice("qlc-64k", 64 << 20, 0.7);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_go_seed_by_seed() {
+    fn differences_are_taken_per_seed() {
         let (one, other) = ([1.0, 5.0, 9.0], [1.1, 5.1, 9.1]);
         assert!(!Spread::of_differences(&one, &other).expect("three").may_be_zero());
         let other = [1.3, 4.7, 9.1];

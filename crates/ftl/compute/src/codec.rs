@@ -127,7 +127,7 @@ mod tests {
 
         /// Earlier use of the tools does not affect the result.
         #[test]
-        fn tools_that_were_used_pack_alike(
+        fn reused_compressors_give_equal_output(
             codec in codecs(), first: Vec<u8>, tile in "[a-d]{1,9}", len in 1..3000_usize,
         ) {
             let plain: Vec<u8> = tile.bytes().cycle().take(len).collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_from_what_packs() {
+    fn incompressible_data_is_detected() {
         let mut state = 1_u64;
         let mut noise = || {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_so() {
+    fn output_that_does_not_fit_is_reported() {
         let noise: Vec<u8> =
             (0..4096_u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         for codec in [Codec::Lz4, zstd(1), Codec::Raw] {

@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folding_twice_changes_nothing(bytes: Vec<u8>, more: u8) {
+        fn folding_twice_is_the_identity(bytes: Vec<u8>, more: u8) {
             let before: Vec<u8> = bytes.iter().map(|byte| byte.rotate_left(more.into())).collect();
             let mut after = before.clone();
             folded(&[&bytes, &bytes], &mut after, Factors::ADD);

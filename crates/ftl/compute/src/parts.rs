@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_ends_at_the_first_part_that_is_wrong() {
+    fn a_move_ends_at_the_first_wrong_part() {
         let from = *b"one two three";
         let part = |from: u32, into: u32, bytes: &[u8]| {
             let (seed, len) = (from.into(), bytes.len() as u32);

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_of_a_volume_has_its_bit_and_others_have_none() {
+    fn each_device_has_its_own_bit() {
         for device in 0..=u8::MAX {
             let of = DeviceSet::single(device);
             let is_possible = usize::from(device) < MAX_MEMBERS;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_come_in_ascending_order() {
+    fn devices_are_iterated_in_ascending_order() {
         let devices = |set: DeviceSet| set.iter().collect::<Vec<_>>();
         assert_eq!(devices(set(0b1000_0000_0010_0101)), [0, 2, 5, 15]);
         assert_eq!(devices(DeviceSet::EMPTY), []);

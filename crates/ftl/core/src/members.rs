@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_these_changes_and_no_others() {
+    fn the_transition_table_is_complete() {
         let legal = [
             (Active, &[Lost, Removed][..]),
             (Missing, &[Rebuilt, Joining, Returning, Removed]),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_has_to_be_recorded_again() {
+    fn changes_must_be_recorded_again() {
         let mut it = Members::default();
         assert!(it.are_recorded());
         it.change(3, Lost);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "device 3 cannot become Joining: it is Active")]
-    fn nothing_comes_in_the_place_of_a_device_that_is_used() {
+    fn a_device_in_use_is_not_replaced() {
         at(Active).change(3, Joining);
     }
 

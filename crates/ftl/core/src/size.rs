@@ -71,7 +71,7 @@ impl Size {
 fn read(text: &str, letters: Letters) -> Option<Size> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let (unit, is_binary) = unit_of(unit.trim_start(), letters)?;
+    let (unit, is_binary) = unit_bytes(unit.trim_start(), letters)?;
     let (whole, parts) = number.split_once('.').map_or((number, None), |(a, b)| (a, Some(b)));
     // A fraction of a byte is a typing error.
     let is_part = parts.is_some();
@@ -93,7 +93,7 @@ fn read(text: &str, letters: Letters) -> Option<Size> {
 const MOST_DIGITS: usize = 18;
 
 /// Returns the bytes of a unit, and whether it is binary.
-fn unit_of(text: &str, letters: Letters) -> Option<(u64, bool)> {
+fn unit_bytes(text: &str, letters: Letters) -> Option<(u64, bool)> {
     let mut chars = text.chars();
     let power = match chars.next().map(|letter| letter.to_ascii_lowercase()) {
         None => 0,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_alone_is_binary_and_one_with_b_is_as_drives_are_sold() {
+    fn a_letter_is_binary_and_with_b_decimal() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sold_is_rounded_down_and_what_is_exact_is_not() {
+    fn decimal_sizes_are_rounded_down_and_exact_ones_are_not() {
         let whole = |text: &str| Size::parse(text).expect("a size").whole(4096);
         assert_eq!(whole("2GB"), Ok(1_999_998_976));
         assert_eq!(whole("61.44T"), Ok(67_553_994_407_936));

@@ -8,7 +8,7 @@ use hostftl_core::{
 };
 
 /// Returns the message of the panic in `misuse`.
-fn panic_of(misuse: impl FnOnce()) -> String {
+fn panic_message(misuse: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(misuse)).expect_err("the misuse is noticed");
     match panic.downcast::<String>() {
         Ok(text) => *text,
@@ -17,35 +17,35 @@ fn panic_of(misuse: impl FnOnce()) -> String {
 }
 
 #[test]
-fn what_must_be_handed_back_can_t_be_dropped() {
-    assert!(panic_of(|| drop(Payload::issue(1, 8))).contains("Payload was dropped"));
-    assert!(panic_of(|| drop(Ticket::issue(1))).contains("Ticket was dropped"));
+fn tokens_that_must_be_returned_cannot_be_dropped() {
+    assert!(panic_message(|| drop(Payload::issue(1, 8))).contains("Payload was dropped"));
+    assert!(panic_message(|| drop(Ticket::issue(1))).contains("Ticket was dropped"));
     let mut payload = Payload::issue(1, 8);
     let view = payload.view_sectors(0, 1);
-    assert!(panic_of(|| drop(view)).contains("View was dropped"));
+    assert!(panic_message(|| drop(view)).contains("View was dropped"));
     let into = Target::Data(payload.view_mut_sectors(1, 1));
     let read = Command::Read { device: 0, lba: 0, into, cause: Cause::Host };
-    assert!(panic_of(|| drop(read)).contains("View was dropped"));
+    assert!(panic_message(|| drop(read)).contains("View was dropped"));
     payload.void();
 }
 
 #[test]
-fn a_payload_stays_until_its_views_are_back() {
+fn a_payload_is_kept_until_its_views_return() {
     let mut payload = Payload::issue(7, 8);
     let (one, two) = (payload.view_sectors(0, 4), payload.view_mut_sectors(4, 4));
     assert!(!payload.is_idle());
     payload.repay(one);
-    assert!(panic_of(|| _ = payload.surrender()).contains("while a command uses it"));
+    assert!(panic_message(|| _ = payload.surrender()).contains("while a command uses it"));
     let mut other = Payload::issue(8, 8);
-    assert!(panic_of(|| other.repay_mut(two)).contains("a different payload"));
+    assert!(panic_message(|| other.repay_mut(two)).contains("a different payload"));
     other.void();
 }
 
 #[test]
-fn a_view_lies_within_its_payload() {
+fn a_view_is_within_its_payload() {
     let mut payload = Payload::issue(1, 8);
-    assert!(panic_of(|| drop(payload.view_sectors(4, 5))).contains("a view of"));
-    assert!(panic_of(|| drop(payload.view(0, 0))).contains("a view of"));
+    assert!(panic_message(|| drop(payload.view_sectors(4, 5))).contains("a view of"));
+    assert!(panic_message(|| drop(payload.view(0, 0))).contains("a view of"));
     assert_eq!(payload.surrender(), 1);
 }
 
@@ -55,7 +55,7 @@ fn a_step_has_a_bounded_number_of_outputs() {
     for _ in 0..MAX_OUTPUTS {
         out.push(Output::Event(Event::Stopped));
     }
-    assert!(panic_of(|| out.push(Output::Event(Event::Stopped))).contains("outputs"));
+    assert!(panic_message(|| out.push(Output::Event(Event::Stopped))).contains("outputs"));
     assert_eq!(out.drain().count(), MAX_OUTPUTS);
     assert_eq!(out.outputs_left(), MAX_OUTPUTS);
 }

@@ -333,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn a_stack_with_parity_goes_on_without_one(
+        fn a_stack_with_parity_starts_without_one_device(
             count in 2..=16_u8, removed in any::<prop::sample::Index>(), step in 0..3_usize,
         ) {
             let removed = removed.index(count.into());
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_lost_each_other_are_not_joined() {
+    fn members_that_excluded_each_other_are_not_joined() {
         let mut list = [member(0, 3), member(1, 3), member(2, 3)];
         (list[0].generation, list[0].missing, list[0].change) = (6, 0b100, 60);
         (list[2].generation, list[2].missing, list[2].change) = (6, 0b001, 61);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_excluded_excludes_nobody() {
+    fn an_excluded_device_excludes_no_other() {
         let mut list = [member(0, 3), member(1, 3), member(2, 3)];
         (list[0].generation, list[0].missing, list[0].change) = (6, 0b010, 60);
         (list[1].generation, list[1].missing, list[1].change) = (6, 0b100, 61);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_that_was_cut_off_counts_from_its_first_superblock_on() {
+    fn an_interrupted_return_counts_from_its_first_superblock() {
         // Member 1 was lost in change 60, and returns in change 70.
         let lost = |index| Superblock {
             generation: 6,
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_lies_on_is_not_what_is_lacking() {
+    fn empty_devices_are_not_missing() {
         let mut list = [member(0, 4), member(3, 4)];
         (list[1].generation, list[1].change, list[1].parent) = (6, 60, 50);
         (list[1].missing, list[1].out, list[1].removed) = (1, 1, 1);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_nothing() {
+    fn no_devices_assemble_to_no_volume() {
         assert_eq!(assemble(&[], 1), Verdict::Nothing);
     }
 

@@ -76,7 +76,7 @@ pub fn comeback(newest: &Superblock, own: &Superblock, stamp: Stamp) -> Superblo
         changed: at,
         ..*newest
     }
-    .on_device_of(own);
+    .for_device_of(own);
     back.lost[usize::from(own.index)] = 0;
     back
 }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_finished_once_the_devices_that_come_are_members() {
+    fn a_change_is_finished_once_the_new_devices_are_members() {
         let members = [member(0), member(1), member(2)];
         let new = additions(&member(0), &[coming(7), coming(8)], (2000, false), STAMP);
         assert_eq!((new[1].index, new[1].count, new[1].fresh), (4, 5, 0b11000));
@@ -260,17 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_came_is_a_member_also_after_a_later_change() {
+    fn a_joined_device_is_a_member_after_later_changes() {
         let new = additions(&member(0), &[coming(7)], (2000, false), STAMP)[0];
         // A member was lost since then, and only the others know the new device.
         let later = Superblock { generation: 7, change: 70, parent: 60, missing: 0b10, ..new };
-        let others = [later.on_device_of(&member(0)), later.on_device_of(&member(2))];
+        let others = [later.for_device_of(&member(0)), later.for_device_of(&member(2))];
         let choice = choose_pending(&others, &[new], |list| list.len() == 3);
         assert_eq!(choice, Choice { come: vec(&[0]), undone: vec(&[]) });
     }
 
     #[test]
-    fn nothing_is_promised_while_no_member_records_a_loss() {
+    fn an_unrecorded_loss_is_not_acknowledged() {
         let record = |index| Some(Record { superblock: member(index), sound: [true; 2] });
         let mut roster = Roster::new((0..3).map(record));
         assert!(roster.may_promise(0));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn another_device_comes_in_the_place_of_the_old_one() {
+    fn a_device_is_replaced() {
         let members = [member(0), member(1), member(2)];
         let new = replacement(&member(2), 1, coming(7), STAMP);
         assert_eq!((new.members[1], new.fresh, new.parent), ([7; 16], 0b10, 50));

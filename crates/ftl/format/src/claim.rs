@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_comes_back_and_damage_is_none() {
+    fn a_claim_round_trips_and_damage_is_detected() {
         let mut page = claim().emit();
         assert_eq!(Claim::parse(&page), Some(claim()));
         page.0[50] ^= 1;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_lie_beside_the_data() {
+    fn claims_are_outside_the_data_area() {
         assert_eq!(places(3 * RESERVE), [2040, 2 * RESERVE]);
     }
 }

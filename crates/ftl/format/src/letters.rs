@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_commands_a_terminal_is_escaped_and_other_text_is_not() {
+    fn only_terminal_control_sequences_are_escaped() {
         let evil = "\u{1b}[2J\u{7}\nhostftl: all is well\r\u{9b}31m \u{202e}txt";
         let plain = "\\u{1b}[2J\\u{7}\\nhostftl: all is well\\r\\u{9b}31m \\u{202e}txt";
         assert_eq!(Plain(evil).to_string(), plain);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_any_language_is_seen_and_what_turns_it_is_not() {
+    fn all_languages_are_shown_and_direction_marks_are_not() {
         assert!(!"Größe 容量 حجم נפח 🙂 a-b".chars().any(is_unseen));
         for letter in ['\u{1b}', '\n', '\u{202e}', '\u{200b}', '\u{2066}', '\u{feff}', '\u{e0041}']
         {

@@ -55,7 +55,7 @@ pub use root::{Begin, Root, SETS, STREAMS, emit_root, open_root, root_pages, roo
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
-use crate::page::{crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};
+use crate::page::{crc32c, crc32c_parts, put_u32, put_u64, u32_at, u64_at};
 
 /// Length of a head before its entries, in bytes.
 pub const HEAD: usize = 70;
@@ -228,13 +228,13 @@ fn get<const N: usize>(buf: &MetaBuf, at: usize) -> [u8; N] {
     bytes
 }
 
-fn crc_of(buf: &MetaBuf, at: u64, end: usize) -> u32 {
+fn head_crc(buf: &MetaBuf, at: u64, end: usize) -> u32 {
     let parts = buf.pages().iter().enumerate().map(|(index, page)| {
         let from = if index == 0 { 4 } else { 0 };
         let to = end.saturating_sub(index * BLOCK).clamp(from, BLOCK);
         &page.0[from..to]
     });
-    crc32c_of(at, parts)
+    crc32c_parts(at, parts)
 }
 
 /// Returns the number of entries that fit into a head of `pages` pages.
@@ -272,7 +272,7 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     bytes[66..68].copy_from_slice(&head.next_members.to_le_bytes());
     bytes[68..].copy_from_slice(&head.lacking.to_le_bytes());
     put(buf, 0, &bytes);
-    let crc = crc_of(buf, at, HEAD + head.entries as usize * ENTRY);
+    let crc = head_crc(buf, at, HEAD + head.entries as usize * ENTRY);
     put(buf, 0, &crc.to_le_bytes());
 }
 
@@ -295,7 +295,7 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
     if page.0[4..8] != MAGIC || page.0[8..24] != *uuid || entries > room(buf.pages().len() as u32) {
         return None;
     }
-    if crc_of(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
+    if head_crc(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
         return None;
     }
     let seq = u64_at(page, 24);
@@ -318,7 +318,7 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
 
 /// Returns the block of entry `index` of a head. The result is arbitrary for an entry without one.
 #[inline]
-pub fn block_of(buf: &MetaBuf, index: u32) -> u64 {
+pub fn entry_block(buf: &MetaBuf, index: u32) -> u64 {
     let bytes: [u8; 8] = get(buf, HEAD + index as usize * ENTRY);
     u64::from_le_bytes(bytes) & ((1 << BLOCK_BITS) - 1)
 }

@@ -45,7 +45,7 @@ pub fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
 }
 
 /// Returns the CRC-32C of the concatenated `parts`, seeded with `seed`.
-pub fn crc32c_of<'a>(seed: u64, parts: impl Iterator<Item = &'a [u8]>) -> u32 {
+pub fn crc32c_parts<'a>(seed: u64, parts: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(Crc32Iscsi);
     digest.update(&seed.to_le_bytes());
     parts.for_each(|part| digest.update(part));

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_come_back_and_end_with_the_pages() {
+    fn entries_round_trip_and_end_with_the_pages() {
         let mut pages = vec![Page::default(); 2];
         let states =
             [SegmentState::Free, SegmentState::Closed, SegmentState::Open, SegmentState::Offline];
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn units_come_back() {
+    fn units_round_trip() {
         let mut pages = vec![Page::default(); 1];
         assert!((0..512).all(|index| put_unit(&mut pages, index, index as u64 * 64)));
         assert!(!put_unit(&mut pages, 512, 0));

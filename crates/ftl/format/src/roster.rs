@@ -154,7 +154,7 @@ impl Roster {
                 return None;
             }
             let copy = broken.or_else(|| [0, 1].into_iter().find(is_wrong))?;
-            let superblock = target.on_device_of(&member.superblock);
+            let superblock = target.for_device_of(&member.superblock);
             Some(Write { member: index as u8, copy, superblock })
         })
     }

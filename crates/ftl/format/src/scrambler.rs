@@ -181,7 +181,7 @@ mod tests {
     const UUID: [u8; 16] = [7; 16];
 
     #[test]
-    fn a_root_comes_back_and_knows_its_place() {
+    fn a_root_round_trips_at_its_address_only() {
         let mut page = Page::default();
         let root = Root {
             number: 9,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         let mut page = Page::default();
         let of = |index: u32| Record {
             logical: index,

@@ -46,7 +46,7 @@ pub struct Mark {
 }
 
 /// Returns the first sector of the mark with this sequence number.
-pub fn place_of(number: u64) -> u64 {
+pub fn mark_sector(number: u64) -> u64 {
     PLACES[(number % 2) as usize]
 }
 
@@ -72,7 +72,7 @@ impl Mark {
         put_u32(&mut page, 48, self.plain);
         page.0[56..72].copy_from_slice(&self.machine);
         page.0[72..88].copy_from_slice(&self.boot);
-        let stamp = Stamp { kind: KIND, uuid: volume, at: place_of(self.number) };
+        let stamp = Stamp { kind: KIND, uuid: volume, at: mark_sector(self.number) };
         page::seal(&mut page, stamp, self.number);
         page
     }
@@ -89,7 +89,7 @@ impl Mark {
             return Err(Fault::Damaged);
         };
         let (generation, plain) = (u32_at(page, 44), u32_at(page, 48));
-        if place_of(number) != at || plain == 0 || plain > generation {
+        if mark_sector(number) != at || plain == 0 || plain > generation {
             return Err(Fault::Damaged);
         }
         Ok(Mark {
@@ -125,8 +125,8 @@ mod tests {
         #[test]
         fn parse_undoes_emit(mark in any_mark(), volume: [u8; 16]) {
             let page = mark.emit(volume);
-            prop_assert_eq!(Mark::parse(&page, volume, place_of(mark.number)), Ok(mark));
-            let other = place_of(mark.number.wrapping_add(1));
+            prop_assert_eq!(Mark::parse(&page, volume, mark_sector(mark.number)), Ok(mark));
+            let other = mark_sector(mark.number.wrapping_add(1));
             prop_assert_eq!(Mark::parse(&page, volume, other), Err(Fault::Damaged));
         }
 
@@ -134,7 +134,7 @@ mod tests {
         fn a_flipped_bit_is_refused(mark in any_mark(), bit in 0..4096_usize * 8) {
             let mut page = mark.emit([7; 16]);
             page.0[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Mark::parse(&page, [7; 16], place_of(mark.number)).is_err());
+            prop_assert!(Mark::parse(&page, [7; 16], mark_sector(mark.number)).is_err());
         }
     }
 
@@ -155,9 +155,13 @@ mod tests {
         for (at, byte) in [(40, 0), (41, 3), (42, 9), (44, 0), (48, 0), (48, 2)] {
             let mut page = sound.emit(volume);
             page.0[at] = byte;
-            let stamp = Stamp { kind: KIND, uuid: volume, at: place_of(4) };
+            let stamp = Stamp { kind: KIND, uuid: volume, at: mark_sector(4) };
             page::seal(&mut page, stamp, 4);
-            assert_eq!(Mark::parse(&page, volume, place_of(4)), Err(Fault::Damaged), "byte {at}");
+            assert_eq!(
+                Mark::parse(&page, volume, mark_sector(4)),
+                Err(Fault::Damaged),
+                "byte {at}"
+            );
         }
     }
 }

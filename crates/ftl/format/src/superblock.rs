@@ -328,7 +328,7 @@ impl Superblock {
     }
 
     /// Returns this superblock for the device that `own` describes.
-    pub fn on_device_of(&self, own: &Superblock) -> Superblock {
+    pub fn for_device_of(&self, own: &Superblock) -> Superblock {
         Superblock {
             device: own.device,
             index: own.index,

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_older_when_it_lacks_a_life_that_was_on_both() {
+    fn a_device_without_a_shared_life_is_older() {
         let of = |life, shared| Lives { life, shared };
         assert!(of(3, 3).is_older_than(&of(4, 4)));
         assert!(!of(3, 3).is_older_than(&of(4, 3)), "the start was cut off");

@@ -155,7 +155,7 @@ mod tests {
     };
 
     #[test]
-    fn a_shape_comes_back_from_where_it_was_written() {
+    fn a_shape_round_trips() {
         let page = emit_shape(&SHAPE, 8);
         assert_eq!(parse_shape(&page, 8), Ok(SHAPE));
         assert_eq!(parse_shape(&page, 0), Err(Fault::Damaged), "misplaced");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_comes_back_and_damage_shows() {
+    fn a_table_round_trips_and_damage_is_detected() {
         let mut entries = vec![Entry::default(); ENTRIES as usize];
         entries[337] = Entry { pointer: 8184, erased: 3, offline: true };
         let mut page = emit_table(&entries, 9, 16);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_known_by_its_place_and_its_page() {
+    fn a_record_matches_its_address_and_page() {
         let content = Page([7; 4096]);
         let head = Head::new(&content, (5, 3), 8, 2);
         let page = head.emit(4096);

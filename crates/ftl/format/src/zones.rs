@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_none() {
+    fn damaged_records_are_rejected() {
         let mut page = Page::default();
         let tail = Tail { entries: 1, ..Tail::default() };
         put_entry(&mut page, 0, &Entry { kind: Kind::Data, block: 7, value: 1, crc: 0 });

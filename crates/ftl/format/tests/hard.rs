@@ -43,7 +43,7 @@ fn log_page(head: &LogHead, names: &[u32], at: u64) -> Page {
 
 proptest! {
     #[test]
-    fn a_root_comes_back(root in root(), names in vec(any::<u32>(), 0..250), at: u64) {
+    fn a_root_round_trips(root in root(), names in vec(any::<u32>(), 0..250), at: u64) {
         let mut page = Page::default();
         emit_root(&mut page, &root, names.iter().copied(), UUID, at);
         prop_assert_eq!(parse_root(&page, UUID, at), Ok(root));
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn generations_come_back(list in vec(any::<u32>(), 1..1016), number: u64, at: u64) {
+    fn generations_round_trip(list in vec(any::<u32>(), 1..1016), number: u64, at: u64) {
         let mut page = Page::default();
         emit_generations(&mut page, number, &list, UUID, at);
         let mut found = vec![0; list.len()];
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn a_map_page_comes_back(
+    fn a_map_page_round_trips(
         list in vec(any::<u32>(), 0..MAP_ENTRIES),
         (group, index, generation) in any::<(u32, u32, u32)>(),
         at: u64,
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_page_comes_back(
+    fn a_log_page_round_trips(
         (seq, epoch, durable) in any::<(u64, u64, u64)>(),
         index in 0u16..16,
         names in vec(any::<u32>(), 0..193),

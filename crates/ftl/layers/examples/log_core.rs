@@ -59,6 +59,6 @@ fn once(layer: &str, seed: u64) {
 
 /// Returns the processor time of this thread in ns.
 fn processor_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
-    text.split(' ').next().and_then(|word| word.parse().ok()).expect("it begins with a number")
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs is mounted");
+    text.split(' ').next().and_then(|word| word.parse().ok()).expect("the first field is a number")
 }

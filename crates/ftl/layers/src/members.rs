@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_has_one_state_and_one_role() {
+    fn states_and_roles_partition_the_devices() {
         let members = Members {
             missing: set(0b0_0111),
             fresh: set(0b1_1000),

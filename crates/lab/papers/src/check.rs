@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_claim_that_holds_fails_but_not_on_a_given_trace() {
+    fn a_listed_miss_that_holds_fails_except_on_a_given_trace() {
         let near = || Check::new("gain", 1.0, Band::AtLeast(1.0));
         let now = near().listed();
         assert_eq!(now.verdict, Verdict::HoldsNow);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_is_to_what_is_published_where_something_is() {
+    fn differences_refer_to_published_values() {
         let check = Check::new("gain", 3.0, Band::AtLeast(1.0)).computed(Known::new(4.0, "model"));
         assert_eq!(check.difference_percent, Some(-25.0));
         let check = check.published(Known::new(2.0, "Fig. 4"));

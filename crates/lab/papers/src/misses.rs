@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_misses_only_where_it_is_listed() {
+    fn only_listed_claims_may_miss() {
         assert_eq!(verdicts("far", Size::Usual, 1), [Verdict::Misses, Verdict::Holds]);
         assert_eq!(verdicts("far", Size::Full, 1), [Verdict::Fails, Verdict::Holds]);
         assert_eq!(verdicts("near", Size::Usual, 1), [Verdict::Fails, Verdict::HoldsNow]);

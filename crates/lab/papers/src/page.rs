@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_shows_claims_what_they_miss_and_how_to_make_it_again() {
+    fn a_page_shows_claims_misses_and_its_command() {
         let text = page(&findings());
         for part in [
             "A system",

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_has_the_kind_that_it_was_added_with() {
+    fn a_column_keeps_its_kind() {
         let sheet = Sheet::new("").words(["case"]).published(["gain"]).ours(["HARD", "mHATL"]);
         let sheet = sheet.computed(["model"]).input(["size (KiB)"]).difference("off");
         assert_eq!(sheet.heads, ["case", "gain", "HARD", "mHATL", "model", "size (KiB)", "off"]);

@@ -1,8 +1,8 @@
 //! Benchmark of one stack over files under one load, without a network block device in between:
 //! `array STACK LOAD SECONDS FILE...` with STACK log, raid5 or passthrough, and LOAD random (4 KiB
-//! writes that compress by 67 %, 32 under way) or sequential (1 MiB writes that do not compress, 4
-//! under way). It overwrites the files, and prints requests per second, MB/s of the host, MB/s sent
-//! to the files, and requests per second of processor time of all threads and the kernel.
+//! writes that compress by 67 %, 32 in progress) or sequential (1 MiB writes that do not compress,
+//! 4 in flight). It overwrites the files, and prints requests per second, MB/s of the host, MB/s
+//! sent to the files, and requests per second of processor time of all threads and the kernel.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use hostftl_io::{
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Raid5};
 
-/// RAID 5: chunk size in sectors, and number of operations under way.
+/// RAID 5: chunk size in sectors, and number of operations in progress.
 const CHUNK: u32 = 128;
 const OPS: u16 = 64;
 /// Number of random bytes that fio puts into 4096 bytes at `buffer_compress_percentage=67`.
@@ -26,7 +26,7 @@ const RANDOM: usize = 1351;
 /// Size of the random data from which all writes are taken.
 const NOISE: usize = 8 << 20;
 
-/// Host that keeps `depth` writes under way until the time has passed.
+/// Host that keeps `depth` writes in flight until the time has passed.
 struct Load {
     arena: Arc<Arena>,
     sectors: u64,
@@ -128,7 +128,7 @@ fn measure<L: Layer>(
 
 /// Returns the processor time of this process so far, with a resolution of 10 ms.
 fn processor() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux tells it");
+    let text = std::fs::read_to_string("/proc/self/stat").expect("procfs is mounted");
     let (_, fields) = text.rsplit_once(") ").expect("the name is in brackets");
     let times = fields.split(' ').skip(11).take(2);
     let ticks: u64 = times.map(|time| time.parse::<u64>().expect("a number")).sum();
@@ -141,7 +141,7 @@ fn main() {
         eprintln!("array STACK LOAD SECONDS FILE...");
         std::process::exit(2);
     };
-    let open = |name: &String| Device::open(name).expect("a file that nobody uses");
+    let open = |name: &String| Device::open(name).expect("a file that no other process uses");
     let devices: Vec<Device> = files.iter().map(open).collect();
     devices.iter().for_each(Device::populate);
     let infos: Vec<DeviceInfo> = devices.iter().map(Device::info).collect();

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_apart_aligned_and_come_back() {
+    fn buffers_are_disjoint_aligned_and_reusable() {
         let arena = arena();
         let mut leases = [arena.lease(512), arena.lease(4097), arena.lease(65536)];
         for (index, lease) in leases.iter_mut().enumerate() {
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a payload comes back once")]
-    fn a_payload_comes_back_once() {
+    fn a_payload_returns_once() {
         let arena = arena();
         let payload = arena.lease(512).into_payload();
         let forged = Payload::issue(payload.id(), 1);

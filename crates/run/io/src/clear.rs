@@ -48,6 +48,7 @@ impl Device {
                 let len = PART.min(range.end - at);
                 self.clear_part(at, len).map_err(failed)?;
                 done += len;
+                // After each part, so that a signal ends the clearing soon.
                 step(done, all)?;
             }
         }
@@ -91,11 +92,13 @@ fn data_ranges(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     while at < within.end {
         let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) => start,
+            // Only a hole follows.
             Err(rustix::io::Errno::NXIO) => break,
             // The file system does not support the search for data.
             Err(rustix::io::Errno::INVAL) => at,
             Err(error) => return Err(error.into()),
         };
+        // Bounds the memory for a badly fragmented file.
         let end = if ranges.len() < MOST_RANGES {
             seek(file, SeekFrom::Hole(start)).unwrap_or(within.end)
         } else {
@@ -118,7 +121,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no fallocate")]
-    fn only_data_of_the_window_is_cleared_and_holes_stay() {
+    fn only_data_within_the_window_is_cleared() {
         let place = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let file = place.as_file();
         file.set_len(64 * MIB).unwrap();

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no such sockets")]
-    fn a_listener_that_accepts_nothing_is_given_up_at_the_deadline() {
+    fn connecting_to_an_idle_listener_ends_at_the_deadline() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let _listener = UnixListener::bind(&path).expect("a socket");

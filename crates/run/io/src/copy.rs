@@ -76,6 +76,8 @@ impl Device {
             return Ok(());
         }
         let at = self.window_start() + chunk * CHUNK;
+        // The last chunk may end within a page, and the new device beyond the window must not
+        // change.
         let bytes = (self.window().end - at).min((pages.len() * BLOCK) as u64);
         self.move_part(Call::Write, at, bytes, pages)
     }
@@ -89,6 +91,7 @@ fn run_file(mut transfer: Transfer, unit: usize, part: &mut [Page]) -> io::Resul
     let bytes = transfer.range().1 as usize;
     assert!(bytes <= size_of_val(part), "the memory holds the transfer");
     transfer.push(part.as_mut_ptr().cast(), bytes);
+    // Direct transfers need whole units in memory and on the device.
     transfer.align(unit);
     transfer::run(&mut transfer).map_err(|error: DeviceError| io::Error::other(error.to_string()))
 }
@@ -144,7 +147,7 @@ impl Source {
 /// after they were taken.
 ///
 /// A chunk is marked when a command that changes it ends. Therefore a chunk that is read while such
-/// a command is under way is marked afterwards and read again.
+/// a command is in flight is marked afterwards and read again.
 #[derive(Debug)]
 pub struct Uncopied {
     words: Box<[AtomicU64]>,

@@ -112,6 +112,7 @@ impl<'a, S: AsFd> Timed<'a, S> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.deadline.wait(self.socket.as_fd(), to_write)?;
                 }
+                // A signal handler may have set `stop`, which is checked in the next round.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no poll")]
-    fn a_peer_that_trickles_is_late_in_the_end() {
+    fn a_trickling_peer_misses_the_deadline() {
         let (ours, mut theirs) = pair();
         let deadline = Deadline::after(Duration::from_millis(100));
         let over = Arc::new(AtomicBool::new(false));
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no poll")]
-    fn a_peer_that_reads_nothing_is_late_too() {
+    fn a_peer_that_does_not_read_misses_the_deadline() {
         let (ours, _theirs) = pair();
         let deadline = Deadline::after(Duration::from_millis(50));
         let error = Timed::new(&ours, &deadline).write_all(&vec![0; 8 << 20]).unwrap_err();

@@ -209,7 +209,7 @@ impl<L: Layer> Driver<L> {
         (until, self.pulls())
     }
 
-    /// Returns whether commands are under way.
+    /// Returns whether commands are in flight.
     pub fn is_flying(&self) -> bool {
         self.world.flying() > 0
     }
@@ -469,10 +469,10 @@ impl<L: Layer> Driver<L> {
     /// Ends the driver of a stopped layer and returns its devices for another driver.
     ///
     /// # Errors
-    /// When the layer left commands under way, and those of [`Driver::close`].
+    /// When the layer left commands in flight, and those of [`Driver::close`].
     pub fn into_devices(mut self) -> Result<Vec<Device>, IoError> {
         assert_eq!(self.phase, Phase::Stopped, "the layer is closed first");
-        // The connections of the devices stay open, except when commands are under way for which
+        // The connections of the devices stay open, except when commands are in flight for which
         // the layer did not wait.
         let devices = if self.is_flying() { Vec::new() } else { self.world.take_devices() };
         let is_lost = self.is_flying();

@@ -91,7 +91,7 @@ pub enum IoError {
         /// Names of the devices, each with the number of commands.
         devices: String,
     },
-    /// A device was to be replaced, but still has commands under way.
+    /// A device was to be replaced, but still has commands in flight.
     #[error(
         "cannot replace {old} by {name}: {under_way} commands never completed; try again, or stop \
          the volume first"

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_lost_its_name_is_told_from_the_one_that_has_it() {
+    fn a_replaced_file_is_distinguished_from_its_successor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("d");
         let (name, file) = (path.to_str().unwrap(), File::create(&path).unwrap());

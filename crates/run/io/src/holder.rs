@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_says_which_ranges_are_locked() {
+    fn locked_ranges_are_found_by_descriptor() {
         let line = "lock:\t1: OFDLCK ADVISORY  WRITE -1 fe:00:78 10 20";
         assert!(is_lock_on(line, "fe:00:78 10 20"));
         assert!(!is_lock_on(line, "fe:00:78 1 20") && !is_lock_on(line, "fe:00:78 10 2"));
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no other processes")]
-    fn the_dead_hold_nothing() {
+    fn dead_processes_hold_no_locks() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no other processes")]
-    fn our_own_lock_is_named_and_stays_until_we_close_the_file() {
+    fn an_own_lock_is_named_and_lasts_until_close() {
         let place = tempfile::NamedTempFile::new().unwrap();
         let ours = place.reopen().unwrap();
         ours.try_lock().unwrap();

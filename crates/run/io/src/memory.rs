@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_of_hosts_stay_when_those_of_the_layer_are_made_anew() {
+    fn host_buffers_survive_new_layer_buffers() {
         let class = |bytes, count| Class { bytes, count };
         let host = Arena::new(&[class(4096, 2)], class(4096, 0)).unwrap();
         let mut lease = host.lease(4096);

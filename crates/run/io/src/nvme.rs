@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no ioctl")]
-    fn what_is_no_drive_is_refused_in_words() {
+    fn other_devices_are_refused_with_a_reason() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = NvmeDrive::open(file.path()).unwrap_err().to_string();
         assert!(error.contains("/dev/nvme0n1"), "{error}");

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no locks")]
-    fn two_descriptors_of_one_process_stand_in_each_other_s_way() {
+    fn locks_conflict_within_a_process() {
         let place = tempfile::NamedTempFile::new().unwrap();
         let [one, two] = [(); 2].map(|()| place.reopen().unwrap());
         let lock = |fd: RawFd, zones| try_lock(fd, &LockedRange::Zones(zones), true).unwrap();

@@ -62,6 +62,7 @@ impl Overlay {
             Call::Read | Call::Sync => 0,
         };
         let held = self.written.len() * SECTOR_BYTES + self.zeros.len() * RANGE_BYTES;
+        // Reads and flushes must still succeed when the memory is full.
         if new > 0 && held + new > self.most {
             self.is_full = true;
             return Err(DeviceError::NoSpace);
@@ -81,6 +82,7 @@ impl Overlay {
                 for (sector, bytes) in range.zip(bytes.chunks_exact_mut(SECTOR)) {
                     match self.written.get(&sector) {
                         Some(written) => bytes.copy_from_slice(&written[..]),
+                        // A write after the zeroing is in `written`, which is examined first.
                         None if self.is_zeroed(sector) => bytes.fill(0),
                         None => {}
                     }
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no devices")]
-    fn reads_see_what_would_have_been_written_and_the_device_stays() {
+    fn reads_see_overlaid_writes_and_the_device_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let device = device(&folder);
         let mut overlay = Overlay::default();
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no devices")]
-    fn the_memory_is_bounded_and_what_is_there_stays() {
+    fn the_memory_is_bounded_and_existing_data_kept() {
         let folder = tempfile::tempdir().unwrap();
         let device = device(&folder);
         let mut overlay = Overlay { most: 3 * SECTOR_BYTES, ..Overlay::default() };

@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no ioctl")]
-    fn a_file_that_is_no_drive_ends_with_an_error() {
+    fn a_file_without_placement_support_is_an_error() {
         let result = placed(4096).run(&mut write(&[512], 0), 1);
         assert!(result.is_err(), "{result:?}");
         assert_eq!(namespace_queue_folder(&tempfile::tempfile().unwrap()), None);

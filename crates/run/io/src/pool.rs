@@ -245,7 +245,7 @@ mod tests {
 
     /// A pool without threads: no worker can have started a job.
     #[test]
-    fn long_work_is_taken_back_one_by_one_in_its_order() {
+    fn completed_work_is_collected_in_order() {
         let class = Class { bytes: 4096, count: 3 };
         let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
         let pool = Pool::new(0, Arc::new(Waker::new().unwrap())).unwrap();

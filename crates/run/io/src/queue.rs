@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flash_drive_that_frees_ranges_gains() {
+    fn flash_drives_with_discard_benefit() {
         let folder = tempfile::tempdir().unwrap();
         let (disk, part) = (folder.path().join("disk"), folder.path().join("disk/part"));
         fs::create_dir_all(disk.join("queue")).unwrap();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_gains_nothing() {
+    fn missing_devices_do_not_benefit() {
         assert!(!gains_from_discard(u64::MAX));
     }
 }

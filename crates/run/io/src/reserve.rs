@@ -132,6 +132,7 @@ impl Device {
     /// Errors of the system.
     pub fn reserve(&self, at: [u64; 2]) -> Result<Reserve, IoError> {
         let (name, places) = (self.name(), [self.page_place(at[0])?, self.page_place(at[1])?]);
+        // A duplicate, so that the writer's thread does not depend on the lifetime of the device.
         let medium = match (self.as_file(), self.as_remote()) {
             (Some(file), _) => Medium::File(file.try_clone().map_err(|source| {
                 IoError::System { name: name.into(), action: "open it again", source }
@@ -165,6 +166,8 @@ impl Reserve {
                     PagePlace::Zones(pages, sector) => pages.write(*sector, page, file),
                 };
                 written.map_err(failed("write to it"))?;
+                // The kernel reports a writeback error to one flush only, so all users of the
+                // device share the result.
                 self.writeback_errors.flush(|| file.sync_all()).map_err(failed("flush it"))
             }
             (Medium::Remote(remote), PagePlace::Fixed(offset)) => {

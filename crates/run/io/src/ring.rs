@@ -223,7 +223,7 @@ fn build(cooperative: bool) -> io::Result<IoUring> {
 }
 
 impl Drop for Ring {
-    /// Waits for the transfers under way, because the kernel uses their memory.
+    /// Waits for the transfers in flight, because the kernel uses their memory.
     fn drop(&mut self) {
         let mut rest = VecDeque::new();
         while self.flying > 0 {

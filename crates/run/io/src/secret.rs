@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no modes of files")]
-    fn a_key_that_all_users_can_read_is_refused() {
+    fn a_world_readable_key_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key.pem");
         fs::write(&path, "secret").expect("a file");

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn short_transfers_go_on_where_they_stopped() {
+    fn short_transfers_continue() {
         let mut bytes = [[1; 100], [2; 100]];
         let mut transfer = Transfer::new(0, 0, Call::Write, 1000, 200);
         bytes.iter_mut().for_each(|part| piece(part, &mut transfer));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         let outcome = |call, errno: i32| {
             Transfer::new(0, 0, call, 0, 512).absorb(-errno).expect("over").expect_err("an error")
         };
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_written_where_nothing_else_works() {
+    fn a_reset_falls_back_to_writing_zeros() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mut transfer = Transfer::reset(0, file.as_raw_fd(), 512, 8192);

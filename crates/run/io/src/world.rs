@@ -2,7 +2,7 @@
 //! completions.
 //!
 //! Invariants
-//! - A command under way stays complete in its flight until its [`Done`] is taken out. Its buffers
+//! - A command in flight stays complete in its flight until its [`Done`] is taken out. Its buffers
 //!   therefore do not move while the engine uses them.
 //! - Completions are always collected from `finished`. They never call back into the layer.
 
@@ -55,7 +55,7 @@ pub(crate) struct World {
     /// Threads of each device, used if the ring does not execute all of its calls. A device that
     /// hangs blocks only its own threads.
     lanes: Vec<Pool>,
-    /// Commands under way; the index is the slot.
+    /// Commands in progress; the index is the slot.
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
     finished: VecDeque<Finished>,
@@ -137,7 +137,7 @@ impl World {
         &self.devices
     }
 
-    /// Takes the devices out when no command is under way.
+    /// Takes the devices out when no command is in flight.
     pub(crate) fn take_devices(&mut self) -> Vec<Device> {
         assert_eq!(self.flying(), 0, "commands of devices are in progress");
         self.lanes.clear();
@@ -166,7 +166,7 @@ impl World {
         self.ring.as_ref().map(Ring::fd)
     }
 
-    /// Returns the number of commands under way.
+    /// Returns the number of commands in flight.
     pub(crate) fn flying(&self) -> usize {
         self.flights.len() - self.free.len()
     }
@@ -418,7 +418,7 @@ mod tests {
 
     /// Short jobs shared by two threads come back once each, with the results of a single thread.
     #[test]
-    fn shared_work_comes_back_once() {
+    fn shared_work_completes_once() {
         let class = Class { bytes: 4096, count: 4 * WORTH_WAKING as u32 };
         let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
         let waker = Arc::new(Waker::new().unwrap());

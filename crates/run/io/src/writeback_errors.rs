@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
-    fn the_page_cache_has_nothing_of_a_renewed_file() {
+    fn a_renewed_file_is_not_in_the_page_cache() {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&[7; LEN], 0).unwrap();
         assert_eq!(resident(&file), LEN / 4096);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flush_is_believed_after_one_that_failed() {
+    fn flushes_after_a_failed_one_fail() {
         let writeback_errors = WritebackErrors::new(true);
         let fails = || Err(io::Error::from_raw_os_error(libc::EIO));
         writeback_errors.flush(|| Ok(())).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_fails_beside_one_that_fails() {
+    fn a_flush_fails_together_with_a_concurrent_one() {
         let writeback_errors = WritebackErrors::new(true);
         let flush = || {
             writeback_errors.record::<()>(Err(DeviceError::NoSpace)).unwrap_err();

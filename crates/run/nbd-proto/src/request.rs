@@ -27,7 +27,7 @@ pub enum Command {
     Read,
     /// Writes the payload to the range.
     Write,
-    /// Completes the commands under way and closes the connection; there is no reply.
+    /// Completes the commands in flight and closes the connection; there is no reply.
     Disconnect,
     /// Makes every completed write durable.
     Flush,

@@ -89,7 +89,7 @@ fn full() -> FakeDrive {
 }
 
 #[test]
-fn zeros_that_free_nothing_are_told_from_those_that_do() {
+fn write_zeroes_without_deallocation_is_distinguished() {
     // Deallocated blocks read as zeros in both; only the second has the bit for deallocation by
     // zeroing.
     for (word, expected) in [(1, false), (9, true)] {
@@ -103,7 +103,7 @@ fn zeros_that_free_nothing_are_told_from_those_that_do() {
 }
 
 #[test]
-fn a_drive_that_tells_everything_is_understood() {
+fn a_complete_identify_page_is_parsed() {
     let facts = Facts::gather(&mut full(), 1).unwrap();
     assert!(facts.refused.is_empty(), "{:?}", facts.refused);
     let Controller { model, serial, firmware, knows_fdp, warm_kelvin } = &facts.controller;
@@ -129,7 +129,7 @@ fn a_drive_that_tells_everything_is_understood() {
 }
 
 #[test]
-fn the_next_best_page_counts_what_the_medium_got() {
+fn media_writes_come_from_the_best_available_page() {
     let mut drive = full();
     drive.pages.remove(&(LOG, 0xc0));
     let facts = Facts::gather(&mut drive, 1).unwrap();
@@ -147,7 +147,7 @@ fn the_next_best_page_counts_what_the_medium_got() {
 }
 
 #[test]
-fn a_page_of_another_vendor_is_not_taken_for_the_one_of_ocp() {
+fn vendor_pages_are_not_mistaken_for_ocp_pages() {
     let mut drive = full();
     drive.pages.get_mut(&(LOG, 0xc0)).unwrap()[500] ^= 1;
     let facts = Facts::gather(&mut drive, 1).unwrap();
@@ -156,7 +156,7 @@ fn a_page_of_another_vendor_is_not_taken_for_the_one_of_ocp() {
 }
 
 #[test]
-fn a_drive_that_does_not_say_who_it_is_is_an_error() {
+fn a_drive_without_identity_is_an_error() {
     let error = Facts::gather(&mut FakeDrive::default(), 1).unwrap_err();
     assert!(error.starts_with("the drive returned status 109h"), "{error}");
     let controller = Facts::gather(&mut full(), 0).unwrap();
@@ -164,7 +164,7 @@ fn a_drive_that_does_not_say_who_it_is_is_an_error() {
 }
 
 #[test]
-fn what_a_new_drive_will_last_is_not_guessed() {
+fn the_life_of_a_new_drive_is_not_estimated() {
     let smart = Smart { used_percent: 0, hours: 100, ..Smart::default() };
     assert_eq!(smart.years_left(), None);
     let worn = Smart { used_percent: 130, hours: 100, warning: 0b101, ..Smart::default() };

@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nobody_overtakes_who_waits() {
+    fn waiting_requests_are_not_overtaken() {
         let budget = Budget::new(100);
         let first = budget.ask_for(60).expect("there is room");
         assert!(budget.ask_for(60).is_none() && !budget.is_wanted());

@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_stream_comes_out_in_order(
+        fn the_stream_is_delivered_in_order(
             grain in 1usize..40_000,
             lengths in proptest::collection::vec((0u8..3, 1usize..30_000), 1..12),
         ) {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_stands_still_within_a_request_is_gone_in_the_end() {
+    fn a_peer_stalled_within_a_request_is_disconnected() {
         let patience = Duration::from_millis(20);
         let inlet = || Inlet { patience, ..Inlet::new(Stuck(false)) };
         let stalled = |error: io::Error| assert!(error.to_string().contains("stalled"));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_goes_away_leaves_nothing_booked() {
+    fn a_disconnected_client_releases_its_reservation() {
         let throttle = throttle(None, Some(1));
         let (now, mut state) = (Instant::now(), throttle.lock());
         let first = state.announce();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_gives_up_lets_the_next_one_pay() {
+    fn an_abandoned_wait_passes_to_the_next_client() {
         let throttle = throttle(Some(1), Some(1));
         assert!(throttle.pay(1, || {}, || true), "the first one does not wait");
         let mut has_waited = false;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_never_waits() {
+    fn unlimited_exports_never_wait() {
         let throttle = throttle(None, None);
         assert!(throttle.is_free());
         assert!((0..1000).all(|_| throttle.cost(1, u64::MAX).is_zero()));

@@ -186,7 +186,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(300);
 
     #[test]
-    fn a_line_has_a_time_a_level_a_volume_and_one_line_of_text() {
+    fn lines_have_time_level_volume_and_text() {
         let kept = Kept::default();
         let log = Log::to(kept.clone()).unwrap();
         log.line(Level::Error, "v", "two\nlines \u{1b}[2J");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_that_stands_still() {
+    fn a_stalled_reader_does_not_block() {
         let log = Log::to(Stuck).unwrap();
         let begun = Instant::now();
         (0..5000).for_each(|number| log.line(Level::Info, "v", &format!("line {number}")));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_may_come_again_after_a_while() {
+    fn suppressed_lines_are_repeated_later() {
         let (mut limit, now) = (RateLimit::new(), Instant::now());
         let passed = (0..1000).filter(|_| limit.admits(now)).count();
         assert_eq!(passed, BURST as usize);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_makes_room_and_who_is_served_stays() {
+    fn the_oldest_unidentified_client_is_evicted() {
         let registry = Registry::default();
         let (ours, good) = pair();
         assert_eq!(registry.insert(0, ours), None);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_ends_in_time_though_nobody_else_comes() {
+    fn a_handshake_ends_in_time_without_other_clients() {
         let registry = &Registry::default();
         let (ours, mut theirs) = pair();
         registry.insert(7, ours);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_become_a_hole_and_one_bit_does_not() {
+    fn only_zeros_become_a_hole() {
         for len in [512, 4096, 4133] {
             for place in [0, len / 2, len - 1] {
                 let mut bytes = vec![0; len];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn each_context_tells_the_same_extents_in_its_own_flags() {
+    fn contexts_report_equal_extents_with_their_own_flags() {
         let extents = [Extent { bytes: 512, mapped: true }, Extent { bytes: 1024, mapped: false }];
         let parsed = |one| {
             let reply = status(5, [1, 2].into_iter(), &extents, one);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_private_and_goes_away() {
+    fn a_socket_is_private_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let bound = Bound::new(&path, &SocketOwner::default()).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_socket_is_left_alone_and_a_stale_one_replaced() {
+    fn a_live_socket_is_kept_and_a_stale_one_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let live = UnixListener::bind(&path).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_left_alone() {
+    fn a_file_at_the_path_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         fs::write(&path, "precious").unwrap();

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_go_out_as_they_come_when_the_client_takes_chunks() {
+    fn parts_are_sent_at_once_to_clients_with_chunks() {
         let table = structured();
         let slot = table.enter(READ);
         let first = table.lock().settle(part(slot, 4096, 2)).expect("at once");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_in_one_piece_is_one_chunk() {
+    fn an_unfragmented_read_is_one_chunk() {
         let table = structured();
         let slot = table.enter(Entry { kind: ReplyKind::Data { one_piece: true }, ..READ });
         assert!(table.lock().settle(part(slot, 4096, 2)).is_none());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_makes_the_next_request_wait() {
+    fn a_full_window_defers_the_next_request() {
         let table = plain();
         let half = Entry { bytes: MAX_HELD as u32 / 2 + 512, parts: 1, ..READ };
         let slot = table.enter(half);

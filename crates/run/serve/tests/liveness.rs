@@ -169,29 +169,29 @@ const TIER: [(&str, Devices); 1] = [("tier", Devices::FastAndSlow)];
 const ZONES: [(&str, Devices); 2] = [("pblk", Devices::Zoned(2)), ("rrpc", Devices::Zoned(1))];
 
 #[test]
-fn layers_with_a_hidden_area_lose_nothing_and_go_on() {
+fn layers_with_a_hidden_area_lose_no_data_and_progress() {
     lives(QUICK, &HIDDEN);
 }
 
 #[test]
-fn layers_with_a_spare_lose_nothing_and_go_on() {
+fn layers_with_a_spare_lose_no_data_and_progress() {
     lives(QUICK, &SPARE);
 }
 
 #[test]
-fn log_and_tier_lose_nothing_and_go_on() {
+fn log_and_tier_lose_no_data_and_progress() {
     lives(QUICK, &LOGS);
     lives(QUICK, &TIER);
 }
 
 #[test]
-fn layers_on_zones_lose_nothing_and_go_on() {
+fn layers_on_zones_lose_no_data_and_progress() {
     lives(QUICK, &ZONES);
 }
 
 /// Checks that the comparison finds a block that differs.
 #[test]
-fn a_block_that_differs_is_found() {
+fn a_differing_block_is_detected() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let spec = CreateSpec {
         allocate: false,
@@ -221,30 +221,30 @@ fn a_block_that_differs_is_found() {
 /// Runs the layers with a hidden area on files of 2 GiB.
 #[test]
 #[ignore = "takes minutes and 2 GiB of disk: `make live`"]
-fn layers_with_a_hidden_area_go_on_at_real_size() {
+fn layers_with_a_hidden_area_progress_at_real_size() {
     lives(LARGE, &HIDDEN);
 }
 
 #[test]
 #[ignore = "takes minutes and 2 GiB of disk: `make live`"]
-fn layers_with_a_spare_go_on_at_real_size() {
+fn layers_with_a_spare_progress_at_real_size() {
     lives(LARGE, &SPARE);
 }
 
 #[test]
 #[ignore = "takes minutes and 6 GiB of disk: `make live`"]
-fn log_goes_on_at_real_size() {
+fn log_progresses_at_real_size() {
     lives(LARGE, &LOGS);
 }
 
 #[test]
 #[ignore = "takes minutes and 3 GiB of disk: `make live`"]
-fn tier_goes_on_at_real_size() {
+fn tier_progresses_at_real_size() {
     lives(LARGE, &TIER);
 }
 
 #[test]
 #[ignore = "takes minutes and 2 GiB of disk: `make live`"]
-fn layers_on_zones_go_on_at_real_size() {
+fn layers_on_zones_progress_at_real_size() {
     lives(LARGE, &ZONES);
 }

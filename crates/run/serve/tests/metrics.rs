@@ -16,7 +16,7 @@ fn ask(metrics: &Metrics, request: &str) -> String {
 }
 
 #[test]
-fn figures_are_there_until_it_is_closed_and_nothing_else() {
+fn metrics_are_served_until_closed() {
     let folder = tempfile::tempdir().unwrap();
     let spec = CreateSpec {
         allocate: false,
@@ -68,7 +68,7 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
 }
 
 #[test]
-fn connections_that_ask_for_nothing_keep_no_scraper_out() {
+fn idle_connections_do_not_block_scrapers() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let metrics = Metrics::serve(everywhere, Vec::new()).unwrap();
     let address = ("127.0.0.1", metrics.address().port());
@@ -86,7 +86,7 @@ fn connections_that_ask_for_nothing_keep_no_scraper_out() {
 }
 
 #[test]
-fn the_figures_of_several_volumes_are_told_metric_by_metric() {
+fn metrics_of_several_volumes_are_grouped_by_metric() {
     let folder = tempfile::tempdir().unwrap();
     let start = |label: &str| {
         let spec = CreateSpec {

@@ -9,7 +9,7 @@ use hostftl_serve::{Options, Server};
 use hostftl_volume::{CreateSpec, OpenOptions, StartOptions, create, open_with};
 
 #[test]
-fn clients_are_told_that_it_is_read_only_and_writes_are_not_permitted() {
+fn read_only_is_advertised_and_writes_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, sock) = (folder.path().join("v.toml"), folder.path().join("v.sock"));
     let spec = CreateSpec {

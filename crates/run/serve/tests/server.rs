@@ -143,7 +143,7 @@ fn the_ready_line_names_the_socket() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_reads_back() {
     let running = Running::start();
     let mut client = running.client();
     for (seed, (offset, len)) in
@@ -165,7 +165,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
+fn invalid_requests_are_refused_and_the_connection_continues() {
     use Command::*;
     let running = Running::start();
     let mut client = running.client();
@@ -233,7 +233,7 @@ fn many_requests_in_flight_are_all_answered() {
 }
 
 #[test]
-fn disconnect_answers_what_is_in_flight() {
+fn a_disconnect_answers_requests_in_flight() {
     let running = Running::start();
     let mut client = running.client();
     let sender = client.sender();
@@ -251,7 +251,7 @@ fn disconnect_answers_what_is_in_flight() {
 }
 
 #[test]
-fn clients_that_do_not_read_or_die_do_not_starve_others() {
+fn stalled_and_dead_clients_do_not_starve_others() {
     let running = Running::start();
     // Together they request more memory than the volume has.
     let lazy: Vec<Caller> = (0..12).map(|_| running.client()).collect();
@@ -272,7 +272,7 @@ fn clients_that_do_not_read_or_die_do_not_starve_others() {
 }
 
 #[test]
-fn clients_that_stand_still_within_a_payload_do_not_hold_up_others() {
+fn clients_stalled_within_a_payload_do_not_block_others() {
     let running = Running::start();
     // More clients than the volume has buffers of this size, so all are taken for a moment.
     let stuck: Vec<Caller> = (0..30).map(|_| running.client()).collect();
@@ -297,7 +297,7 @@ fn clients_that_stand_still_within_a_payload_do_not_hold_up_others() {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_cut_off_and_no_other() {
+fn only_the_violating_client_is_disconnected() {
     let running = Running::start();
     let mut good = running.client();
     let mut bad = running.client();
@@ -311,7 +311,7 @@ fn a_client_that_breaks_the_protocol_is_cut_off_and_no_other() {
 }
 
 #[test]
-fn a_stop_answers_what_was_sent_and_refuses_new_clients() {
+fn a_stop_answers_pending_requests_and_refuses_new_clients() {
     let running = Running::start();
     let mut client = running.client();
     let idle = running.client();

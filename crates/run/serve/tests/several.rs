@@ -67,7 +67,7 @@ fn read(client: &mut Client, offset: u64, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn each_volume_is_reached_by_its_name_alone() {
+fn each_volume_is_reached_by_its_name_only() {
     let exports = vec![ram("one", 1 << 20), ram("two", 2 << 20)];
     let running = Running::start(exports, SocketOwner::default());
     let (mut one, mut two) = (running.client("one"), running.client("two"));
@@ -88,7 +88,7 @@ fn each_volume_is_reached_by_its_name_alone() {
 }
 
 #[test]
-fn volumes_of_one_name_are_refused() {
+fn volumes_with_equal_names_are_refused() {
     let address = "unix:/nowhere/s".parse().expect("an address");
     let exports = vec![ram("one", 1 << 20), ram("one", 1 << 20)];
     let options = Options { address, owner: SocketOwner::default(), tls: None, exports };
@@ -136,7 +136,7 @@ fn a_stop_does_not_wait_for_a_limit() {
 }
 
 #[test]
-fn a_socket_has_the_mode_and_the_group_that_were_said() {
+fn a_socket_has_the_given_mode_and_group() {
     let group = std::fs::metadata(std::env::temp_dir()).expect("it is there").gid();
     for (mode, group) in [(0o660, Some(group)), (0o666, None)] {
         let running = Running::start(vec![ram("one", 1 << 20)], SocketOwner { mode, group });

@@ -135,7 +135,7 @@ fn measure(layer: LayerKind) {
 /// Measures a layer in its own process.
 fn measure_apart(layer: LayerKind) {
     let mut again = Command::new(std::env::current_exe().expect("this test"));
-    again.args(["--exact", "what_is_in_use_is_what_was_stated", "--nocapture"]);
+    again.args(["--exact", "memory_in_use_matches_the_plan", "--nocapture"]);
     let output = again.env(LAYER, layer.name()).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{}", said.lines().find(|line| line.contains("in use")).unwrap_or_default());
@@ -144,7 +144,7 @@ fn measure_apart(layer: LayerKind) {
 }
 
 #[test]
-fn what_is_in_use_is_what_was_stated() {
+fn memory_in_use_matches_the_plan() {
     if let Ok(layer) = std::env::var(LAYER) {
         return measure(layer.parse().expect("a layer"));
     }

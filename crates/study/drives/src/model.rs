@@ -59,9 +59,9 @@ pub trait Model {
     /// Advances the time until a command completes, but not beyond `limit`. Returns the time of the
     /// last event. An event must be pending.
     fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos;
-    /// Returns whether no command is under way.
+    /// Returns whether no command is in flight.
     fn idle(&self) -> bool;
-    /// Sets the clock. No command may be under way.
+    /// Sets the clock. No command may be in flight.
     fn set_clock(&mut self, clock: Clock);
     /// Returns the work done so far.
     fn work(&self) -> DriveWork;

@@ -12,7 +12,7 @@ use hostftl_core::Nanos;
 use crate::model::Ended;
 use crate::work::Spent;
 
-/// A command under way.
+/// A command in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
@@ -52,7 +52,7 @@ impl Queue {
         due.at
     }
 
-    /// Returns whether no command is under way.
+    /// Returns whether no command is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

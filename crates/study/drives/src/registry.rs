@@ -23,7 +23,7 @@ static KIND_VALUES: LazyLock<String> =
     LazyLock::new(|| KINDS.iter().map(|it| it.kind).collect::<Vec<_>>().join("|"));
 
 /// Returns the kind of the device that `text` describes.
-fn kind_of(text: &Text) -> &'static Registration {
+fn find_kind(text: &Text) -> &'static Registration {
     let kind = text.kind();
     KINDS.iter().find(|it| it.kind == kind).unwrap_or(&KINDS[0])
 }
@@ -81,7 +81,7 @@ fn read(origin: &str) -> Result<String, DriveError> {
 /// Returns the device that `NAME[:KEY=VALUE]…` describes.
 pub(crate) fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
     let text = text(asked)?;
-    (kind_of(&text).read)(&text)
+    (find_kind(&text).read)(&text)
 }
 
 impl DriveSpec {
@@ -110,7 +110,7 @@ impl DriveSpec {
 }
 
 fn flash(text: &Text) -> Result<DriveSpec, DriveError> {
-    let Registration { kind, is_flash, .. } = kind_of(text);
+    let Registration { kind, is_flash, .. } = find_kind(text);
     if !is_flash {
         let why = format!("kind = \"{kind}\" is not a flash drive; only studies support it");
         return Err(text.fault(0, why));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_a_file_may_have_is_described_and_no_other() {
+    fn exactly_the_valid_keys_are_described() {
         // All flash kinds share one reader, so each of its keys is described by at least one of
         // them.
         let (flash, others): (Vec<_>, Vec<_>) = KINDS.iter().copied().partition(|it| it.is_flash);
@@ -150,7 +150,7 @@ mod tests {
 
     /// A value beyond the range of a key is refused, and the error names the range.
     #[test]
-    fn the_ranges_are_those_that_are_checked() {
+    fn described_ranges_match_the_checks() {
         let mut tried = 0;
         for kind in KINDS {
             let (device, _) = kind.built_in[0];
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_each_kind_has_the_kind_of_its_registration_and_only_equals_itself() {
+    fn devices_have_the_kind_of_their_registration() {
         let all: Vec<_> = names().map(|name| find(name).expect("it is built in")).collect();
         for kind in KINDS {
             let (name, _) = kind.built_in[0];

@@ -126,8 +126,8 @@ fn section<'a>(node: Node<'a, 'a>, name: &str) -> Result<Node<'a, 'a>, Fault> {
 
 /// Checks that the drive is flash with a page-level map.
 fn possible(keys: &mut Keys) -> Result<(), Fault> {
-    keys.one_of("Memory_Type", &[("FLASH", ())])?;
-    let mapping = keys.one_of("Address_Mapping", &[("PAGE_LEVEL", true), ("HYBRID", false)])?;
+    keys.lookup("Memory_Type", &[("FLASH", ())])?;
+    let mapping = keys.lookup("Address_Mapping", &[("PAGE_LEVEL", true), ("HYBRID", false)])?;
     match mapping {
         Some(At { line, value: false }) => {
             Err(Fault { line, why: "a drive with a HYBRID map is not modelled".into() })
@@ -169,7 +169,7 @@ fn times(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Faul
         ("MLC", ("mlc", &["LSB", "MSB"])),
         ("TLC", ("tlc", &["LSB", "CSB", "MSB"])),
     ];
-    let technology = cells.one_of("Flash_Technology", &known)?;
+    let technology = cells.lookup("Flash_Technology", &known)?;
     let missing =
         Fault { line: cells.line(), why: format!("{FLASH} has no Flash_Technology; add it") };
     let At { line, value: (cell, bits) } = technology.ok_or(missing)?;
@@ -243,7 +243,7 @@ fn translation(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     {
         made.set(line, "Static_Wearleveling_Threshold", "level", value);
     }
-    keys.one_of("Caching_Mechanism", &[("SIMPLE", ()), ("ADVANCED", ())])?;
+    keys.lookup("Caching_Mechanism", &[("SIMPLE", ()), ("ADVANCED", ())])?;
     if let Some(At { line, value }) = keys.number::<u64>("Data_Cache_Capacity")? {
         made.set(line, "Data_Cache_Capacity", "write_buffer_kib", value / 1024);
         let why = "the cache is a protected write buffer: it acknowledges writes and keeps no \
@@ -267,7 +267,7 @@ fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
         ("RANDOM_PP", "random-pp"),
     ];
     let theirs = "GC_Block_Selection_Policy";
-    let Some(At { line, value }) = keys.one_of(theirs, &known)? else { return Ok(()) };
+    let Some(At { line, value }) = keys.lookup(theirs, &known)? else { return Ok(()) };
     match value {
         // MQSim draws the base-2 logarithm of the number of blocks in a plane.
         "rga" => {
@@ -291,7 +291,7 @@ fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
 /// Converts the suspension of programs and erases by reads.
 fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
     let known = [("NONE", 0), ("ERASE", 1), ("PROGRAM", 2), ("PROGRAM_ERASE", 3)];
-    let support = cells.one_of("CMD_Suspension_Support", &known)?;
+    let support = cells.lookup("CMD_Suspension_Support", &known)?;
     let takes = cells.number::<u64>("Suspend_Program_Time")?;
     let mut left = vec!["Suspend_Erase_Time"];
     match support {

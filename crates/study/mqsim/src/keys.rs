@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Returns the counterpart in `known` of a key's value.
-    pub(crate) fn one_of<T: Copy>(
+    pub(crate) fn lookup<T: Copy>(
         &mut self,
         key: &str,
         known: &[(&str, T)],

@@ -63,7 +63,7 @@ pub enum Addresses {
 /// Rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Constant number of requests under way.
+    /// Constant number of requests in flight.
     UnderWay(u32),
     /// Bytes per second.
     Bandwidth(u64),
@@ -170,7 +170,7 @@ fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
         return Err(Fault { line, why });
     }
     let sizes = [("FIXED", true), ("NORMAL", false)];
-    let fixed = keys.one_of("Request_Size_Distribution", &sizes)?;
+    let fixed = keys.lookup("Request_Size_Distribution", &sizes)?;
     // The variance has no effect if all requests have the same size.
     keys.word("Variance_Request_Size");
     if let Some(At { line, value: false }) = fixed {
@@ -202,7 +202,7 @@ fn addresses(keys: &mut Keys) -> Result<Addresses, Fault> {
         ("RANDOM_UNIFORM", Addresses::Uniform),
         ("RANDOM_HOTCOLD", Addresses::HotCold { hot: 0 }),
     ];
-    let found = keys.one_of("Address_Distribution", &known)?;
+    let found = keys.lookup("Address_Distribution", &known)?;
     let missing =
         || Fault { line: keys.line(), why: format!("{MADE} has no Address_Distribution") };
     let At { line, value } = found.ok_or_else(missing)?;
@@ -219,7 +219,7 @@ fn addresses(keys: &mut Keys) -> Result<Addresses, Fault> {
 /// Converts the rate of requests, with a sentence about the difference.
 fn rate(keys: &mut Keys, left: &mut Vec<String>) -> Result<Rate, Fault> {
     let known = [("QUEUE_DEPTH", false), ("BANDWIDTH", true)];
-    let by_bandwidth = keys.one_of("Synthetic_Generator_Type", &known)?;
+    let by_bandwidth = keys.lookup("Synthetic_Generator_Type", &known)?;
     let depth = keys.number::<u32>("Average_No_of_Reqs_in_Queue")?;
     let bandwidth = keys.number::<u64>("Bandwidth")?;
     let Some(At { line, value: true }) = by_bandwidth else {
@@ -277,7 +277,7 @@ fn played(keys: &mut Keys, left: &mut Vec<String>) -> Result<Played, Fault> {
         ("MICROSECOND", Some(TimeUnit::Micros)),
         ("PICOSECOND", None),
     ];
-    let unit = match keys.one_of("Time_Unit", &units)? {
+    let unit = match keys.lookup("Time_Unit", &units)? {
         Some(At { line, value: None }) => {
             return Err(Fault { line, why: "times in PICOSECOND are not supported".into() });
         }

@@ -14,7 +14,7 @@ fn of<'a>(drive: &'a Drive, key: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn a_drive_has_its_shape_its_times_and_its_collection() {
+fn a_drive_file_gives_geometry_times_and_gc() {
     let drive = drive(DRIVE).expect("the file is sound");
     for (key, value) in [
         ("channels", "4"),
@@ -75,7 +75,7 @@ fn every_key_is_carried_over_or_named_with_its_line() {
 }
 
 #[test]
-fn flows_are_made_or_played() {
+fn flows_are_generated_or_replayed() {
     let scenarios = scenarios(WORK).expect("the file is sound");
     assert_eq!(scenarios.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
     let made = Made {
@@ -120,7 +120,7 @@ fn wrong(text: &str, from: &str, to: &str) -> Fault {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn errors_have_a_line_number() {
     for (text, from, to, line, words) in [
         (DRIVE, "</Execution_Parameter_Set>", "", 63, "not an XML file"),
         (DRIVE, "<Flash_Channel_Count>4</Flash_Channel_Count>", "", 10, "no Flash_Channel_Count"),
@@ -146,7 +146,7 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
-fn one_file_in_the_place_of_the_other_is_told() {
+fn swapped_files_are_detected() {
     assert!(drive(WORK).expect_err("no drive").why.contains("use it as a trace"));
     assert!(scenarios(DRIVE).expect_err("no workload").why.contains("--drive"));
     let other = drive("<html/>").expect_err("another file");

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_left_out() {
+    fn labels_without_space_are_omitted() {
         let show: Show = |value| value.to_string();
         let axis = Axis::log("", show);
         assert!(!axis.has(0.0) && !axis.has(f64::NAN) && axis.has(1e-3));

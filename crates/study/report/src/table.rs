@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_told_from_words() {
+    fn numbers_are_distinguished_from_words() {
         for figure in ["–", "1.50", "×0.65", "2.22  ×1.00", "1,778,057", "12 %", "-3", "0 B"] {
             assert!(is_figure(figure), "{figure}");
         }

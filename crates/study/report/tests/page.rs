@@ -51,7 +51,7 @@ fn check_nesting(html: &str) {
 }
 
 #[test]
-fn a_page_is_well_formed_and_needs_nothing_else() {
+fn a_page_is_well_formed_and_self_contained() {
     let html = page();
     check_nesting(&html);
     let (before, rest) = html.split_once("<script>").expect("the script that sorts");
@@ -66,7 +66,7 @@ fn a_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn numbers_stay_within_the_drawing() {
+fn labels_are_within_the_drawing() {
     let html = page();
     for piece in html.split(" x=\"").skip(1) {
         let x: f64 = piece.split('"').next().unwrap().parse().expect("a number");

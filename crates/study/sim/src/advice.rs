@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_and_what_they_cost_is_said() {
+    fn limits_are_respected_and_their_cost_is_shown() {
         let offers = of([4.0, 2.0, 3.0, 2.5]);
         let limits = Limits { memory_bytes: Some(5), ..Limits::default() };
         let advice = advise(&offers, &limits);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_is_not_taken() {
+    fn impossible_layers_are_not_recommended() {
         let mut offers = of([4.0, 2.0, 3.0, 2.5]);
         offers[1].impossible = Some("too large".to_owned());
         let advice = advise(&offers, &Limits::default());

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_at_most_its_bucket_s_top_and_above_the_one_before() {
+    fn values_are_between_the_bounds_of_their_bucket() {
         let near = (0..64).flat_map(|bit| [1u64 << bit, (1u64 << bit) - 1, 3 << bit >> 1]);
         for value in near.chain(0..5000).chain([u64::MAX, 123_456_789]) {
             let bucket = bucket(value);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_what_arrived() {
+    fn sent_and_received_sectors_are_equal() {
         assert_eq!(causes(&work(), 0, ROW), Ok(()));
         assert_eq!(
             broken(|work| work.sent_to[0][Cause::Gc as usize] = 8),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_to_one_device_must_arrive_there() {
+    fn sectors_must_arrive_at_their_device() {
         let mut two = work();
         two.drives.push(two.drives[0]);
         two.worn.push(Vec::new());

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_compresses_as_its_record_says() {
+    fn a_payload_compresses_to_its_recorded_size() {
         assert_eq!(pack(Some(67), 4032), 1352);
         assert_eq!(pack(Some(100), 4032), ALL_ZEROS);
         assert_eq!(pack(Some(1), 4032), 0, "it does not fit");

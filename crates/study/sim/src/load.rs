@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_far_requests_come_back_whole() {
+    fn long_and_distant_requests_round_trip() {
         let far = Record::new(7, Op::Read, 0, 1 << 40, 8);
         let long = Record::new(8, Op::Discard, 0, 9, 1 << 30);
         let near = Record { saved: Some(67), ..Record::new(9, Op::Write, 0, 3, 1) };

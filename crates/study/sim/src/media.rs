@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_come_back_until_something_is_written_over_them() {
+    fn pages_read_back_until_overwritten() {
         let mut media = Media::default();
         media.program(1, 100, &gather(7));
         assert_eq!((bytes(&media, 103), bytes(&media, 111), bytes(&media, 104)), (7, 7, 0));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_takes_memory_up_to_its_last_byte_and_comes_back_whole() {
+    fn a_page_uses_memory_up_to_its_last_nonzero_byte() {
         let mut page = Page::default();
         assert!(kept(&page).is_empty() && whole(&[]).0 == page.0);
         for at in [0, 77, 4095] {

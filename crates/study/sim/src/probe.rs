@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_small_is_refused() {
+    fn too_small_values_are_refused() {
         struct Small;
         impl Subject for Small {
             fn bytes(&self) -> u64 {

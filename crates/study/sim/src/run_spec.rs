@@ -176,7 +176,7 @@ impl<'a> RunSpec<'a> {
         let mut add = |of: &str, key: &str, value: String| {
             all.push((format!("{of}_{}", key.replace('-', "_")), value));
         };
-        for (key, value) in words_of(&self.workload.name, &self.workload.source) {
+        for (key, value) in workload_words(&self.workload.name, &self.workload.source) {
             add("workload", &key, value);
         }
         for (key, value) in words_of_devices(&self.stack.devices) {
@@ -215,7 +215,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Returns the kind and the options of a workload's text.
-fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
+fn workload_words(text: &str, source: &Source) -> Vec<(String, String)> {
     let pair = |word: &str| {
         let (key, value) = word.split_once('=').unwrap_or((word, "yes"));
         (key.to_owned(), value.to_owned())
@@ -223,7 +223,7 @@ fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
     let kind = |kind: &str| ("kind".to_owned(), kind.to_owned());
     let (kind, options) = match source {
         Source::File(_) => {
-            let options = TraceFile::options(TraceFile::options_of(text));
+            let options = TraceFile::options(TraceFile::options_text(text));
             let options = options.iter().map(|option| pair(option));
             return [kind("trace")].into_iter().chain(options).collect();
         }
@@ -280,7 +280,7 @@ mod tests {
     fn a_workload_has_its_options_as_parameters() {
         let words = |text: &str| {
             let source = text.parse::<Source>().expect("a workload");
-            let words = words_of(text, &source);
+            let words = workload_words(text, &source);
             words.iter().map(|(key, it)| format!("{key}={it}")).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(words("synth:zipf:size=4k,theta=0.9"), "kind=zipf size=4k theta=0.9");

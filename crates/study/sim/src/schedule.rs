@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_first_begins_first() {
+    fn priority_runs_start_first() {
         let jobs = [(9, false), (2, true), (5, false), (3, true)];
         let jobs = jobs.map(|(cost, first)| Job { cost, first });
         let order = Mutex::new(Vec::new());

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_length_fits_and_nothing_is_lost() {
+    fn series_of_any_length_fit_without_loss() {
         for step in [1_000, 777_777, 300_000_000] {
             let mut series = Series::new(5, Sample { programmed: 100, busy: 40 });
             for index in 1..=2000 {

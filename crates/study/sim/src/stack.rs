@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_text_names_one_device_or_several() {
+    fn a_text_names_one_or_several_devices() {
         let names = |text: &str| {
             let stack = Stack::find(text).unwrap_or_else(|why| panic!("{why}"));
             let names = stack.devices.iter().map(|it| it.name().to_owned());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_leaves_room_for_parity_or_a_cache() {
+    fn the_export_excludes_parity_and_cache() {
         let sectors = |text: &str| Stack::find(text).expect("a stack").sectors() >> 21;
         assert_eq!(sectors("hatl-2g"), 2);
         assert_eq!(sectors("4*hatl-2g"), 6);

@@ -232,7 +232,7 @@ struct Hosts {
 
 impl Hosts {
     fn collected(&self) -> Vec<u64> {
-        let runs = |target| self.world.layer().counters_of(target).gc_runs;
+        let runs = |target| self.world.layer().target_counters(target).gc_runs;
         (0..self.hosts.len()).map(runs).collect()
     }
 
@@ -245,7 +245,7 @@ impl Hosts {
             let (first, sectors) = self.world.layer().extent(target);
             for lba in (0..sectors).step_by(step as usize) {
                 let sectors = step.min(sectors - lba);
-                while self.world.layer().credits_of(target).requests == 0 {
+                while self.world.layer().target_credits(target).requests == 0 {
                     self.advance()?;
                 }
                 self.send(target, 0, Op::Write, first + lba, sectors)?;
@@ -311,7 +311,7 @@ impl Hosts {
         while self.hosts[target].under_way < self.hosts[target].depth {
             let host = &mut self.hosts[target];
             let enough = host.wanted > 0 && host.issued >= host.wanted;
-            if enough || self.world.layer().credits_of(target).requests == 0 {
+            if enough || self.world.layer().target_credits(target).requests == 0 {
                 return Ok(());
             }
             let slot = host.free.pop().expect("a slot is free");

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erases_are_told_by_share_and_by_bars() {
+    fn erases_are_shown_as_shares_and_bars() {
         let erases = Erases::of((0..100).map(|index| index * 2).rev().collect());
         assert_eq!((erases.mean, erases.p50, erases.p90), (99.0, 98, 178));
         assert_eq!((erases.p99, erases.max), (196, 198));

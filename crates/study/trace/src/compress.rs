@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_a_ratio_is_that_ratio() {
+    fn generated_ratios_have_the_requested_mean() {
         for (ratio, saved) in [(1000, 0.0), (2900, 100.0 - 100.0 / 2.9), (20_000, 95.0)] {
             let draw = |version| Compressibility::Ratio(ratio).draw(1, version * 8, version);
             let mean = (0..20_000).map(|it| f64::from(draw(it))).sum::<f64>() / 20_000.0;

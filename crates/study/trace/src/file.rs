@@ -97,7 +97,7 @@ impl TraceFile {
     }
 
     /// Returns the list of options after the file's name in `text`, which may be empty.
-    pub fn options_of(text: &str) -> &str {
+    pub fn options_text(text: &str) -> &str {
         part(text).1
     }
 

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grain_is_what_nearly_all_of_the_first_writes_are_multiples_of() {
+    fn the_grain_divides_nearly_all_first_writes() {
         assert_eq!(grain([]), 8);
         assert_eq!(grain([(0, 8), (64, 32)]), 8);
         assert_eq!(grain([(63, 32), (95, 32)]), 1, "a partition behind 63 sectors");

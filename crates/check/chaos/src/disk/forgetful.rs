@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_fails_forgets_some_of_what_it_covers_and_later_ones_do_not_tell() {
+    fn a_failed_flush_loses_data_and_later_flushes_succeed() {
         let mut seen = [false; 2];
         for seed in 0..64 {
             let mut disk = disk();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_again_after_a_failed_flush_is_not_forgotten() {
+    fn data_rewritten_after_a_failed_flush_is_kept() {
         for seed in 0..16 {
             let mut disk = disk();
             let mut dice = Dice::new(seed, 1);

@@ -11,7 +11,7 @@ use crate::dice::Dice;
 
 impl Disk {
     /// Returns the segment of a range, on a zoned disk.
-    pub fn segment_of(&self, lba: u64) -> Option<u64> {
+    pub fn segment_at(&self, lba: u64) -> Option<u64> {
         self.zones.as_ref().map(|zones| lba / u64::from(zones.shape.size))
     }
 
@@ -123,7 +123,7 @@ impl Disk {
     /// # Panics
     /// When the disk has no segments.
     pub fn break_segment(&mut self, lba: u64, by_reset: bool) {
-        let index = self.segment_of(lba).expect("a zoned disk") as usize;
+        let index = self.segment_at(lba).expect("a zoned disk") as usize;
         let zone = self.zone(index);
         zone.offline = true;
         if by_reset {
@@ -187,7 +187,7 @@ impl Disk {
             }
             kept += unit as u32;
         }
-        if let Some(index) = self.segment_of(lba).filter(|_| kept > 0) {
+        if let Some(index) = self.segment_at(lba).filter(|_| kept > 0) {
             self.settle_zone(index as usize, u32::MAX);
         }
         (kept, (bytes.len() / SECTOR) as u32 - kept)
@@ -196,7 +196,7 @@ impl Disk {
     /// After [`Disk::cut`], applies a reset in flight that reached the medium.
     pub fn tear_wipe(&mut self, lba: u64, sectors: u64, dice: &mut Dice) {
         if self.wipe(lba, sectors, dice).is_ok() {
-            let index = self.segment_of(lba).expect("a zoned disk");
+            let index = self.segment_at(lba).expect("a zoned disk");
             self.settle_zone(index as usize, u32::MAX);
         }
     }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_undoes_a_reset_or_leaves_a_beginning_of_what_came_after_it() {
+    fn a_cut_undoes_a_reset_or_keeps_a_prefix_of_later_writes() {
         let mut seen = [0; 5];
         for seed in 0..200 {
             let (mut disk, _) = disk();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flush_covers_stays_though_a_reset_came_meanwhile() {
+    fn flushed_data_survives_an_undone_reset() {
         let (mut disk, mut dice) = disk();
         put(&mut disk, 0, 8, 1).unwrap();
         let stamp = disk.begin_flush();
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_fails_forgets_segments_and_later_ones_do_not_tell() {
+    fn a_failed_flush_loses_segments_and_later_flushes_succeed() {
         let mut seen = [false; 2];
         for seed in 0..64 {
             let (mut disk, _) = disk();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_leaves_more_segments_open_than_there_may_be() {
+    fn a_cut_respects_the_limit_of_open_segments() {
         let (mut disk, mut dice) = disk();
         put(&mut disk, 0, 8, 1).unwrap();
         put(&mut disk, 64, 8, 1).unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_segment_keeps_what_was_written_unless_a_reset_broke_it() {
+    fn a_broken_segment_keeps_its_data_unless_a_reset_failed() {
         let (mut disk, mut dice) = disk();
         for first in [0, 64] {
             put(&mut disk, first, 8, 1).unwrap();

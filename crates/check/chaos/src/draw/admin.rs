@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_that_is_kept_going_is_rarely_stopped() {
+    fn persistent_scrubs_are_rarely_stopped() {
         let stops = |keeps| {
             let mut dice = Dice::new(1, 1);
             let admin_commands = (0..1000).map(|_| draw(&mut dice, keeps));

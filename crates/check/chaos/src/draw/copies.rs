@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_known_copy_that_is_noticed_comes() {
+    fn only_detectable_older_copies_are_drawn() {
         let mut dice = Dice::new(1, 1);
         for copied in [Copied::Not, Copied::Early, Copied::Lacking(0), Copied::Known, Copied::Here]
         {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_known_from_the_second_root_or_the_next_life_on() {
+    fn a_copy_is_detectable_from_the_second_root_or_the_next_life() {
         let mut copied = Copied::Lacking(0);
         copied.root_done();
         assert_eq!(copied, Copied::Lacking(1));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_command_hangs_or_all_do() {
+    fn either_one_command_or_all_hang() {
         let (mut dice, swarm, flush) = (Dice::new(1, 1), swarm(), Command::Flush { device: 0 });
         for all_hang in [false, true] {
             let mut fate = Fate { hang_at: 2, all_hang, ..Fate::new(false) };

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_victim_comes_back_itself_and_no_device_comes_twice() {
+    fn only_the_victim_returns_and_each_device_joins_once() {
         let mut dice = Dice::new(1, 1);
         let (lost, fresh) = (DeviceSet::from_iter([0, 1, 3]), DeviceSet::single(3));
         let drawn: Vec<_> =

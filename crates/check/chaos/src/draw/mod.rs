@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_drawn_only_where_the_layer_claims_something_of_it() {
+    fn faults_are_drawn_only_if_the_layer_makes_a_claim() {
         for Seed { claims, swarm, .. } in seeds() {
             let faults = swarm.faults;
             for (drawn, row) in [

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_of_nothing_never_fails_and_costs_no_draw() {
+    fn a_zero_rate_never_fails_and_draws_no_number() {
         let mut dice = Dice::new(1, 1);
         let before = dice.clone().bits();
         let rates = Rates::default();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_never_takes_a_whole_write_and_a_zoned_one_nothing() {
+    fn a_full_device_takes_partial_writes_and_a_zoned_one_none() {
         let mut dice = Dice::new(1, 1);
         let rates = Rates { full: (5, u64::MAX), ..Rates::default() };
         assert_eq!(rates.write_fails(&mut dice, 4, false), None);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_does_not_hold_and_a_broken_law_end_the_command() {
+    fn failed_claims_and_broken_laws_fail_the_command() {
         assert_eq!(code_of(1.5, None), None);
         assert_eq!(code_of(0.5, None), Some(code::FAILED));
         assert_eq!(code_of(1.5, Some("a sector has no cause")), Some(code::VIOLATION));

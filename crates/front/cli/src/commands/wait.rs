@@ -302,7 +302,7 @@ mod tests {
     use crate::console::ColorChoice;
 
     #[test]
-    fn a_task_that_needs_space_without_progress_is_stuck_after_a_while() {
+    fn a_task_without_space_or_progress_counts_as_stuck() {
         let (mut stuck, begin) = (Stuck::default(), Instant::now());
         let task = |remaining_bytes, needs_space| TaskStatus {
             task: "evacuate".into(),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_ends_undone_is_no_success() {
+    fn unfinished_tasks_are_no_success() {
         let of = |degraded_bytes| Status {
             layer: "log".into(),
             parameters: "log:parity=yes".into(),

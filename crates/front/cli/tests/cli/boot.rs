@@ -70,7 +70,7 @@ fn has(lines: &[String], line: &str) -> bool {
 }
 
 #[test]
-fn a_service_manager_hears_each_step_of_a_server() {
+fn the_service_manager_is_notified_of_each_step() {
     let machine = Machine::new();
     let mut child = machine.serve(&[("WATCHDOG_USEC", "400000")]);
     let start = machine.hear("READY=1");
@@ -91,7 +91,7 @@ fn a_service_manager_hears_each_step_of_a_server() {
 }
 
 #[test]
-fn nobody_is_told_that_a_volume_works_that_is_not_asked_for() {
+fn readiness_is_not_reported_without_a_request() {
     let machine = Machine::new();
     // The watchdog is that of another process.
     let mut child = machine.serve(&[("WATCHDOG_USEC", "100000"), ("WATCHDOG_PID", "1")]);
@@ -106,7 +106,7 @@ fn nobody_is_told_that_a_volume_works_that_is_not_asked_for() {
 }
 
 #[test]
-fn a_start_that_waits_tells_the_manager_for_whom() {
+fn a_waiting_start_reports_the_missing_device() {
     let machine = Machine::new();
     let (there, away) = (machine.dir.path().join("d.img"), machine.dir.path().join("away"));
     fs::rename(&there, &away).expect("it is there");
@@ -124,7 +124,7 @@ fn a_start_that_waits_tells_the_manager_for_whom() {
 }
 
 #[test]
-fn a_manager_that_can_t_be_told_is_no_reason_not_to_serve() {
+fn a_failed_notification_does_not_stop_the_server() {
     let machine = Machine::new();
     let mut child = machine.serve(&[("NOTIFY_SOCKET", "vsock:2:1")]);
     let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -168,7 +168,7 @@ fn analyze(args: &[&str]) -> Option<(bool, String)> {
 }
 
 #[test]
-fn the_units_are_sound_and_leave_the_server_little() {
+fn the_units_are_valid_and_confine_the_server() {
     let (dir, service) = units();
     let service = service.display().to_string();
     let [socket, door] = ["hostftl@.socket", "hostftl-nbd@.service"]
@@ -187,7 +187,7 @@ fn the_units_are_sound_and_leave_the_server_little() {
 }
 
 #[test]
-fn the_server_makes_no_system_call_that_its_unit_forbids() {
+fn the_server_makes_only_system_calls_that_its_unit_allows() {
     let Some((true, text)) = analyze(&["syscall-filter", "--no-pager"]) else { return };
     if Command::new("strace").arg("-V").output().is_err() {
         return skipped("strace is not installed");

@@ -117,7 +117,7 @@ fn ends(dir: &Path, command: &str, code: i32) {
 }
 
 #[test]
-fn a_wrong_value_is_a_wrong_command_line_wherever_it_stands() {
+fn wrong_values_are_usage_errors_everywhere() {
     let dir = folder();
     WRONG.iter().for_each(|command| ends(dir.path(), command, 2));
     FAILED.iter().for_each(|command| ends(dir.path(), command, 1));

@@ -35,7 +35,7 @@ fn page(layer: &str) -> &str {
 }
 
 #[test]
-fn the_page_of_a_layer_has_its_parameters_and_defaults() {
+fn layer_pages_list_all_parameters_and_defaults() {
     for layer in list(&["layers"]) {
         let page = document(&format!("layers/{}.md", page(text(&layer, "layer"))));
         for parameter in layer["parameters"].as_array().expect("a list") {
@@ -161,7 +161,7 @@ fn models(drives: &[Value]) -> String {
 }
 
 #[test]
-fn the_table_of_sold_drives_is_that_of_the_program() {
+fn the_table_of_named_drives_matches_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/DRIVES.md");
     let page = document("DRIVES.md");
     let (before, rest) = page.split_once(MARKS[0]).expect("the table begins");

@@ -16,7 +16,7 @@ const ENDLESS: [&str; 6] =
     ["compare", "synth:uniform:count=10000000", "--layers", "none", "--closed-loop", "4"];
 
 #[test]
-fn ctrl_c_in_a_long_run_prints_what_is_known() {
+fn ctrl_c_in_a_long_run_prints_partial_results() {
     let mut child = hostftl()
         .args(ENDLESS)
         .arg("--json")
@@ -50,7 +50,7 @@ fn worked(process: u32) -> Duration {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_pipe_is_no_error() {
     // A socket that is shut down instead of a closed pipe, because another test's child process may
     // hold a copy of the pipe's end for a moment.
     let (ours, theirs) = UnixStream::pair().expect("there are descriptors");

@@ -25,7 +25,7 @@ fn two() -> TempDir {
 }
 
 #[test]
-fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
+fn two_processes_serve_parts_of_a_device_independently() {
     let folder = two();
     let dir = folder.path();
     let mut left = Server::start(dir, "left.toml", "l.sock", &[]);
@@ -65,7 +65,7 @@ fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
 }
 
 #[test]
-fn a_part_that_can_t_be_is_refused_in_one_line_and_nothing_is_left() {
+fn an_invalid_part_is_refused_and_leaves_no_files() {
     let folder = two();
     let dir = folder.path();
     let before = fs::read_dir(dir).expect("it is there").count();

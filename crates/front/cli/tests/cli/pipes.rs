@@ -16,7 +16,7 @@ fn fed(command: &mut Command, input: &[u8]) -> Output {
 }
 
 #[test]
-fn a_trace_may_come_through_a_pipe() {
+fn a_trace_can_be_read_from_a_pipe() {
     let lines = (0..2000).map(|n| format!("{n};W;{};4096\n", n % 512 * 4096));
     let table = lines.collect::<String>();
     let text = ":columns=time:us,op,offset:bytes,length:bytes";

@@ -77,7 +77,7 @@ fn replace(dir: &Path, old: &str, new: &str) -> Child {
 }
 
 #[test]
-fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
+fn a_kill_during_a_replacement_loses_no_data() {
     let folder = with_array();
     let dir = folder.path();
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
@@ -123,7 +123,7 @@ fn an_end_is_unclean_also_when_all_devices_were_replaced() {
 }
 
 #[test]
-fn a_device_is_replaced_beside_a_server_and_the_next_command_is_named() {
+fn a_device_is_replaced_while_served_and_the_next_command_shown() {
     let folder = with_array();
     let dir = folder.path();
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
@@ -147,7 +147,7 @@ fn add(dir: &Path, new: &str) -> Child {
 }
 
 #[test]
-fn a_server_that_is_killed_while_devices_are_added_loses_nothing() {
+fn a_kill_during_an_addition_loses_no_data() {
     let folder = with_array();
     let dir = folder.path();
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
@@ -174,7 +174,7 @@ fn a_server_that_is_killed_while_devices_are_added_loses_nothing() {
 }
 
 #[test]
-fn a_device_is_added_beside_a_server_and_the_next_command_is_named() {
+fn a_device_is_added_while_served_and_the_next_command_shown() {
     let folder = with_array();
     let dir = folder.path();
     let mut server = Server::start(dir, "v.toml", "s.sock", &[]);

@@ -51,7 +51,7 @@ fn status(dir: &Path, volume: &str) -> Value {
 }
 
 #[test]
-fn files_or_a_folder_are_several_exports_of_one_server() {
+fn one_server_exports_several_volumes() {
     let folder = two();
     let dir = folder.path();
     for named in [&["a.toml", "b.toml"][..], &["."]] {
@@ -74,7 +74,7 @@ fn files_or_a_folder_are_several_exports_of_one_server() {
 }
 
 #[test]
-fn json_tells_of_all_volumes() {
+fn json_lists_all_volumes() {
     let folder = two();
     let mut child = serve(folder.path(), &["a.toml", "b.toml", "--json", "--socket-mode", "0640"]);
     let ready: Value = serde_json::from_str(&lines(&mut child, 6).concat()).expect("it is JSON");
@@ -89,7 +89,7 @@ fn json_tells_of_all_volumes() {
 }
 
 #[test]
-fn what_can_t_be_served_together_is_refused_and_leaves_every_volume_clean() {
+fn conflicting_volumes_are_refused_and_remain_clean() {
     let folder = two();
     let dir = folder.path();
     fs::create_dir(dir.join("empty")).expect("there is room");

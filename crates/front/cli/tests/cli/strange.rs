@@ -96,7 +96,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn ctrl_c_ends_a_create_whose_server_trickles_and_leaves_nothing_behind() {
+fn ctrl_c_ends_a_create_with_a_slow_server_and_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let listener = UnixListener::bind(path("s")).expect("a socket");

@@ -84,7 +84,7 @@ fn with_volume(layer: &str) -> TempDir {
 }
 
 #[test]
-fn create_says_what_it_reserves() {
+fn create_shows_the_reserved_space() {
     let dir = TempDir::new().expect("there is room");
     for (layer, share) in [("hard", " (of which over-provisioning 7.00 MiB, 7 %)"), ("shatl", "")] {
         let (volume, device) = (format!("{layer}.toml"), format!("{layer}.img"));
@@ -97,7 +97,7 @@ fn create_says_what_it_reserves() {
 }
 
 #[test]
-fn a_volume_is_made_served_stopped_checked_and_imported() {
+fn a_volume_is_created_served_stopped_checked_and_imported() {
     for layer in ["passthrough", "hard"] {
         let folder = with_volume(layer);
         let dir = folder.path();
@@ -142,7 +142,7 @@ fn a_volume_has_one_owner_and_a_socket_one_server() {
 }
 
 #[test]
-fn what_devices_hold_is_not_destroyed() {
+fn existing_data_is_not_overwritten() {
     let folder = with_volume("hard");
     let dir = folder.path();
     let before = fs::read(dir.join("d.img")).expect("it is there");
@@ -156,7 +156,7 @@ fn what_devices_hold_is_not_destroyed() {
 }
 
 #[test]
-fn a_device_that_shrank_or_vanished_is_named() {
+fn shrunk_and_missing_devices_are_named() {
     let folder = with_volume("hard");
     let dir = folder.path();
     let device = OpenOptions::new().write(true).open(dir.join("d.img")).expect("it is there");
@@ -189,7 +189,7 @@ fn a_superpage_is_probed_for() {
 
 /// `create` accepts the stacks of `compare --drive` and `--layers`.
 #[test]
-fn a_stack_of_a_study_is_made_as_a_volume() {
+fn a_studied_stack_can_be_created_as_a_volume() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let stack = "devices = [\"3*hatl-1g:capacity=64m\"]\n\
@@ -248,7 +248,7 @@ const LONG: &str =
 
 /// A volume that would be refused is refused before probing overwrites its device.
 #[test]
-fn what_is_refused_is_not_measured_first() {
+fn refused_devices_are_not_measured() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
     fs::write(dir.path().join("there.toml"), "something").unwrap();

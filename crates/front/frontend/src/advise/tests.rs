@@ -60,7 +60,7 @@ fn with_failures(study: &Study, fails: impl Fn(&Row) -> bool) -> Result<Outcome,
 }
 
 #[test]
-fn life_is_that_of_the_load_whatever_the_capacity() {
+fn life_depends_on_the_load_and_not_on_the_slice() {
     let years = |capacity: &str, load: &str, trace: &str| {
         let trace = trace.to_owned();
         let scale_to = Some(crate::units::parse_capacity(capacity).expect("a capacity"));
@@ -120,7 +120,7 @@ fn life_is_the_closed_form() {
 }
 
 #[test]
-fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
+fn a_failed_layer_is_reported_and_the_others_compared() {
     let request = request(Some(&["hard", "hatl-auto"]));
     let answer =
         all(&request, &|| false, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
@@ -133,7 +133,7 @@ fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
 }
 
 #[test]
-fn a_check_that_fails_leaves_the_verdict() {
+fn a_failed_check_keeps_the_verdict() {
     let request = request(Some(&["hard"]));
     let is_new = |row: &Row| row.layer == "hard" && row.warm == "new";
     let answer = all(&request, &|| false, &mut |study, _| with_failures(study, is_new));
@@ -144,7 +144,7 @@ fn a_check_that_fails_leaves_the_verdict() {
 }
 
 #[test]
-fn variants_are_tried_where_the_default_does_not_fit_but_not_where_it_failed() {
+fn variants_are_tried_if_the_default_does_not_fit_but_not_if_it_failed() {
     let study = plan::study(&request(Some(&["log"])), &|| false);
     let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Silent).expect("rows or holes");

@@ -99,13 +99,13 @@ impl SweepPlan {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(Study, Variants), Wrong> {
         let some = |texts: Option<Some_<String>>| -> Result<Option<Vec<String>>, Wrong> {
-            texts.map(|texts| braces_of(texts.all())).transpose()
+            texts.map(|texts| expand_braces(texts.all())).transpose()
         };
         let usage = |text: String| Wrong::usage(text);
         let layer = |text: &String| question::layer(text);
         let layers = some(self.layers)?.map(|texts| texts.iter().map(layer).collect());
         let mut question = Question {
-            workloads: braces_of(self.traces.all())?,
+            workloads: expand_braces(self.traces.all())?,
             skip_bad: self.skip_bad,
             layers: layers.transpose().map_err(usage)?,
             cache: means.cache.clone(),
@@ -168,7 +168,7 @@ fn seeds(given: Option<Some_<u64>>) -> Result<Vec<u64>, Wrong> {
 }
 
 /// Expands the braces of all texts and drops duplicates.
-fn braces_of(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
+fn expand_braces(texts: Vec<String>) -> Result<Vec<String>, Wrong> {
     let mut all: Vec<String> = Vec::new();
     for text in &texts {
         for one in braces(text)? {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn braces_stand_for_one_of_each() {
+    fn braces_expand_to_alternatives() {
         assert_eq!(braces("hard").unwrap(), ["hard"]);
         assert_eq!(braces("a{1,2}b{x, y}").unwrap(), ["a1bx", "a1by", "a2bx", "a2by"]);
         assert_eq!(braces("hard{,:spare=10}").unwrap(), ["hard", "hard:spare=10"]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_plan_has_its_line() {
+    fn errors_in_a_plan_have_a_line_number() {
         let wrong = |text: &str| {
             let study = SweepPlan::parse(text, "p.toml")
                 .and_then(|it| it.study(&Means::default(), &|| false));

@@ -124,7 +124,7 @@ fn interrupted_sharded_and_joined_is_the_same_to_the_byte() {
 }
 
 #[test]
-fn joined_rows_are_told_relative_to_those_without_a_layer() {
+fn joined_rows_are_relative_to_rows_without_a_layer() {
     let folder = Folder::new("related");
     let sweeping = open(&folder, 2);
     sweeping.all();
@@ -166,7 +166,7 @@ fn a_damaged_cell_is_named() {
 }
 
 #[test]
-fn a_shard_is_one_of_so_many() {
+fn shards_partition_the_runs() {
     assert_eq!("3/16".parse::<Shard>().map(|it| it.to_string()), Ok("3/16".into()));
     assert!(["", "0/4", "5/4", "1", "a/b", "1/0"].iter().all(|it| it.parse::<Shard>().is_err()));
 }

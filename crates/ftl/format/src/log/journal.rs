@@ -21,7 +21,7 @@
 
 use hostftl_core::{BLOCK, MetaBuf};
 
-use super::{ENTRY, Entry, GRAIN, HEAD, Kind, crc_of, put, room};
+use super::{ENTRY, Entry, GRAIN, HEAD, Kind, head_crc, put, room};
 use crate::page::{u32_at, u64_at};
 
 /// Maximum number of pages of a head.
@@ -58,7 +58,7 @@ pub fn most_entries() -> u32 {
 }
 
 /// Returns the number of bytes of an entry's data behind the head.
-pub fn bytes_of(entry: &Entry) -> u32 {
+pub fn data_bytes(entry: &Entry) -> u32 {
     match entry.kind {
         Kind::Data => entry.place.len().next_multiple_of(GRAIN),
         _ => 0,
@@ -76,7 +76,7 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, record: &Record) {
     bytes[48..52].copy_from_slice(&record.epoch.to_le_bytes());
     bytes[52..56].copy_from_slice(&record.entries.to_le_bytes());
     put(buf, 0, &bytes);
-    let crc = crc_of(buf, at, HEAD + record.entries as usize * ENTRY);
+    let crc = head_crc(buf, at, HEAD + record.entries as usize * ENTRY);
     put(buf, 0, &crc.to_le_bytes());
 }
 
@@ -88,7 +88,7 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Record> {
     if page.0[4..8] != MAGIC || page.0[8..24] != *uuid || !fits {
         return None;
     }
-    if crc_of(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
+    if head_crc(buf, at, HEAD + entries as usize * ENTRY) != u32_at(page, 0) {
         return None;
     }
     Some(Record {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_opened() {
+    fn sealed_records_are_opened() {
         for entries in [0, 1, 201, 202, most_entries()] {
             let (buf, record) = record(entries);
             assert_eq!(open(&buf, &UUID, 800), Some(record));
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_the_head_is_in_grains() {
-        assert_eq!(bytes_of(&listed(0)), 112);
-        assert_eq!(bytes_of(&Entry { kind: Kind::Trim, ..listed(0) }), 0);
+    fn data_after_the_head_is_in_grains() {
+        assert_eq!(data_bytes(&listed(0)), 112);
+        assert_eq!(data_bytes(&Entry { kind: Kind::Trim, ..listed(0) }), 0);
     }
 }

@@ -22,7 +22,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_place_is_what_it_was_made_of(
+    fn a_place_returns_its_parts(
         device in 0..16_u8, unit in 0..1_u64 << 44, len in 1..=4096_u32,
         generation in 0..GENERATIONS,
     ) {
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn a_root_comes_back(
+    fn a_root_round_trips(
         number: u64, epoch: u32, replay_from: u64, durable: u64, generation: u8, at: u64,
         life: u32, lost: u16, everywhere: u64, mapped: u64, journal: u64,
         begin: [u32; 3], ahead in proptest::option::of((0..1_u32 << 30, any::<u16>())),

@@ -105,7 +105,7 @@ fn sound() -> Superblock {
 }
 
 #[test]
-fn lengths_that_can_not_be_are_refused() {
+fn impossible_lengths_are_refused() {
     let sound = sound();
     let parse = |one: Superblock| Superblock::parse(&one.emit(0), 0);
     assert_eq!(parse(sound), Ok(sound));
@@ -132,7 +132,7 @@ fn lengths_that_can_not_be_are_refused() {
 }
 
 #[test]
-fn nonsense_and_other_versions_are_told_apart() {
+fn garbage_and_other_versions_are_distinguished() {
     let zero = Page::default();
     assert_eq!(Superblock::parse(&zero, 0), Err(SuperFault::Foreign));
     let superblock = Superblock { index: 3, count: 3, members: [[0; 16]; DEVICES], ..sound() };

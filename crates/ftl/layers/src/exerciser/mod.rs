@@ -7,7 +7,7 @@
 //! both sides.
 //!
 //! Invariants
-//! - One request at a time is under way. Every stage waits for its commands, except for those of
+//! - One request at a time is in flight. Every stage waits for its commands, except for those of
 //!   the stage `Late`, which are abandoned if a timer fires first.
 //! - A payload whose reader was abandoned is in `left` until the late `Done` arrives.
 //! - The last [`SCRATCH`] sectors of each device belong to the script, the other sectors of the
@@ -54,7 +54,7 @@ pub struct Exerciser {
     notes: Notes,
     /// Commands that the current stage waits for.
     waiting: u32,
-    /// Commands of the stage `Late` under way.
+    /// Commands of the stage `Late` in progress.
     late: u32,
     /// Payload of an answered request that a late command still reads.
     left: Option<Payload>,

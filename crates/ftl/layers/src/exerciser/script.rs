@@ -46,7 +46,7 @@ pub(super) enum Stage {
     Answer,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct Job {
     pub ticket: Ticket,

@@ -92,7 +92,7 @@ impl Table for Map {
         assert_eq!(self.to[lsn as usize], 0, "a sector is mapped once");
         self.to[lsn as usize] = vsn + 1;
         self.back[vsn as usize] = lsn as u32 + 1;
-        let vsp = pool.superpage_of(vsn);
+        let vsp = pool.superpage_at(vsn);
         pool.gain(vsp, pool.valid(vsp) + 1);
         self.mapped += 1;
         lost
@@ -103,7 +103,7 @@ impl Table for Map {
         self.to[lsn as usize] = 0;
         let Some(vsn) = vsn else { return Lost::Some };
         self.mapped -= 1;
-        let vsp = pool.superpage_of(vsn);
+        let vsp = pool.superpage_at(vsn);
         pool.lose(vsp, pool.valid(vsp) - 1)
     }
 
@@ -131,7 +131,7 @@ impl Table for Map {
             return Err("the map has two sectors in one slot");
         }
         *slot = key as u32 + 1;
-        let vsp = pool.superpage_of(vsn);
+        let vsp = pool.superpage_at(vsn);
         pool.gain(vsp, pool.valid(vsp) + 1);
         self.mapped += 1;
         Ok(())

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_too_small_is_refused() {
+    fn small_devices_are_refused() {
         let config = LayerConfig::new(LayerKind::Hard);
         assert!(Layout::logged(&config, &[DeviceInfo::block(64 * 128, 128)]).is_err());
         assert!(Layout::logged(&config, &[DeviceInfo::block(80 * 128, 128)]).is_ok());

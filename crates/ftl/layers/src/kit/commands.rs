@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_command_that_was_given_up() {
+    fn abandoned_commands_block_no_waiter() {
         let mut commands = table();
         commands.begin(5, 1, Some(1));
         assert!(!commands.is_empty());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_given_up_and_what_is_not_is_waited_for() {
+    fn late_commands_are_abandoned_and_others_awaited() {
         let mut commands = table();
         let late = commands.begin(5, 1, Some(1));
         commands.begin(6, 2, Some(1));

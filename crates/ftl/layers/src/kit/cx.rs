@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_was_put_in_its_place_is_sent_or_taken_back() {
+    fn a_placed_command_is_sent_or_withdrawn() {
         trial::<u8, u64, ()>(|cx| {
             let (room, commands) = (cx.outputs_left(), cx.commands_left());
             assert_eq!(cx.draft(Command::Flush { device: 3 }).device(), Some(3));

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = " to Running")]
-    fn what_is_over_does_not_run_again() {
+    fn a_stopped_engine_does_not_restart() {
         let mut life = Life::default();
         life.go(Life::Over);
         life.go(Life::Running);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_comes_home_with_its_command() {
+    fn a_buffer_returns_with_its_command() {
         let mut home = MetaHome::new(2);
         let mut buf = home.lend();
         buf.pages_mut()[1].0[7] = 9;

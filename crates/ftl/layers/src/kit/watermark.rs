@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_watermark_waits_for_the_first_that_is_not_complete() {
+    fn the_watermark_stops_at_the_first_incomplete_number() {
         let mut mark = Watermark::new(3);
         mark.resume(10);
         assert_eq!([mark.begin(), mark.begin(), mark.begin()], [11, 12, 13]);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "2 completes once")]
-    fn one_is_complete_once() {
+    fn a_number_completes_once() {
         let mut mark = Watermark::new(2);
         mark.begin();
         mark.begin();

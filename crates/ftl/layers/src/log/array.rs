@@ -149,7 +149,7 @@ impl Array {
                 .mapping
                 .pages
                 .directory()
-                .place(self.mapping.pages.map().page_of(block))
+                .place(self.mapping.pages.map().map_page(block))
                 .is_nowhere()
         };
         self.mapping.pages.map().find_place(block).map_or_else(away, |place| !place.is_nowhere())

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_host_a_unit_begins_when_the_share_allows_and_else_at_once() {
+    fn units_are_throttled_only_during_host_requests() {
         let mut share = BackgroundRate::new(25);
         unit(&mut share, 0, 1000);
         assert_eq!(share.waits(1000), None, "there is no host");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_units_that_are_under_way_together_is_that_of_all_of_them() {
+    fn concurrent_units_are_measured_together() {
         let mut share = BackgroundRate::new(50);
         (0..SPAN).for_each(|_| share.begin(0));
         for _ in 0..4 * SPAN {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_known_still_when_the_host_has_been_there_for_long() {
+    fn the_rate_remains_known_under_long_host_load() {
         let mut share = BackgroundRate::new(25);
         // 16 units in 16 µs are one per microsecond, and a quarter of these is allowed.
         for second in 0..5 {
@@ -246,7 +246,7 @@ mod tests {
 
     /// The host makes units take four times as long; the percentage is of the rate without it.
     #[test]
-    fn a_device_that_is_slower_beside_a_host_makes_the_share_no_smaller() {
+    fn a_slower_device_under_load_does_not_reduce_the_share() {
         let mut share = BackgroundRate::new(25);
         for at in 0..10 {
             unit(&mut share, at * 1000, (at + 1) * 1000);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_comes_back_to_a_buffer_that_was_exchanged_meanwhile() {
+    fn a_view_returns_to_an_exchanged_buffer() {
         let mut it = buffers(1);
         let view = it.at(Buffer::Stripe(0, 1)).view_sectors(0, 8);
         it.exchange(Buffer::Stripe(0, 1), Buffer::Stripe(5, 2));

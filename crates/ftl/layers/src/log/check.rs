@@ -14,7 +14,7 @@ pub(super) fn check_valid(mapping: &Mapping, media: &Media) -> Result<(), &'stat
         (mapping, &media.segments, media.layout());
     let mut valid = alloc::vec![0_u32; layout.segments as usize];
     let mut add = |place: Place| {
-        let segment = layout.segment_of(place.byte());
+        let segment = layout.segment_at(place.byte());
         valid[segment as usize] += place.len().div_ceil(GRAIN);
     };
     let tops = (0..layout.tree.tops()).map(|at| checkpoint.top(at).0);

@@ -47,7 +47,10 @@ impl ChunkPlacement {
         if self.is_dense() {
             return index as u8;
         }
-        self.members.iter().nth(index as usize).expect("a stripe has so many members")
+        self.members
+            .iter()
+            .nth(index as usize)
+            .expect("the index is less than the number of members")
     }
 
     /// Returns the rotation of stripes in a slot. Stripes with the same rotation have the same
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_member_has_one_chunk_of_a_stripe_and_the_others_none() {
+    fn each_member_has_exactly_one_chunk() {
         let some = [(0b1, 0), (0b101, 1), (0b1111, 1), (0b1101_0010, 0), (0b1011, 2)];
         for (members, parity) in some.into_iter().chain([(u16::MAX, 1), (0xfffe, 2)]) {
             let (members, placement) = (set(members), ChunkPlacement::new(set(members), parity));
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a stripe has a data chunk")]
-    fn parity_alone_is_no_stripe() {
+    fn a_stripe_needs_a_data_chunk() {
         ChunkPlacement::new(set(0b110), 2);
     }
 }

@@ -153,8 +153,8 @@ impl Array {
                 Wanted::Chain(stream) => {
                     replay.as_ref().and_then(|it| it.next_head(stream, buf, lba))
                 }
-                Wanted::Victim(lane) => background.collection.head_of(lane, buf, devices),
-                Wanted::Scrub => background.scrub.head_of(buf, lba, devices),
+                Wanted::Victim(lane) => background.collection.parse_head(lane, buf, devices),
+                Wanted::Scrub => background.scrub.parse_head(buf, lba, devices),
             };
             head.is_some_and(|head| chunks.is_none_or(|chunks| u32::from(head.chunks) == chunks))
         });
@@ -278,8 +278,9 @@ impl Array {
         if self.media.devices.is_inactive(device) || !works(cx) {
             return;
         }
-        let first = page.checked_sub(1).map_or(0, |before| self.mapping.pages.map().end_of(before));
-        let end = self.mapping.pages.map().end_of(page).min(self.mapping.pages.map().len());
+        let first =
+            page.checked_sub(1).map_or(0, |before| self.mapping.pages.map().page_end(before));
+        let end = self.mapping.pages.map().page_end(page).min(self.mapping.pages.map().len());
         report_corrupt(first, (end - first) as u32, cx);
     }
 }

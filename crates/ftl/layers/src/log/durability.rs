@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_while_a_flush_is_under_way_is_not_covered() {
+    fn a_flush_does_not_cover_later_writes() {
         let mut it = Durability::new(1);
         let first = stripe(&mut it);
         it.written(first.1);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_that_is_filled_is_not_covered() {
+    fn a_flush_does_not_cover_an_open_stripe() {
         let mut it = Durability::new(1);
         let filling = it.open();
         it.host_published(filling);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_failed_makes_nothing_durable() {
+    fn a_failed_flush_makes_no_data_durable() {
         let mut it = Durability::new(1);
         let (stamp, seq) = stripe(&mut it);
         it.written(seq);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_are_closed_for_what_is_wanted_then() {
+    fn stripes_are_sealed_for_pending_flushes() {
         let mut it = Durability::new(1);
         let (stamp, _) = stripe(&mut it);
         it.want_host(stamp);
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "one flush at a time")]
-    fn one_flush_is_under_way_at_a_time() {
+    fn flushes_are_serialised() {
         let mut it = Durability::new(1);
         it.begin_flush(1, None);
         it.begin_flush(1, None);

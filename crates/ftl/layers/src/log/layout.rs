@@ -183,7 +183,7 @@ impl Layout {
             ));
         }
         // Replayed stripes may be from before a device was removed, when stripes were wider.
-        let full = fitted.stripe_blocks_of(fitted.width()) as u32;
+        let full = fitted.blocks_per_stripe(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, full, config.log.map_memory);
         Ok(fitted)
     }
@@ -354,18 +354,18 @@ impl Layout {
 
     /// Returns the incompressible blocks of a full stripe on all devices.
     pub fn stripe_blocks(&self) -> u64 {
-        self.stripe_blocks_of(self.full_width())
+        self.blocks_per_stripe(self.full_width())
     }
 
     /// Returns the incompressible blocks of a full stripe with `width` data chunks.
-    pub fn stripe_blocks_of(&self, width: u32) -> u64 {
+    pub fn blocks_per_stripe(&self, width: u32) -> u64 {
         let blocks = self.chunk / SECTORS_PER_BLOCK;
         u64::from(width * blocks - self.head_pages(true))
     }
 
     /// Returns the grains of a segment whose stripes have `width` data chunks.
     pub fn segment_grains(&self, width: u32) -> u32 {
-        self.stripe_blocks_of(width) as u32 * self.slots * (4096 / GRAIN)
+        self.blocks_per_stripe(width) as u32 * self.slots * (4096 / GRAIN)
     }
 
     /// Returns the data chunks of a stripe on all device places, which is the maximum at any time.
@@ -384,7 +384,7 @@ impl Layout {
     }
 
     /// Returns the number of a chunk; parity chunks follow the data chunks of the widest stripe.
-    pub fn number_of(&self, chunk: Chunk) -> u32 {
+    pub fn chunk_number(&self, chunk: Chunk) -> u32 {
         match chunk {
             Chunk::Data(chunk) => chunk.into(),
             Chunk::Parity(which) => self.width() + u32::from(which),
@@ -392,7 +392,7 @@ impl Layout {
     }
 
     /// Returns the chunk with a number.
-    pub fn chunk_of(&self, number: u32) -> Chunk {
+    pub fn chunk_at(&self, number: u32) -> Chunk {
         match number.checked_sub(self.width()) {
             None => Chunk::Data(number as u8),
             Some(which) => Chunk::Parity(which as u8),
@@ -448,20 +448,20 @@ impl Layout {
 
     /// Returns the segment of byte `byte` of a device.
     #[inline]
-    pub fn segment_of(&self, byte: u64) -> u32 {
-        self.lengths.places().segment_of(byte / SECTOR as u64)
+    pub fn segment_at(&self, byte: u64) -> u32 {
+        self.lengths.places().segment_at(byte / SECTOR as u64)
     }
 
     /// Returns the segment of sector `lba` of a zoned device, and the sector in its zone; `None` in
     /// a root zone.
-    pub fn zone_of(&self, lba: u64) -> Option<(u32, u32)> {
+    pub fn zone_at(&self, lba: u64) -> Option<(u32, u32)> {
         let sector = lba.checked_sub(self.first())?;
         let column = u64::from(self.column);
         Some(((sector / column) as u32, (sector % column) as u32))
     }
 
     /// Returns the segment and the slot of sector `lba` of a device.
-    pub fn slot_of(&self, lba: u64) -> (u32, u32) {
+    pub fn slot_at(&self, lba: u64) -> (u32, u32) {
         let (sector, column) = (lba - self.first(), u64::from(self.column));
         ((sector / column) as u32, (sector % column) as u32 / self.chunk)
     }

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_as_long_as_what_is_erased_at_once_or_a_part_of_it() {
+    fn segments_match_or_divide_the_reclaim_unit() {
         let mib = |sectors: u32| sectors >> 11;
         assert_eq!(mib(column(16, 300, 64)), 64);
         assert_eq!(mib(column(4, 300, 64)), 32, "else the reserves exceed the spare");

@@ -172,7 +172,7 @@ impl Jobs {
         (JOBS * size_of::<Slot>()) as u64 * u64::from(superpage)
     }
 
-    /// Returns whether any job is under way.
+    /// Returns whether any job is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.list.iter().any(|job| job.phase != Phase::Idle)
     }
@@ -271,7 +271,7 @@ impl Buddies {
         if longest.level < 2 || area.table.lookup(longest.lsn.into()).is_none() {
             return;
         }
-        let vsp = area.pool.superpage_of(longest.vsn);
+        let vsp = area.pool.superpage_at(longest.vsn);
         if matches!(area.pool.state(vsp), State::Staged(_)) {
             return;
         }
@@ -367,13 +367,13 @@ impl Buddies {
         };
         self.jobs.list[index].outstanding += 1;
         let (op, piece) = match from {
-            From::Copy(vsn) => match area.pool.state(area.pool.superpage_of(vsn)) {
+            From::Copy(vsn) => match area.pool.state(area.pool.superpage_at(vsn)) {
                 State::Staged(from) => {
                     let view = area.stages.buffer(from).view_sectors(vsn % sp, len);
                     (Op::Copy { job: number, stage: from, slot, len }, Piece::Data(view))
                 }
                 _ => {
-                    let from = (area.pool.superpage_of(vsn), vsn % sp);
+                    let from = (area.pool.superpage_at(vsn), vsn % sp);
                     self.read_into(area, index, from, (slot, len), cx);
                     return true;
                 }

@@ -88,7 +88,7 @@ impl Map {
 
     fn put(&mut self, pool: &mut Pool, leaf: Leaf) {
         self.leaves.set_run(leaf);
-        let vsp = pool.superpage_of(leaf.vsn);
+        let vsp = pool.superpage_at(leaf.vsn);
         for _ in 0..leaf.len() {
             pool.gain(vsp, pool.valid(vsp) + 1);
         }
@@ -111,7 +111,7 @@ impl Map {
             return Lost::Some;
         };
         self.mapped -= 1 << level;
-        let vsp = pool.superpage_of(vsn);
+        let vsp = pool.superpage_at(vsn);
         self.touch(vsp);
         let mut lost = Lost::Some;
         for _ in 0..1 << level {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_leave_behind_what_their_sectors_would_one_after_the_other() {
+    fn a_run_equals_its_sectors_applied_one_by_one() {
         let config = LayerConfig::new(LayerKind::Mhatl);
         let devices = [DeviceInfo::block(1 << 15, 128)];
         let layout = super::super::Buddies::layout(&config, &devices).expect("it is large enough");

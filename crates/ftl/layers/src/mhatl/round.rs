@@ -28,7 +28,7 @@ const SCAN: u32 = 8192;
 /// Number of consecutive victims without gain after which a round ends.
 const FUTILE: u32 = 64;
 
-/// The round of gathering under way.
+/// The round of gathering in progress.
 #[derive(Debug)]
 pub(super) struct Round {
     /// Cap on the number of leaves.

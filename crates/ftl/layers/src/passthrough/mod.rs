@@ -22,7 +22,7 @@ use crate::config::{LayerConfig, Plan, PlanError};
 use crate::planted::{Bug, planted};
 use slot::{Own, Slot};
 
-/// Maximum number of requests under way.
+/// Maximum number of requests in flight.
 const SLOTS: usize = 256;
 /// Maximum length of a transfer in sectors: 1 MiB.
 const MAX_TRANSFER: u32 = 2048;

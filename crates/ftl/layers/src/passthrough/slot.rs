@@ -1,4 +1,4 @@
-//! A request under way in `passthrough`, as a short list of commands.
+//! A request in flight in `passthrough`, as a short list of commands.
 
 use core::mem;
 

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_face_comes_up_alike_and_a_saved_state_goes_on() {
+    fn faces_are_uniform_and_saved_states_continue() {
         let (mut dice, mut faces) = (Dice::new(1), [0u32; 6]);
         (0..60_000).for_each(|_| faces[dice.below(6) as usize] += 1);
         // Within five standard deviations of 10,000.

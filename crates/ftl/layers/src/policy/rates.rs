@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_holds_what_it_stands_for() {
+    fn bytes_round_trip() {
         for byte in 0..NEW {
             assert_eq!(code(ticks(byte)), byte);
             assert!(byte == 0 || ticks(byte) > ticks(byte - 1));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_begins_with_an_interval_and_follows_the_next_ones_in_the_mean() {
+    fn a_mean_starts_at_the_first_interval_and_follows_the_next() {
         let mut it = known(ALL);
         assert_eq!(ticks(it.means[0]), TICKS);
         let after = |it: &mut Rates, interval| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_known_of_is_cold_when_it_is_written_and_an_old_age_says_nothing() {
+    fn unknown_blocks_are_cold_and_old_ages_are_ignored() {
         let mut it = Rates::new(BLOCKS);
         assert!(!it.is_hot(0, None) && !it.is_hot(0, Some(1e15)));
         assert_eq!([0.0, ALL, 1e15].map(|age| it.coldness(0, age)), [1, 2, 3]);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_starts_anew_where_short_intervals_are_many() {
+    fn a_mean_restarts_after_repeated_short_intervals() {
         let mut it = Rates::new(BLOCKS);
         let mut play = |short: u64, of: u64| {
             for at in 0..BLOCKS {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_of_one_block_and_ages_of_nothing_are_well() {
+    fn one_block_and_zero_ages_are_handled() {
         let mut it = Rates::new(1);
         for age in [0.0, 1.0, 0.5, 200.0, f64::INFINITY] {
             it.wrote(0, Some(age));

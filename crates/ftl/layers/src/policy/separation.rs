@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back_as_they_were() {
+    fn words_round_trip() {
         for word in ["none", "two", "lifetime", "rate"] {
             assert_eq!(alloc::format!("{}", word.parse::<Separation>().unwrap()), word);
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_hot_when_what_it_replaces_lived_shorter_than_hot_segments_do() {
+    fn a_write_is_hot_if_its_predecessor_was_short_lived() {
         let mut it = Separator::new(Separation::Lifetime, 6);
         assert_eq!(it.for_write(1e12), HOT, "nothing is known yet");
         (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_go_by_where_they_come_from_and_by_age() {
+    fn copies_are_classified_by_origin_and_age() {
         let mut it = Separator::new(Separation::Lifetime, 6);
         (0..SAMPLE).for_each(|_| it.emptied(HOT, 100.0));
         assert_eq!(it.for_copy(HOT, 1e12), COPIES);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_to_a_class_that_is_not_used() {
+    fn unused_classes_receive_no_data() {
         for (rule, classes, used) in [
             (Separation::None, 6, 1),
             (Separation::Two, 6, 2),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn by_rates_copies_of_one_segment_go_to_all_classes_of_copies() {
+    fn rates_spread_copies_over_all_copy_classes() {
         let mut it = Separator::with_blocks(Separation::Rate, 6, 100);
         let intervals = [10.0, 100.0, 200.0, 900.0];
         for (block, interval) in (0..).zip(intervals) {

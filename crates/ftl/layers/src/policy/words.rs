@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back_as_they_were() {
+    fn words_round_trip() {
         for word in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit", "declining-cost"] {
             assert_eq!(word.parse::<GcPolicy>().unwrap().to_string(), word);
             assert_eq!(format!("gc={word}").parse::<GcPolicy>(), word.parse());

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fuller_segment_is_worth_less_and_a_full_one_nothing() {
+    fn worth_decreases_with_valid_data_to_zero() {
         let all = declining(64);
         assert!(all.windows(2).all(|pair| pair[0] > pair[1]));
     }

@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //! - A row that is being written belongs to one operation.
-//! - A request is answered when it was sent completely and none of its operations is under way.
+//! - A request is answered when it was sent completely and none of its operations is in progress.
 
 mod op;
 
@@ -39,7 +39,7 @@ enum Kind {
     Flush,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
@@ -49,7 +49,7 @@ struct Waiting {
     sectors: u32,
     /// Number of sectors sent so far.
     sent: u32,
-    /// Number of operations under way.
+    /// Number of operations in progress.
     pending: u32,
     result: Result<(), HostError>,
 }
@@ -88,7 +88,7 @@ pub struct Raid5 {
 
 impl Raid5 {
     /// Returns the resources that the array needs over `devices`, with chunks of `chunk` sectors
-    /// and at most `ops` operations under way.
+    /// and at most `ops` operations in progress.
     ///
     /// # Errors
     /// If there are fewer than three or more than sixteen devices.
@@ -197,7 +197,7 @@ impl Raid5 {
     }
 
     /// Returns the rows of a part, which are the same on each device.
-    fn rows_of(&self, part: Part) -> Range<u64> {
+    fn part_rows(&self, part: Part) -> Range<u64> {
         let per = u64::from(SECTORS_PER_BLOCK);
         let (first, chunk) = (part.stripe * u64::from(self.chunk), u64::from(self.chunk));
         if part.sectors > self.chunk {
@@ -229,7 +229,7 @@ impl Raid5 {
                 continue;
             }
             let part = self.part(request);
-            if request.kind != Kind::Read && self.is_taken(&self.rows_of(part)) {
+            if request.kind != Kind::Read && self.is_taken(&self.part_rows(part)) {
                 self.queue.push_back(index);
                 continue;
             }
@@ -255,7 +255,7 @@ impl Raid5 {
             (Kind::Write { .. }, Some(_)) => Step::Old,
             (Kind::Flush | Kind::Write { .. }, _) => Step::Flush,
         };
-        let rows = part.filter(|_| step.writes()).map(|part| self.rows_of(part));
+        let rows = part.filter(|_| step.writes()).map(|part| self.part_rows(part));
         let taken = rows.as_ref().is_some_and(|rows| self.is_taken(rows));
         assert!(!taken, "one operation writes a stripe");
         assert!(self.ops[usize::from(slot)].is_none(), "an idle slot has no operation");

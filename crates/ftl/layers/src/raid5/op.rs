@@ -30,7 +30,7 @@ pub(super) enum Step {
 pub(super) struct Op {
     /// The request that the part belongs to.
     pub request: u16,
-    /// Number of commands under way.
+    /// Number of commands in flight.
     pub pending: u32,
     part: Option<Part>,
     step: Step,

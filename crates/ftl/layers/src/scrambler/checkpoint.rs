@@ -23,7 +23,7 @@ use crate::planted::{Bug, planted};
 /// The stage of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// No checkpoint is under way.
+    /// No checkpoint is in progress.
     Idle,
     /// Pages of images from this one on have to be written.
     Images(u32),
@@ -35,7 +35,7 @@ enum Stage {
     Last,
 }
 
-/// The checkpoint under way, and the durable root.
+/// The checkpoint in progress, and the durable root.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     stage: Stage,
@@ -57,7 +57,7 @@ impl Checkpoint {
         Checkpoint { stage: Stage::Idle, uuid, first_log: 0, bufs, root, next: root }
     }
 
-    /// Returns whether no checkpoint is under way.
+    /// Returns whether no checkpoint is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }

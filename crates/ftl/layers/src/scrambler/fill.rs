@@ -47,7 +47,7 @@ pub(super) struct Fill {
     pub buffer: Option<Payload>,
     /// The current step.
     pub step: Step,
-    /// Number of commands under way.
+    /// Number of commands in flight.
     pub outstanding: u32,
     /// The request that is written.
     pub req: u16,
@@ -101,7 +101,7 @@ impl Fill {
         self.mask.count_ones()
     }
 
-    /// Returns whether the fill is under way and changes one of `count` logical slots from
+    /// Returns whether the fill is in progress and changes one of `count` logical slots from
     /// `logical` on.
     pub(super) fn changes(&self, logical: u32, count: u32) -> bool {
         self.step != Step::Idle

@@ -7,8 +7,9 @@
 //! - Changes are numbered in the order in which they are published; `durable` only grows.
 //! - A record is written only after a flush has covered the data that it points at.
 //! - A replaced slot is reused only after the change that replaced it is durable, and while no read
-//!   of its page is under way.
-//! - `records` never exceeds [`PENDING`], including the records that fills under way will publish.
+//!   of its page is in progress.
+//! - `records` never exceeds [`PENDING`], including the records that fills in progress will
+//!   publish.
 
 use alloc::collections::VecDeque;
 
@@ -25,7 +26,7 @@ const RETIRING: usize = 1 << 16;
 /// The stage of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Round {
-    /// No round is under way.
+    /// No round is in progress.
     Idle,
     /// The data of the changes before `upto` is being flushed.
     Data {
@@ -113,7 +114,7 @@ impl Journal {
         self.demanded
     }
 
-    /// Returns the round under way.
+    /// Returns the round in progress.
     pub(super) fn round(&self) -> Round {
         self.round
     }

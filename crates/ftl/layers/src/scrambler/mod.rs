@@ -115,7 +115,7 @@ impl Scrambler {
 }
 
 impl Engine {
-    /// Starts a checkpoint if the log is long, or advances the one under way.
+    /// Starts a checkpoint if the log is long, or advances the one in progress.
     fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
         let due =
             self.checkpoint.is_idle() && self.ring.is_long(self.checkpoint.root(), &self.layout);

@@ -1,7 +1,7 @@
 //! Data pages: their used slots, and the choice of the next page to write.
 //!
 //! Invariants
-//! - A slot is used if it is mapped, if a write to it is under way, or if its last contents may
+//! - A slot is used if it is mapped, if a write to it is in progress, or if its last contents may
 //!   still be the only durable version of a sector.
 //! - Pages from `fresh` on were never written. Every other page is in the list for its number of
 //!   used slots, except while it is being written or discarded.
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_pages_are_kept_when_few_are_left_and_what_is_collected_has_room() {
+    fn few_empty_pages_are_kept_and_hinted_pages_preferred() {
         let params = Params { sufficient_permille: 500, ..Params::default() };
         let mut pages = Pages::new(4, 4, &params);
         assert_eq!(write(&mut pages, 2), (0, Rule::Fresh, 0b11));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn trimmed_pages_are_empty_again_when_the_device_knows() {
+    fn trimmed_pages_are_empty_after_the_device_trim() {
         let mut pages = pages(2, 4, 1000);
         write(&mut pages, 2);
         write(&mut pages, 4);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_collected_next_is_left_alone_when_it_has_too_little_room() {
+    fn hinted_pages_with_little_space_are_skipped() {
         let params = Params { enough_permille: 250, ..Params::default() };
         let mut pages = Pages::new(3, 4, &params);
         write(&mut pages, 3);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_being_written_is_not_chosen() {
+    fn a_page_being_written_is_not_chosen() {
         let mut pages = pages(1, 4, 1000);
         let (page, _) = pages.choose().expect("a fresh page");
         pages.take(page, 1);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_not_filled_beyond_the_threshold_while_others_have_room() {
+    fn pages_stop_at_the_fill_limit_while_others_have_space() {
         let mut pages = pages(2, 4, 500);
         assert_eq!(write(&mut pages, 4).2, 0b11, "half of a page");
         write(&mut pages, 1);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_by_requests_is_the_largest_that_they_are_whole_multiples_of() {
+    fn auto_slots_are_the_largest_aligned_size() {
         let chosen = |(grain, page): (u32, u32)| {
             let mut params = Params { slot: BY_REQUESTS, ..Params::default() };
             params.suit(grain, page);

@@ -56,7 +56,7 @@ pub(super) struct Recovery {
     layout: Layout,
     uuid: [u8; 16],
     step: Step,
-    /// Whether the flush is under way.
+    /// Whether the flush is in progress.
     flushing: bool,
     /// Position within the step, in units that depend on the step.
     cursor: u64,

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - Writes and trims are processed one at a time in the order of arrival, and so are reads.
-//! - A request is complete when `cursor` has reached its end and none of its commands is under way.
+//! - A request is complete when `cursor` has reached its end and none of its commands is in flight.
 //! - A complete flush or FUA request waits until everything published before it is durable. The
 //!   number of published changes only grows, so the queue is answered from its front.
 

@@ -19,7 +19,7 @@ const FILL_OPS: usize = 40;
 /// Maximum number of logical slots unmapped in one step.
 const TRIM_STEP: u64 = 1024;
 
-/// The writes under way.
+/// The writes in flight.
 #[derive(Debug)]
 pub(super) struct Writes {
     layout: Layout,

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_4_mib_for_32_gib_with_everything_in_it() {
+    fn the_total_budget_is_4_mib_per_32_gib() {
         let layout = planned(None, 1 << 26).unwrap();
         let bytes = memory::<Overlay>(&layout);
         assert!(bytes <= 4 << 20 && bytes > (4 << 20) - 4096, "{bytes} bytes");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_makes_a_small_area_and_none_is_refused() {
+    fn a_small_budget_gives_a_small_area_and_zero_is_refused() {
         let layout = planned(Some(1 << 20), 1 << 26).unwrap();
         assert!(memory::<Overlay>(&layout) <= 1 << 20);
         assert!(layout.leaves < planned(None, 1 << 26).unwrap().leaves / 3);

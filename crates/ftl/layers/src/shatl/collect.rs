@@ -51,7 +51,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The victim under way.
+/// The victim in progress.
 #[derive(Debug)]
 pub(super) struct Victims {
     reclaim: Reclaim,
@@ -71,7 +71,7 @@ impl Victims {
         Victims { reclaim, victim: None, cursor: 0, failed: false, spilling: false }
     }
 
-    /// Returns the victim under way.
+    /// Returns the victim in progress.
     pub(super) fn victim(&self) -> Option<u32> {
         self.victim
     }
@@ -266,11 +266,11 @@ impl Victims {
     ) -> Option<u32> {
         cx.touch(area.layout.superpage as usize / 4);
         if !with.spill.is_worth_it(area, lsp) {
-            return Some(kills::run_of(area, slot, lsp));
+            return Some(kills::run_length(area, slot, lsp));
         }
         with.movers.begin_move(area, with.route, lsp, cx).then(|| {
             with.spill.take();
-            kills::run_of(area, slot, lsp)
+            kills::run_length(area, slot, lsp)
         })
     }
 }

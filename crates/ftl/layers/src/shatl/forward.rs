@@ -39,7 +39,7 @@ impl Forward {
         Forward { buffer: Some(buffer), holds: None, reading: false, copying: 0, pays: false }
     }
 
-    /// Returns whether commands are under way.
+    /// Returns whether commands are in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.reading || self.copying > 0
     }
@@ -111,7 +111,7 @@ impl Forward {
         left: u32,
         cx: &mut Cx<Op>,
     ) -> u32 {
-        assert!(self.holds(area.pool.superpage_of(from)), "a copied slot was read");
+        assert!(self.holds(area.pool.superpage_at(from)), "a copied slot was read");
         let lsn = area.table.valid(from).expect("a copied slot is valid");
         let follows = |i: &u32| area.table.valid(from + i) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;

@@ -37,7 +37,7 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
         self.hidden(lsp).next().is_none()
     }
 
-    /// Returns whether the map has room for one more run while `_placing` copies are under way.
+    /// Returns whether the map has room for one more run while `_placing` copies are in progress.
     fn admits(&self, _placing: u32) -> bool {
         true
     }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_and_what_is_written_is_counted_by_parts() {
+    fn trims_and_writes_are_counted_in_parts() {
         let mut homes = homes();
         assert_eq!(homes.room(), 50);
         homes.clear(1..9);
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_drive_copies_nothing_and_leaves_the_area_its_room() {
+    fn a_new_drive_makes_no_copies_and_keeps_the_area() {
         let mut homes = homes();
         homes.clear(0..1000);
         assert_eq!((homes.most(), homes.spread(1)), (525, 525));
     }
 
     #[test]
-    fn homes_that_are_not_written_again_are_no_work_for_the_drive() {
+    fn homes_written_once_cause_no_drive_copies() {
         let mut homes = homes();
         assert_eq!((homes.needless(), homes.again), (0, 1000), "all may be, after a start");
         homes.clear(0..1000);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_area_takes_what_costs_both_collections_the_least() {
+    fn the_area_size_minimises_both_collections() {
         for (area, at_home) in [(2000, 200), (2000, 2000), (800, 6000)] {
             let mut homes = homes();
             homes.clear(0..1000);

@@ -35,7 +35,7 @@ pub(super) fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
 }
 
 /// Returns the number of consecutive slots, from `slot` on, that hold sectors of an LSP.
-pub(super) fn run_of<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
+pub(super) fn run_length<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
     let sp = area.layout.superpage;
     let same = |i: &u32| area.table.valid(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
     1 + (1..sp - slot % sp).take_while(same).count() as u32
@@ -72,7 +72,7 @@ pub(super) fn kill_copies<M: HiddenMap>(
 /// Kills the copy in a slot, as part of the event that [`end_kills`] ends.
 pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
     let lsn = area.table.holds(slot).expect("an invalidated slot holds a sector");
-    let vsp = area.pool.superpage_of(slot);
+    let vsp = area.pool.superpage_at(slot);
     // The kill must be logged after the listing of the copy, or replay would restore the copy.
     let stamp = match area.pool.state(vsp) {
         State::Staged(index) => {

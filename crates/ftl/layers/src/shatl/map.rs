@@ -162,7 +162,7 @@ impl Table for Map {
     fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
         let lost = self.kill(pool, lsn);
         assert_eq!(self.holds(vsn), None, "an open slot is empty");
-        let vsp = pool.superpage_of(vsn);
+        let vsp = pool.superpage_at(vsn);
         let first = !self.shares(vsp, self.lsp(lsn), |_| true);
         pool.gain(vsp, pool.weight(vsp) + u32::from(first));
         self.set(vsn, lsn);
@@ -174,7 +174,7 @@ impl Table for Map {
         let Some(slot) = self.find(lsn) else { return Lost::Some };
         self.clear(slot);
         self.mapped -= 1;
-        let vsp = pool.superpage_of(slot);
+        let vsp = pool.superpage_at(slot);
         let last = !self.shares(vsp, self.lsp(lsn), |_| true);
         pool.lose(vsp, pool.weight(vsp) - u32::from(last))
     }
@@ -225,7 +225,7 @@ impl Table for Map {
         if self.chain(lsp).any(|other| other != slot && self.holds(other) == Some(lsn)) {
             return Err("the map has a sector in two slots");
         }
-        let vsp = pool.superpage_of(slot);
+        let vsp = pool.superpage_at(slot);
         let first = !self.shares(vsp, lsp, |other| other < slot);
         pool.gain(vsp, pool.weight(vsp) + u32::from(first));
         self.lost[vsp as usize] |= self.slots[slot as usize] & LOST > 0;

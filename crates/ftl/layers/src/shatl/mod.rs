@@ -15,7 +15,7 @@
 //!
 //! Invariants
 //! - A sector that the hidden area holds is read from there, every other sector from its home.
-//! - Of the writes, trims and moves to homes under way, no two overlap, so reads see the versions
+//! - Of the writes, trims and moves to homes in progress, no two overlap, so reads see the versions
 //!   of a sector in one order.
 //! - A hidden copy becomes invalid when the write that replaced it at home is complete; see
 //!   [`crate::vsp::direct`].

@@ -256,7 +256,7 @@ impl Movers {
             return true;
         };
         let vsn = self.list[index].copies[slot as usize] - 1;
-        let vsp = area.pool.superpage_of(vsn);
+        let vsp = area.pool.superpage_at(vsn);
         let buffer = self.list[index].buffer();
         let into = buffer.view_mut_sectors(slot, len);
         self.list[index].outstanding += 1;

@@ -96,8 +96,8 @@ impl Overlay {
         Self::size(layout, layout.leaves).leaf_memory()
     }
 
-    /// Returns whether the free leaves may not suffice for the copies under way. One copy can split
-    /// a run at each level of the buddy tree.
+    /// Returns whether the free leaves may not suffice for the copies in progress. One copy can
+    /// split a run at each level of the buddy tree.
     fn is_tight(&self, placing: u32) -> bool {
         let each = 4 * (self.superpage.ilog2() + 1);
         self.leaves.count() + each * (placing + 4) > self.capacity
@@ -171,8 +171,8 @@ impl HiddenMap for Overlay {
     }
 
     fn is_full(&self, slots: u64) -> bool {
-        // LSPs must go home before the map is tight with nothing under way: otherwise a write waits
-        // and nothing frees leaves.
+        // LSPs must go home before the map is tight with nothing in progress: otherwise a write
+        // waits and nothing frees leaves.
         let many = 32 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
         many || self.mapped * 1000 > FULL * slots
     }

@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_less_hidden_stays_hidden() {
+    fn data_cheaper_in_the_area_remains_hidden() {
         assert_eq!(hidden(&mut Price::new(128, 128, 1000), 8, 16, true), 1000);
         assert_eq!(hidden(&mut Price::new(0, 128, 1000), 8, 1000, true), 1000, "nobody knows");
     }
 
     #[test]
-    fn what_costs_less_at_home_goes_there() {
+    fn data_cheaper_at_home_moves_home() {
         assert!(hidden(&mut Price::new(8, 128, 1000), 2, 126, true) < 100, "pads of flushes");
         let half = |lends| hidden(&mut Price::new(128, 128, 1000), 32, 48, lends);
         assert_eq!(half(true), 1000);

@@ -29,7 +29,7 @@ const STREAMS: usize = 8;
 /// LSPs that one step scans for replaced copies.
 const SCAN: u32 = 1024;
 
-/// Targets of writes, and the direct writes under way.
+/// Targets of writes, and the direct writes in flight.
 #[derive(Debug)]
 pub(super) struct Route {
     threshold: u64,
@@ -40,7 +40,7 @@ pub(super) struct Route {
     oldest: usize,
     /// Whether a direct write or a trim waits for free superpages.
     pub waits: bool,
-    /// Number of direct commands under way for each request.
+    /// Number of direct commands in flight for each request.
     homeward: Vec<u32>,
     /// Sum of `homeward`.
     under_way: u32,
@@ -191,7 +191,7 @@ impl Route {
             && !self.is_taken(area, movers, req, from, end, cx)
     }
 
-    /// Returns whether an operation under way overlaps a request that should go home.
+    /// Returns whether an operation in progress overlaps a request that should go home.
     fn is_taken<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -209,14 +209,14 @@ impl Route {
             || self.changing(lba, end, cx).any(|other| other != req)
     }
 
-    /// Returns the writes and trims under way that overlap the sectors `lba..end`.
+    /// Returns the writes and trims in flight that overlap the sectors `lba..end`.
     fn changing(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> impl Iterator<Item = u16> {
         let all = cx.requests().changing();
         let there = all.filter(move |(_, it)| it.lba < end && lba < it.lba + it.sectors);
         there.map(|(req, _)| req)
     }
 
-    /// Returns whether a direct write or trim of any sector in `lba..end` is under way.
+    /// Returns whether a direct write or trim of any sector in `lba..end` is in progress.
     pub(super) fn is_direct(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         self.under_way > 0
             && self.changing(lba, end, cx).any(|req| self.homeward[usize::from(req)] > 0)

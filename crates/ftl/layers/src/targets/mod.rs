@@ -239,17 +239,17 @@ impl Targets {
     }
 
     /// Returns the credits of one target.
-    pub fn credits_of(&self, target: usize) -> Credits {
+    pub fn target_credits(&self, target: usize) -> Credits {
         self.list[target].layer.credits()
     }
 
     /// Returns the counters of one target.
-    pub fn counters_of(&self, target: usize) -> Counters {
+    pub fn target_counters(&self, target: usize) -> Counters {
         self.list[target].layer.counters()
     }
 
     /// Returns the target that exports a sector.
-    fn target_of(&self, lba: u64) -> usize {
+    fn target_at(&self, lba: u64) -> usize {
         self.list.partition_point(|target| target.first <= lba) - 1
     }
 
@@ -328,7 +328,7 @@ impl Layer for Targets {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
             Input::Host(mut request) => {
-                let mut index = self.target_of(request.lba);
+                let mut index = self.target_at(request.lba);
                 if planted(Bug::TargetsFlushNeighbour) && matches!(request.op, HostOp::Flush) {
                     index = (index + 1) % self.list.len();
                     request.lba = self.list[index].first;

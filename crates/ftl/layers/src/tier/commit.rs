@@ -1,7 +1,7 @@
 //! Commits: flushes of both devices and writes of the directory of dirty slots.
 //!
 //! Invariants
-//! - Only one commit is under way at a time, so a page of the directory is written only after its
+//! - Only one commit is in progress at a time, so a page of the directory is written only after its
 //!   previous version is durable.
 //! - A commit flushes both devices first. Changes that it adds to or removes from the directory
 //!   were complete when it started.
@@ -35,7 +35,7 @@ enum Stage {
     Seal,
 }
 
-/// The commit under way.
+/// The commit in progress.
 #[derive(Debug)]
 pub(super) struct Commit {
     stage: Stage,
@@ -64,7 +64,7 @@ impl Commit {
     /// Changes to the next stage.
     ///
     /// # Panics
-    /// If the transition is not allowed, or commands of the current stage are under way.
+    /// If the transition is not allowed, or commands of the current stage are in flight.
     fn go(&mut self, next: Stage) {
         let fits = matches!(
             (self.stage, next),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_error_counts_until_a_device_is_gone() {
+    fn the_first_error_counts_until_a_device_is_lost() {
         let mut failures = Failures::default();
         assert_eq!((failures.error(), failures.failed()), (None, [false; 2]));
         assert!(failures.add(1, DeviceError::NoSpace));

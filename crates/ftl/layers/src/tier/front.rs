@@ -1,10 +1,10 @@
-//! Requests under way: those that can proceed, and those that wait for a commit.
+//! Requests in progress: those that can proceed, and those that wait for a commit.
 //!
 //! Invariants
 //! - A request that cannot proceed is not in `ready`. The completion of any command makes it ready
 //!   again.
-//! - A request that waits for a commit, or is a member of the current one, has no command under
-//!   way.
+//! - A request that waits for a commit, or is a member of the current one, has no command in
+//!   flight.
 
 use hostftl_core::{Command, DeviceError, HostError, Piece, Request, Target};
 
@@ -20,7 +20,7 @@ use crate::kit::requests::Kind;
 /// Maximum number of commands of one request.
 const FLYING: u32 = 8;
 
-/// The requests under way. Each word is a set of requests.
+/// The requests in flight. Each word is a set of requests.
 #[derive(Debug)]
 pub(super) struct Front {
     route: Route,
@@ -30,7 +30,7 @@ pub(super) struct Front {
     late: u64,
     /// Requests that wait for the next commit.
     waiting: u64,
-    /// Requests that wait for the commit under way.
+    /// Requests that wait for the commit in progress.
     members: u64,
 }
 
@@ -137,7 +137,7 @@ impl Front {
         }
     }
 
-    /// Completes a request that has no command under way.
+    /// Completes a request that has no command in flight.
     fn answer(&mut self, req: u16, result: Result<(), HostError>, cx: &mut Cx) {
         assert!(self.taken & 1 << req != 0, "a request ends once");
         let rest = !(1 << req);

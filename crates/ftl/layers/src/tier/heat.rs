@@ -59,14 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_comes_after_so_many_accesses_and_then_begins_anew() {
+    fn a_page_is_cached_after_n_accesses_and_then_restarts() {
         let mut heat = heat(Policy::After(3));
         let wanted: [bool; 6] = core::array::from_fn(|_| heat.promotes(7, false));
         assert_eq!(wanted, [false, false, true, false, false, true]);
     }
 
     #[test]
-    fn the_other_policies_count_nothing() {
+    fn other_policies_do_not_count_accesses() {
         assert!(heat(Policy::Lru).promotes(7, false) && heat(Policy::Exclusive).promotes(7, false));
         let mut writes = heat(Policy::Writes);
         assert!(writes.promotes(7, true) && !writes.promotes(7, false));

@@ -108,14 +108,14 @@ impl Layout {
     }
 
     /// Returns the slots whose entries a page of the directory contains.
-    pub(super) fn slots_of(&self, page: u32) -> core::ops::Range<u32> {
+    pub(super) fn page_slots(&self, page: u32) -> core::ops::Range<u32> {
         let first = page * ENTRIES as u32;
         first..(first + ENTRIES as u32).min(self.slots)
     }
 
     /// Returns the page of the directory that contains a slot's entry.
     #[inline]
-    pub(super) fn directory_of(slot: u32) -> u32 {
+    pub(super) fn directory_page(slot: u32) -> u32 {
         slot / ENTRIES as u32
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_lies_within_the_devices() {
+    fn the_layout_fits_the_devices() {
         for fast in [200, 1000, 4099, 1 << 20] {
             let devices = [DeviceInfo::block(fast, 8), DeviceInfo::block(1 << 24, 8)];
             let layout = Layout::new(32, &devices).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_cache_is_refused() {
+    fn unsuitable_devices_are_refused() {
         let of = |fast, slow| Layout::new(32, &[DeviceInfo::block(fast, 8), slow]);
         assert!(of(100, DeviceInfo::block(1 << 20, 8)).is_err());
         assert!(of(1 << 20, DeviceInfo::block(1 << 40, 8)).is_err(), "too many pages");

@@ -28,7 +28,7 @@ struct Job {
     loaded: bool,
     /// Whether the move is complete, and only copies from the buffer remain.
     over: bool,
-    /// Number of copies from the buffer under way.
+    /// Number of copies from the buffer in progress.
     copies: u8,
 }
 

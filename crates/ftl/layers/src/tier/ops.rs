@@ -6,7 +6,7 @@ use crate::kit;
 pub(super) const OPS: u16 = 512;
 /// Commands reserved for everything but the host's reads and writes.
 pub(super) const OWN_OPS: usize = 64;
-/// Maximum number of requests under way; a word has a bit for each.
+/// Maximum number of requests in flight; a word has a bit for each.
 pub(super) const REQUESTS: usize = 64;
 /// Maximum number of outputs of one move of any part.
 pub(super) const ROOM: usize = 4;
@@ -34,7 +34,7 @@ pub(crate) enum Op {
     Collect { job: u8 },
     /// A page is written back to the slow device.
     WriteBack { job: u8 },
-    /// A device is flushed for the commit under way.
+    /// A device is flushed for the commit in progress.
     Flush { device: u8 },
     /// A page of the directory is written from metadata buffer `buf`.
     Directory { buf: u8 },

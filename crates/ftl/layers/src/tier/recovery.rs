@@ -61,7 +61,7 @@ enum Step {
     Done,
 }
 
-/// The start or stop under way.
+/// The start or stop in progress.
 #[derive(Debug)]
 pub(super) struct Start {
     layout: Layout,
@@ -114,7 +114,7 @@ impl Start {
     /// Changes to the next step.
     ///
     /// # Panics
-    /// If the transition is not allowed, or commands of the current step are under way.
+    /// If the transition is not allowed, or commands of the current step are in flight.
     fn go(&mut self, next: Step) {
         let fits = matches!(
             (self.step, next),
@@ -337,7 +337,7 @@ impl Start {
                 return fail_volume("a directory page is damaged", cx);
             };
             cache.directory().adopt(number, generation as u32);
-            for (index, slot) in self.layout.slots_of(number).enumerate() {
+            for (index, slot) in self.layout.page_slots(number).enumerate() {
                 if !self.take_entry(slot, entry(&pair[place], index), cache) {
                     return fail_volume("the directory on the fast device is invalid", cx);
                 }

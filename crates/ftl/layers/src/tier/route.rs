@@ -52,7 +52,7 @@ pub(super) enum Moved {
     Lost,
 }
 
-/// Choices of targets, and changes of the slow device under way.
+/// Choices of targets, and changes of the slow device in progress.
 #[derive(Debug)]
 pub(super) struct Route {
     layout: Layout,
@@ -61,7 +61,7 @@ pub(super) struct Route {
     /// For each request, whether the page at its cursor moves to the fast device; `None` if
     /// undecided.
     choices: Vec<Option<bool>>,
-    /// Changes of the slow device under way: first and last page.
+    /// Changes of the slow device in progress: first and last page.
     changes: Vec<(u32, u32)>,
 }
 

@@ -217,12 +217,12 @@ impl Checkpoint {
     pub(crate) fn image_written(&mut self, slot: u8, command: Command) {
         let image = &mut self.images[slot as usize];
         image.phase = ImagePhase::Idle;
-        image.buf = Some(meta_of(command));
+        image.buf = Some(page_buffer(command));
     }
 
     /// Completes a copy of the root.
     pub(crate) fn root_written(&mut self, copy: u8, command: Command) {
-        self.roots[copy as usize] = Some(meta_of(command));
+        self.roots[copy as usize] = Some(page_buffer(command));
         if self.roots.iter().all(Option::is_some) {
             self.go(Phase::RootSync(Sync::Wanted));
         }
@@ -238,7 +238,7 @@ impl Checkpoint {
     }
 }
 
-fn meta_of(command: Command) -> MetaBuf {
+fn page_buffer(command: Command) -> MetaBuf {
     let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
     gather
         .into_iter()

@@ -157,12 +157,12 @@ impl Direct {
     pub(crate) fn logged(&self, event: u64) -> Option<u64> {
         let upto = self.kills.partition_point(|kill| kill.event <= event);
         let unlogged = self.flushed < event || upto > self.logged;
-        (!unlogged).then(|| self.pos_of(event))
+        (!unlogged).then(|| self.kill_position(event))
     }
 
     /// Returns the position of the last kill up to `event` that is in the log and not known to be
     /// durable, or 0.
-    fn pos_of(&self, event: u64) -> u64 {
+    fn kill_position(&self, event: u64) -> u64 {
         let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
         upto.checked_sub(1).map_or(0, |last| self.kills[last].mark)
     }
@@ -233,7 +233,7 @@ impl Direct {
             moved = true;
         }
         // The log write that has the kills must itself become durable.
-        let at = |mark: Mark| Mark { pos: self.pos_of(mark.direct), ..Mark::default() };
+        let at = |mark: Mark| Mark { pos: self.kill_position(mark.direct), ..Mark::default() };
         requests.request_soon(at(requests.soon()));
         requests.request_eventually(at(requests.eventual()));
         moved

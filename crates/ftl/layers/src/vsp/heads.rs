@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_come_back_and_leave_their_neighbours_alone() {
+    fn links_round_trip_without_touching_neighbours() {
         for (bits, bytes) in [(8, 1), (15, 2), (17, 3), (24, 3), (25, 4), (32, 4)] {
             let mut heads = Heads::new(1000, bits);
             assert_eq!((heads.len(), Heads::memory(1000, bits)), (1000, 1000 * bytes));

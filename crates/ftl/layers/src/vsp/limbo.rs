@@ -65,7 +65,7 @@ impl Limbo {
     }
 
     /// Returns the mark of the superpage at position `index`.
-    pub(crate) fn mark_of(&self, index: usize) -> Option<Mark> {
+    pub(crate) fn mark_at(&self, index: usize) -> Option<Mark> {
         let mut behind = index as u32;
         self.marks.iter().find_map(|(mark, count)| match behind.checked_sub(*count) {
             None => Some(*mark),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_come_back_and_leave_their_neighbours_alone() {
+    fn nodes_round_trip_without_touching_neighbours() {
         for (size, bytes) in
             [(size(2, 13_000), 10), (size(32, 200_000), 12), (size(1024, 1 << 23), 15)]
         {

@@ -96,7 +96,7 @@ impl Pool {
     }
 
     /// Returns the superpage of a slot.
-    pub(crate) fn superpage_of(&self, vsn: u32) -> u32 {
+    pub(crate) fn superpage_at(&self, vsn: u32) -> u32 {
         vsn / self.superpage
     }
 

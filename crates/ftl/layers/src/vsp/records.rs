@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_and_leave_their_neighbours_alone() {
+    fn records_round_trip_without_touching_neighbours() {
         for (count, bytes) in [(9_000, 7), (100_000, 8), (1 << 27, 11)] {
             let few = count.min(3000);
             let mut records = Records { count: few, ..Records::new(few) };

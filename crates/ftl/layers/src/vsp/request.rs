@@ -86,7 +86,7 @@ impl<T: Table> Area<T> {
         active.outstanding += 1;
         let into = cx.requests().data(req).view_mut_sectors(at, len);
         let Some(vsn) = start else {
-            let Some(lba) = self.home_of(first) else {
+            let Some(lba) = self.home_sector(first) else {
                 let command = Command::Place { from: Piece::zero_sectors(len), into };
                 return cx.submit(Op::Zero { req }, command);
             };
@@ -94,7 +94,7 @@ impl<T: Table> Area<T> {
             let command = Command::Read { device: 0, lba, into, cause };
             return cx.submit(Op::Home { req }, command);
         };
-        let vsp = self.pool.superpage_of(vsn);
+        let vsp = self.pool.superpage_at(vsn);
         let slot = vsn % self.layout.superpage;
         // A superpage in a stage is read from memory; it may not be on media yet.
         match self.pool.state(vsp) {
@@ -119,7 +119,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Returns the device sector of the home of `lsn`, unless it has none or was never written.
-    fn home_of(&self, lsn: u64) -> Option<u64> {
+    fn home_sector(&self, lsn: u64) -> Option<u64> {
         self.layout.home(lsn).filter(|_| !self.table.is_lent(lsn))
     }
 

@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_knows_whether_it_holds_the_beginning_of_a_logical_superpage() {
+    fn a_stage_detects_the_start_of_a_logical_superpage() {
         let mut stage = Stage::new(Payload::issue(0, 16));
         let take = |stage: &mut Stage, lsn: u64, len: u32| {
             stage.follow(lsn, len);

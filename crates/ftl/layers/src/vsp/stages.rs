@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_listed_in_the_order_in_which_they_were_opened() {
+    fn stages_are_listed_in_opening_order() {
         let buffers = (0..3).map(|key| Payload::issue(key, 16)).collect();
         let mut stages = Stages::new(buffers);
         stages.open(1, 40, 16);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a listed stage is closed")]
-    fn the_stage_that_fills_is_not_listed() {
+    fn the_filling_stage_is_not_listed() {
         let mut stages = Stages::new((0..2).map(|key| Payload::issue(key, 16)).collect());
         stages.open(0, 40, 16);
         stages.fill(0);

@@ -145,7 +145,7 @@ impl<T: Table> Area<T> {
                 overtaken |= self.stages.may_list_moved(stamp);
                 continue;
             };
-            let State::Staged(index) = self.pool.state(self.pool.superpage_of(vsn)) else {
+            let State::Staged(index) = self.pool.state(self.pool.superpage_at(vsn)) else {
                 continue;
             };
             let other = self.stages.get(index).stamp();

@@ -307,7 +307,7 @@ impl<T: Table> Area<T> {
         }
         // It frees more than `LAST_FREE` superpages.
         let frees =
-            self.pool.limbo().mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
+            self.pool.limbo().mark_at(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
         // The oldest stage does not fit the log, and later stages wait for it.
         let lists = self.stages.front().is_some_and(|index| {
             let stage = self.stages.get(index);

@@ -84,7 +84,7 @@ impl Blocks {
         }
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let most = (skip + sectors).div_ceil(SECTORS_PER_BLOCK);
-        let (at, run) = self.run_of(block, most, &store.map, cx);
+        let (at, run) = self.run_at(block, most, &store.map, cx);
         let sectors = sectors.min(run * SECTORS_PER_BLOCK - skip);
         let active = cx.request(req);
         let to = active.cursor as u32;
@@ -107,7 +107,7 @@ impl Blocks {
                 cx.submit(Op::Read { req, line: None }, command);
             }
             At::Media(place) => {
-                let line = self.layout.line(self.layout.segment_of(place));
+                let line = self.layout.line(self.layout.segment_at(place));
                 // The line must not be reset during the read.
                 store.lines.at_mut(line).pin();
                 let command = Command::Read {
@@ -124,7 +124,7 @@ impl Blocks {
     }
 
     /// Returns the location of a block, and the number of blocks, at most `most`, that continue it.
-    fn run_of(&self, block: u64, most: u32, map: &Map, cx: &mut Cx) -> (At, u32) {
+    fn run_at(&self, block: u64, most: u32, map: &Map, cx: &mut Cx) -> (At, u32) {
         let at = map.get(block);
         let limit = match at {
             At::Nowhere | At::Lost => most,
@@ -236,7 +236,7 @@ impl Blocks {
                 Command::Place { from: Piece::Data(view), into }
             }
             At::Media(place) => {
-                let line = self.layout.line(self.layout.segment_of(place));
+                let line = self.layout.line(self.layout.segment_at(place));
                 store.lines.at_mut(line).pin();
                 write.line = Some(line);
                 let (lba, into) = (place * BLOCK_SECTORS, Target::Data(into));

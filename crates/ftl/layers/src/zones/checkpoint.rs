@@ -190,7 +190,7 @@ impl Checkpoint {
         let (slot, blocks) = (self.count, self.layout.strip_blocks());
         let pages = self.buf.pages_mut();
         let image = &mut pages[slot as usize];
-        let any = store.map.emit(page, image, |row, slot| store.place_of(row, slot));
+        let any = store.map.emit(page, image, |row, slot| store.device_block(row, slot));
         cx.touch(self.layout.page_entries() as usize);
         if any {
             let crc = zones::image_crc(image, page.into());
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a checkpoint can't go from Images(0) to Root")]
-    fn a_root_waits_for_what_its_images_show() {
+    fn a_root_waits_for_the_data_of_its_images() {
         let mut it = checkpoint();
         it.go(Stage::Images(0));
         it.go(Stage::Root);

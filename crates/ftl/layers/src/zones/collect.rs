@@ -292,7 +292,7 @@ impl Collection {
         let mut block = from;
         while block < end && items.len() < ENTRIES {
             if let At::Media(place) = map.get(block)
-                && self.layout.line(self.layout.segment_of(place)) == victim
+                && self.layout.line(self.layout.segment_at(place)) == victim
             {
                 items.push((block, place));
             }

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_waits_for_the_rows_and_covers_those_that_were_written_when_it_began() {
+    fn a_flush_covers_rows_written_before_it() {
         let mut it = Durability::new(2);
         it.resume(7);
         assert_eq!((it.open(), it.open(), it.newest()), (8, 9, 9));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_failed_covers_nothing() {
+    fn a_failed_flush_covers_no_rows() {
         let mut it = Durability::new(2);
         let row = it.open();
         it.want(row);

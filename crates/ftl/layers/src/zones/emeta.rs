@@ -303,7 +303,7 @@ mod tests {
     use crate::kind::LayerKind;
 
     #[test]
-    fn what_does_not_fit_leaves_a_line_without_a_list() {
+    fn a_line_without_space_has_no_list() {
         let layout = Layout::trial(LayerKind::Pblk, 128, 64, 1);
         let mut emeta = Emeta::new(&layout);
         let room = emeta.part_room();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_whose_segment_fails_is_given_up_however_far_it_is() {
+    fn a_list_is_abandoned_when_its_segment_fails() {
         assert_eq!(Stage::Waiting.next(true, true, false), Next::Wait, "rows are on their way");
         assert_eq!(Stage::Waiting.next(false, true, false), Next::Abandon);
         assert_eq!(Stage::Ready(1).next(false, true, false), Next::Abandon);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the list of a line can't go from Flushing to Ready(1)")]
-    fn the_first_part_goes_first() {
+    fn parts_are_written_in_order() {
         let mut emeta = Emeta::new(&Layout::trial(LayerKind::Pblk, 128, 64, 1));
         emeta.go(Stage::Flushing);
         emeta.go(Stage::Ready(1));

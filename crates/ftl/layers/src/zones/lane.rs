@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_side_by_side_is_read_at_once_and_what_fails_for_itself() {
+    fn adjacent_blocks_share_a_read_and_failures_are_separate() {
         let mut lane = Lane::new();
         lane.begin().0.extend([(7, 100), (3, 101), (9, 102), (4, 110)]);
         assert_eq!(lane.next(), Some((7, 100)));

@@ -172,7 +172,7 @@ mod tests {
     use crate::kit::cx::trial;
 
     #[test]
-    fn a_lane_goes_back_strip_by_strip_to_the_first() {
+    fn a_lane_scans_backwards_to_the_first_strip() {
         let mut lanes = Lanes::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2));
         trial(|cx| lanes.read(0, (3, 1), true, cx));
         assert_eq!((lanes.idle(), lanes.pending(), lanes.are_idle()), (Some(1), 1, false));

@@ -216,7 +216,7 @@ impl Layout {
     }
 
     /// Returns the segment of a device block.
-    pub(super) fn segment_of(&self, place: u64) -> u32 {
+    pub(super) fn segment_at(&self, place: u64) -> u32 {
         (place * u64::from(SECTORS_PER_BLOCK) / u64::from(self.device.size)) as u32
     }
 
@@ -316,7 +316,7 @@ mod tests {
                 assert_eq!(layout.tail_at(segment, strip), end - 8);
                 let last = layout.place(segment, strip, layout.strip_blocks() - 1);
                 assert_eq!(last, end / 8 - 2);
-                assert_eq!((layout.segment_of(last), layout.left_in_strip(last)), (segment, 1));
+                assert_eq!((layout.segment_at(last), layout.left_in_strip(last)), (segment, 1));
                 let (line, column) = (layout.line(segment), layout.column(segment));
                 assert_eq!(layout.segment(line, column), segment);
                 assert!(layout.blocks > 0 && layout.blocks < last);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_that_are_long_have_lists() {
+    fn only_long_lines_have_lists() {
         assert_eq!([16, 63, 64, 241, 242, 256].map(list), [0, 0, 1, 1, 2, 2]);
     }
 }

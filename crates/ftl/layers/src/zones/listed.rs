@@ -67,7 +67,7 @@ pub(super) fn part_tail(
 }
 
 /// Returns the segment and strip of a record in a line's list, if the strip is written.
-pub(super) fn strip_of(
+pub(super) fn listed_strip(
     line: u32,
     head: &Entry,
     layout: &Layout,
@@ -133,7 +133,7 @@ impl Reader {
         };
         let (items, _) = lane.begin();
         let count = head.crc as usize;
-        if let Some((segment, strip)) = strip_of(victim, &head, &self.layout, lines) {
+        if let Some((segment, strip)) = listed_strip(victim, &head, &self.layout, lines) {
             for entry in (next + 1..=next + count).filter_map(|index| record(pages, index)) {
                 let place = self.layout.place(segment, strip, entry.value);
                 // A block may have moved since it was listed.

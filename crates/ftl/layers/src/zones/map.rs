@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_widths_keep_what_they_are_told() {
+    fn both_entry_widths_round_trip() {
         let two_way = || Entries::TwoWay {
             addresses: vec![(0, 0); 1500],
             reverse: vec![0; 2000],

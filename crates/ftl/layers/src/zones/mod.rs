@@ -140,7 +140,7 @@ impl Engine {
         let mut valid = alloc::vec![0_u32; self.layout.lines as usize];
         for block in 0..self.store.map.len() {
             if let At::Media(place) = self.store.map.get(block) {
-                valid[self.layout.line(self.layout.segment_of(place)) as usize] += 1;
+                valid[self.layout.line(self.layout.segment_at(place)) as usize] += 1;
             }
         }
         if !self.store.lines.lists_agree() {

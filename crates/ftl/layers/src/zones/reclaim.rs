@@ -101,7 +101,7 @@ mod tests {
     use crate::zones::lines::tests::{fill, free_lines};
 
     #[test]
-    fn a_line_is_reset_when_what_emptied_it_is_durable_and_nobody_reads_it() {
+    fn a_line_is_reset_once_its_copies_are_durable_and_reads_ended() {
         let (layout, mut lines) = free_lines();
         let line = fill(&layout, &mut lines, 0);
         let (mut durability, mut checkpoint) = (Durability::new(1), Checkpoint::new(&layout));

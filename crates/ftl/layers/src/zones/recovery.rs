@@ -318,7 +318,7 @@ impl Recovery {
         let to = store.map.len().min(from + COUNTED);
         for block in from..to {
             let At::Media(place) = store.map.get(block) else { continue };
-            let segment = self.layout.segment_of(place);
+            let segment = self.layout.segment_at(place);
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
             // Images come after all that they show, so such an entry can only be damage.
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "recovery can't go from Scan to Images(3)")]
-    fn no_image_is_left_out() {
+    fn all_images_are_read() {
         let mut it = recovery();
         for step in [Step::Flush, Step::Report(0), Step::Pad(0), Step::Scan, Step::Images(3)] {
             it.go(step);

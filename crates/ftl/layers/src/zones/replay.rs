@@ -15,7 +15,7 @@ use hostftl_format::zones::{self, Entry, Holds, Kind};
 use super::lanes::{LANES, Lanes};
 use super::layout::Layout;
 use super::lines::Lines;
-use super::listed::{part_place, part_tail, record, strip_at, strip_of};
+use super::listed::{listed_strip, part_place, part_tail, record, strip_at};
 use super::map::At;
 use super::ops::{Cx, fail_volume};
 use super::scan::Scan;
@@ -170,7 +170,7 @@ impl Replay {
         };
         let mut at = 0;
         while let Some(head) = strip_at(pages, at) {
-            let strip = strip_of(line, &head, &self.layout, lines);
+            let strip = listed_strip(line, &head, &self.layout, lines);
             if let Some((segment, strip)) = strip.filter(|_| head.block >= from) {
                 let (seq, newest, part, at) = (head.block, tail.newest, part, at as u32);
                 self.rows.push(Found { seq, newest, segment, strip, part, at });
@@ -231,7 +231,7 @@ impl Replay {
         let Some(end) = self.covered[lane] else { return false };
         let found = self.rows[self.next.1];
         let pages = lanes.pages(lane);
-        let Some(entries) = self.entries_of(&found, pages) else {
+        let Some(entries) = self.entry_count(&found, pages) else {
             fail_volume("the last written strip changed between two reads", cx);
             return false;
         };
@@ -259,7 +259,7 @@ impl Replay {
     }
 
     /// Returns the number of entries of a row, or `None` if the pages are not those of the row.
-    fn entries_of(&self, found: &Found, pages: &[Page]) -> Option<usize> {
+    fn entry_count(&self, found: &Found, pages: &[Page]) -> Option<usize> {
         // The pages are read a second time, and must still be those that were found.
         if found.part != OWN {
             let head = strip_at(pages, found.at as usize)?;
@@ -301,7 +301,7 @@ mod tests {
     use crate::kind::LayerKind;
 
     #[test]
-    fn rows_count_in_the_order_of_their_numbers_and_where_they_were_written_last() {
+    fn rows_are_ordered_by_number_and_latest_position() {
         let mut replay = Replay::new(&Layout::trial(LayerKind::Pblk, 16, 80, 2));
         let row = |seq, newest| Found { seq, newest, segment: 1, strip: 2, part: OWN, at: 0 };
         replay.rows = alloc::vec![row(5, 9), row(4, 5), row(5, 6)];

@@ -137,12 +137,12 @@ impl Rows {
     /// Returns a view to its row.
     pub(super) fn repay(&mut self, piece: Piece) {
         if let Piece::Data(view) = piece {
-            let row = self.row_of(view.id());
+            let row = self.row_index(view.id());
             self.buffers[row].repay(view);
         }
     }
 
-    fn row_of(&self, id: u32) -> usize {
+    fn row_index(&self, id: u32) -> usize {
         let first = self.buffers[0].id();
         // Buffers usually have consecutive ids, so the search is rarely needed.
         match self.buffers.get(id.wrapping_sub(first) as usize) {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_ready_when_nothing_is_on_its_way_into_it() {
+    fn a_row_is_ready_once_its_payloads_arrived() {
         let mut rows = rows();
         assert_eq!(rows.idle(), Some(0));
         rows.open(0, 7);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "one stripe is filled at a time")]
-    fn one_row_is_filled_at_a_time() {
+    fn rows_are_filled_one_at_a_time() {
         let mut rows = rows();
         rows.open(0, 1);
         rows.open(1, 2);

@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Returns the device block of a page of a row, once the row is written.
-    pub(super) fn place_of(&self, row: u16, slot: u8) -> Option<u64> {
+    pub(super) fn device_block(&self, row: u16, slot: u8) -> Option<u64> {
         let row = self.rows.at(row);
         let place = || self.layout.place(row.segment, row.strip, slot.into());
         (row.phase() == Phase::Written).then(place)
@@ -212,7 +212,7 @@ impl Store {
     /// Counts an old place as invalid.
     fn invalidate(&mut self, old: At) {
         if let At::Media(place) = old {
-            let line = self.layout.line(self.layout.segment_of(place));
+            let line = self.layout.line(self.layout.segment_at(place));
             self.lines.invalidate(line, self.durability.newest());
         }
     }
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_replaces_what_was_on_the_medium() {
+    fn published_blocks_replace_older_ones() {
         let mut store = store();
         let place = store.layout.place(store.layout.segment(5, 1), 3, 2);
         store.map.set(7, At::Media(place));
@@ -417,11 +417,11 @@ mod tests {
         trial(|cx| store.publish(7, (row, slot), cx));
         assert_eq!(store.map.get(7), At::Row { row, slot: 0 });
         assert_eq!(store.lines.at(5).valid(), 0);
-        assert_eq!((store.place_of(row, 0), store.first_unwritten()), (None, 1));
+        assert_eq!((store.device_block(row, 0), store.first_unwritten()), (None, 1));
     }
 
     #[test]
-    fn a_trim_is_listed_in_the_row_and_leaves_nothing() {
+    fn a_trim_is_listed_in_the_row_and_unmaps_the_block() {
         let mut store = store();
         store.map.set(9, At::Lost);
         assert!(store.trim(8, 4));

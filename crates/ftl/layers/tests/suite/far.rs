@@ -77,7 +77,7 @@ fn a_size_is_taken_or_refused_in_words() {
 }
 
 #[test]
-fn what_no_layer_can_name_is_refused() {
+fn unaddressable_sizes_are_refused() {
     let why = |kind, sectors| {
         let plan = AnyLayer::plan(&LayerConfig::new(kind), &devices(kind, sectors));
         plan.expect_err("it is too large").to_string()
@@ -105,8 +105,8 @@ fn the_last_segment_has_a_place() {
             let byte = lba * 512 + 4080;
             let place = hostftl_format::log::Place::new(15, byte, 16, 15);
             assert_eq!((place.device(), place.byte(), place.len()), (15, byte, 16), "{size}");
-            assert_eq!(layout.segment_of(byte), segment, "{size}");
-            assert_eq!(layout.slot_of(lba), (segment, slot), "{size}");
+            assert_eq!(layout.segment_at(byte), segment, "{size}");
+            assert_eq!(layout.slot_at(lba), (segment, slot), "{size}");
         }
     }
 }
@@ -148,7 +148,7 @@ fn of(config: &LayerConfig, sectors: u64) -> Vec<DeviceInfo> {
 }
 
 #[test]
-fn one_sector_more_than_the_limit_is_refused_in_words() {
+fn sizes_beyond_the_limit_are_refused_with_a_reason() {
     for (layer, tib, volume, words) in LIMITS {
         let mut config = LayerConfig::parse(layer).expect("a layer");
         if layer == "scrambler" {

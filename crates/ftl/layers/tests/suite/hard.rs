@@ -22,7 +22,7 @@ fn verify_mapped(world: &World, versions: &[u64]) {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn written_data_reads_back() {
     for superpage in [16, 32, 128] {
         let disk = vec![0; 200 * superpage as usize * SECTOR];
         let mut world = World::start(&config(superpage), disk, Mode::Format, 1);
@@ -55,7 +55,7 @@ fn a_clean_stop_needs_no_replay() {
 /// The images of a group alternate between two adjacent places. When a durable root names the newer
 /// one, the other is discarded.
 #[test]
-fn of_two_images_of_the_map_the_device_keeps_one() {
+fn the_device_holds_one_of_two_map_images() {
     let superpage = 32;
     let disk = vec![0; 200 * superpage * SECTOR];
     let mut world = World::start_discarding(&config(superpage as u32), disk, Mode::Format, 4);

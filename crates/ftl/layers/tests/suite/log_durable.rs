@@ -73,7 +73,7 @@ fn a_power_cut_right_after_a_scrub_takes_no_repair_back() {
 }
 
 #[test]
-fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
+fn a_scrub_resumed_after_a_power_cut_is_complete() {
     let mut damaged = filled(3);
     damage(&mut damaged, 1);
     let mut places = 0;
@@ -95,7 +95,7 @@ fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
 }
 
 #[test]
-fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
+fn a_stopped_scrub_counts_durable_repairs_only() {
     let mut disk = filled(3);
     damage(&mut disk, 1);
     let mut world = open(&config(DeviceSet::EMPTY), disk, 3);
@@ -110,7 +110,7 @@ fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
 }
 
 #[test]
-fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
+fn a_loss_after_protection_and_a_power_cut_is_survived() {
     let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
     world.operate(AdminCommand::Offline(3)).unwrap();
     assert!(world.run_until(|world| has_task(world, TaskKind::Rebuild)), "it begins");
@@ -121,7 +121,7 @@ fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
 }
 
 #[test]
-fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
+fn a_loss_after_a_rebuild_and_a_power_cut_is_survived() {
     let mut disk = filled(3);
     disk[DEVICE * SECTOR..2 * DEVICE * SECTOR].fill(0);
     let mut fresh = config(DeviceSet::EMPTY);
@@ -135,7 +135,7 @@ fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
 }
 
 #[test]
-fn a_power_cut_right_after_an_evacuation_leaves_the_device_removed() {
+fn a_removal_survives_a_power_cut_after_evacuation() {
     let mut world = open(&config(DeviceSet::EMPTY), filled(4), 4);
     world.operate(AdminCommand::Remove(3)).unwrap();
     assert!(world.run_until(|world| !has_task(world, TaskKind::Evacuate)), "it ends");

@@ -91,12 +91,12 @@ fn fill_beside(byte: usize) {
 }
 
 #[test]
-fn no_chunk_is_made_from_a_row_with_a_wrong_head() {
+fn a_stripe_with_a_wrong_head_rebuilds_no_chunk() {
     fill_beside(100);
 }
 
 #[test]
-fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
+fn a_chunk_that_contradicts_the_other_parity_is_not_rebuilt() {
     // No checksum covers the bytes behind the entries of a head.
     fill_beside(PAGE - 1);
 }
@@ -104,7 +104,7 @@ fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
 /// Moves would delay the root that lets the device join, and the rebuild writes its chunks in place
 /// anyway.
 #[test]
-fn nothing_moves_before_a_device_that_came_is_believed() {
+fn collection_waits_until_a_new_device_has_joined() {
     let mut disk = filled();
     disk[of_device(1)].fill(0);
     let mut world = open(disk, DeviceSet::EMPTY, DeviceSet::single(1));

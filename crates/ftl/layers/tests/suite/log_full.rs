@@ -188,7 +188,7 @@ fn run(seeds: impl Iterator<Item = u64>, most_blocks: u64) -> usize {
 }
 
 #[test]
-fn what_is_exported_can_be_overwritten_in_any_order() {
+fn the_whole_export_can_be_overwritten_in_any_order() {
     let ran = run(0..400, 3000);
     assert!(ran > 40, "{ran} volumes are so small");
 }
@@ -196,14 +196,14 @@ fn what_is_exported_can_be_overwritten_in_any_order() {
 /// Runs more and larger volumes, for some minutes.
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn what_is_exported_can_be_overwritten_in_many_volumes() {
+fn the_whole_export_can_be_overwritten_in_many_volumes() {
     assert!(run(1000..4000, 15_000) > 500);
 }
 
 /// A head of three pages may fill the remainder of a chunk behind a stripe of images. A checkpoint
 /// must not wait for room for an image there, or the host's writes are refused.
 #[test]
-fn a_row_of_images_may_have_room_for_its_head_alone() {
+fn a_stripe_of_images_may_fit_only_its_head() {
     for (chunk, head) in [(512, 2), (1024, 3)] {
         let mut config = LayerConfig { superpage: chunk, ..LayerConfig::new(LayerKind::Log) };
         config.log.few_pairs = true;

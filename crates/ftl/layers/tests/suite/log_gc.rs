@@ -17,7 +17,7 @@ fn is_gc_read(_: Token, command: &Command) -> bool {
 /// Data that the host never overwrites remains the oldest. Selecting it gains nothing under this
 /// policy, but the host must still get the space that other victims free.
 #[test]
-fn what_is_wholly_live_does_not_stand_in_the_way_of_other_victims() {
+fn fully_valid_segments_do_not_block_other_victims() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     (config.log.compress, config.log.gc) = (Codec::Raw, GcPolicy::Fifo);
     let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
@@ -61,7 +61,7 @@ fn several_rows_of_a_victim_are_under_way_at_once() {
 
 /// One of three devices is lost, so each stripe has two chunks left.
 #[test]
-fn what_a_missing_chunk_is_made_from_is_read_once() {
+fn sources_of_a_missing_chunk_are_read_once() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     (config.log.compress, config.log.parity, config.spare_permille) = (Codec::Raw, 1, 500);
     let mut world =
@@ -90,7 +90,7 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
 /// Copies of rebuilt data gain no space. They must not use the reserve of GC, because GC could not
 /// continue after the next start, and writes would be refused.
 #[test]
-fn what_is_rebuilt_for_reads_leaves_collection_its_room() {
+fn rebuilds_for_reads_leave_buffers_for_gc() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     (config.log.compress, config.log.parity) = (Codec::Raw, 1);
     let device = 400 * CHUNK * SECTOR;

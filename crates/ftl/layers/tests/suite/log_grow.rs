@@ -20,7 +20,7 @@ pub(crate) fn config() -> LayerConfig {
 }
 
 #[test]
-fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
+fn a_growing_full_volume_refuses_no_writes() {
     let mut world = World::start_array(&config(), vec![0; 3 * DEVICE * SECTOR], 3, Mode::Format, 1);
     let before = world.layer.limits().exported;
     for at in (0..before).step_by(PART as usize) {
@@ -52,7 +52,7 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
 /// The root in progress cannot list the missing chunks of the device, because its images were
 /// started before the device joined.
 #[test]
-fn a_device_that_comes_while_a_root_is_written_joins_without_further_writes() {
+fn a_device_added_during_a_root_joins_without_further_writes() {
     for seed in 0..SEEDS {
         let disk = vec![0; 3 * DEVICE * SECTOR];
         let mut world = World::start_array(&config(), disk, 3, Mode::Format, seed);

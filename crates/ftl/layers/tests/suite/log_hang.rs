@@ -47,7 +47,7 @@ fn go_on(world: &mut World, version: u64) {
 }
 
 #[test]
-fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
+fn a_hanging_device_is_bypassed_after_its_deadline() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
     let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     for row in 0..ROWS {
@@ -96,7 +96,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_device_that_hangs() {
+fn a_stop_does_not_wait_for_a_hanging_device() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
     let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     (0..8).for_each(|row| {
@@ -121,7 +121,7 @@ fn forgets(_: Token, command: &Command) -> bool {
 
 /// Otherwise the discards on the hanging device would leave no room for commands of the others.
 #[test]
-fn a_device_that_hangs_holds_few_discards() {
+fn a_hanging_device_holds_few_discards() {
     let config = LayerConfig { superpage: 32, ..config(DeviceSet::EMPTY) };
     let disk = vec![0; 2 * 192 * 4 * 32 * SECTOR];
     let mut world = World::start_pair(&config, disk, true, Mode::Format, 1);
@@ -156,7 +156,7 @@ fn a_device_that_hangs_holds_few_discards() {
 }
 
 #[test]
-fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
+fn a_second_hanging_device_fails_the_volume_without_data_loss() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
     let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     let id = write(&mut world, 0, 1);
@@ -200,7 +200,7 @@ fn for_the_client(_: Token, command: &Command) -> bool {
 /// A client waits for data that is rebuilt from device 1, because device 0 is new. Device 0
 /// receives its missing chunks, and a root records that. Only then is device 1 lost.
 #[test]
-fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
+fn rebuilt_data_is_read_from_the_new_device() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
     let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
     for row in 0..ROWS {

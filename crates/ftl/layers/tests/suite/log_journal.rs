@@ -37,7 +37,7 @@ fn without(disk: Vec<u8>) -> World {
 }
 
 #[test]
-fn zoned_devices_and_small_ones_are_refused() {
+fn zoned_and_small_journals_are_refused() {
     let shape = Segments {
         size: 512,
         write_unit: 8,
@@ -86,7 +86,7 @@ fn a_flush_writes_a_record_and_seals_no_row() {
 }
 
 #[test]
-fn what_is_fua_is_logged_and_what_is_trimmed_goes_to_rows() {
+fn fua_writes_are_journaled_and_trims_go_to_stripes() {
     let mut world = start(disk(), Mode::Format, 1);
     let id = world.write(0, data(0, 16, 5), true);
     world.wait(id).unwrap();
@@ -104,7 +104,7 @@ fn what_is_fua_is_logged_and_what_is_trimmed_goes_to_rows() {
 }
 
 #[test]
-fn what_is_longer_than_a_record_goes_to_rows_at_once() {
+fn writes_longer_than_a_record_bypass_the_journal() {
     let mut world = start(disk(), Mode::Format, 1);
     let id = world.write(0, data(0, 256, 5), true);
     world.wait(id).unwrap();
@@ -115,7 +115,7 @@ fn what_is_longer_than_a_record_goes_to_rows_at_once() {
 }
 
 #[test]
-fn a_full_ring_seals_rows_and_goes_on() {
+fn a_full_ring_seals_stripes_and_continues() {
     let mut world = start(disk(), Mode::Format, 1);
     for version in 1..200 {
         let id = world.write(0, data(0, 1, version), true);
@@ -164,7 +164,7 @@ fn overwrite(world: &mut World, block: u64, version: u64) {
 }
 
 #[test]
-fn a_row_that_is_sealed_after_a_record_lists_nothing_older() {
+fn a_stripe_sealed_after_a_record_lists_no_older_version() {
     let mut world = start_roomy(roomy(), Mode::Format, 1);
     overwrite(&mut world, 0, 1);
     overwrite(&mut world, 0, 2);
@@ -180,7 +180,7 @@ fn a_row_that_is_sealed_after_a_record_lists_nothing_older() {
 }
 
 #[test]
-fn a_row_with_a_trim_is_sealed_before_what_was_written_since() {
+fn a_stripe_with_a_trim_is_sealed_before_later_writes() {
     let mut world = start_roomy(roomy(), Mode::Format, 1);
     overwrite(&mut world, 0, 1);
     let id = world.send(0, 8, |_| HostOp::Trim { fua: false });
@@ -196,7 +196,7 @@ fn a_row_with_a_trim_is_sealed_before_what_was_written_since() {
 }
 
 #[test]
-fn a_record_has_nothing_older_than_rows_before_it() {
+fn a_record_has_no_older_version_than_earlier_stripes() {
     let mut world = start_roomy(roomy(), Mode::Format, 1);
     overwrite(&mut world, 0, 1);
     overwrite(&mut world, 1, 1);
@@ -250,7 +250,7 @@ fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
 }
 
 #[test]
-fn a_damaged_record_that_is_needed_is_noticed() {
+fn a_damaged_needed_record_is_detected() {
     let mut world = start(disk(), Mode::Format, 1);
     for at in 0..3 {
         let id = world.write(at * 8, data(at * 8, 8, 1), true);
@@ -334,7 +334,7 @@ fn after_a_clean_stop_an_older_journal_does_no_harm() {
 }
 
 #[test]
-fn a_row_knows_which_records_were_durable() {
+fn a_stripe_records_the_durable_journal_records() {
     let mut world = start(disk(), Mode::Format, 1);
     fua(&mut world, 0, 1);
     let old = world.disk.clone();
@@ -357,7 +357,7 @@ fn a_row_knows_which_records_were_durable() {
 }
 
 #[test]
-fn a_root_knows_which_records_were_durable() {
+fn a_root_records_the_durable_journal_records() {
     let mut world = start(disk(), Mode::Format, 1);
     fua(&mut world, 0, 1);
     let old = world.disk.clone();
@@ -379,7 +379,7 @@ fn a_root_knows_which_records_were_durable() {
 }
 
 #[test]
-fn a_record_that_a_row_knows_does_not_look_torn() {
+fn a_record_named_by_a_stripe_is_not_taken_as_torn() {
     let mut world = start(disk(), Mode::Format, 1);
     fua(&mut world, 0, 1);
     (1..30).for_each(|block| overwrite(&mut world, block, 1));

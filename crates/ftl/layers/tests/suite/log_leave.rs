@@ -14,7 +14,7 @@ fn evacuation(world: &World) -> Option<Task> {
 }
 
 #[test]
-fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_leaves_then() {
+fn a_removal_waits_until_valid_data_fits_elsewhere() {
     let mut world = World::start_array(&config(), vec![0; 4 * DEVICE * SECTOR], 4, Mode::Format, 1);
     let all = world.layer.limits().exported / PART * PART;
     let first = all * 2 / 5 / PART * PART;
@@ -53,7 +53,7 @@ fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_le
 }
 
 #[test]
-fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
+fn the_last_device_is_not_removed() {
     let config = config();
     let fits = |size: &usize| {
         let device = DeviceInfo::block(*size as u64, 8);
@@ -68,7 +68,7 @@ fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
 }
 
 #[test]
-fn a_lost_device_on_which_nothing_lies_leaves_without_further_writes() {
+fn an_empty_lost_device_is_removed_without_further_writes() {
     let mut world = World::start_array(&config(), vec![0; 4 * DEVICE * SECTOR], 4, Mode::Format, 1);
     let id = world.write(0, data(0, PART, 1), true);
     world.wait(id).unwrap();

@@ -32,7 +32,7 @@ fn skewed(world: &mut World, versions: &mut [u64], random: &mut Random, writes: 
 }
 
 #[test]
-fn no_step_allocates_and_what_is_often_written_lies_apart() {
+fn steps_do_not_allocate_and_hot_data_is_separated() {
     let copied = [Separation::Two, Separation::Rate].map(|separation| {
         let mut world = World::start(&config(separation), blank(), Mode::Format, 1);
         let space = world.layer.limits().exported / 8 * 8;
@@ -49,7 +49,7 @@ fn no_step_allocates_and_what_is_often_written_lies_apart() {
 }
 
 #[test]
-fn nothing_is_lost_over_starts_and_cuts() {
+fn no_data_is_lost_over_starts_and_power_cuts() {
     let config = config(Separation::Rate);
     let mut world = World::start(&config, blank(), Mode::Format, 1);
     let space = world.layer.limits().exported as usize * 3 / 4 / 8 * 8;
@@ -67,7 +67,7 @@ fn nothing_is_lost_over_starts_and_cuts() {
 }
 
 #[test]
-fn a_byte_for_each_block_is_stated_where_there_are_classes() {
+fn the_plan_includes_a_byte_per_block_with_classes() {
     let plan = |separation, spare_permille| {
         let config = LayerConfig { spare_permille, ..config(separation) };
         AnyLayer::plan(&config, &[DeviceInfo::block(1 << 21, 32)]).expect("a plan")

@@ -13,7 +13,7 @@ const DEVICE: usize = 600 * CHUNK;
 /// A durable stripe that no root names has a damaged head. The first recovery must not rebuild the
 /// stripe from the damaged head, or the second one could not find it any more.
 #[test]
-fn a_head_that_rotted_is_made_again_after_a_recovery_that_was_cut_off() {
+fn a_corrupt_head_is_repaired_after_an_interrupted_recovery() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     (config.log.parity, config.log.compress) = (1, Codec::Raw);
     let disk = vec![0; 3 * DEVICE * SECTOR];

@@ -24,7 +24,7 @@ fn fill(world: &mut World, row: u64, held: Option<Token>) {
 /// ends the step after a round that sent a stripe, and the program of that stripe completes before
 /// the next round.
 #[test]
-fn a_program_that_is_over_before_the_next_round_is_noticed() {
+fn a_program_completed_within_the_round_is_noticed() {
     let config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
     let credits = world.layer.credits().requests;
@@ -74,7 +74,7 @@ fn an_image_of_the_map_is_read_again_for_the_next_request() {
 
 /// A stripe is sealed so late that the remainder of its slot has only room for a head.
 #[test]
-fn a_row_that_has_room_for_its_head_alone_is_passed_over() {
+fn a_stripe_that_fits_only_its_head_is_skipped() {
     const LONG: usize = 512;
     let mut config = LayerConfig { superpage: LONG as u32, ..LayerConfig::new(LayerKind::Log) };
     config.log.compress = Codec::Raw;

@@ -64,7 +64,7 @@ fn harm(disk: &mut [u8], device: usize) {
 }
 
 #[test]
-fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
+fn corruption_on_a_device_is_repaired_before_another_loss() {
     let mut disk = filled();
     harm(&mut disk, 1);
     let mut world = open(disk, DeviceSet::EMPTY);
@@ -93,7 +93,7 @@ fn without_a_scrub_the_same_harm_and_the_same_loss_cost_data() {
 }
 
 #[test]
-fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
+fn unrepairable_data_is_reported_and_the_scrub_continues() {
     let mut disk = filled();
     harm(&mut disk, 0);
     harm(&mut disk, 1);
@@ -107,7 +107,7 @@ fn what_two_devices_have_lost_is_named_and_the_scrub_goes_on() {
 }
 
 #[test]
-fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
+fn a_sound_volume_has_no_findings_and_reports_progress() {
     let mut world = open(filled(), DeviceSet::EMPTY);
     assert_eq!(world.operate(AdminCommand::Scrub(Scrub::Stop)), Ok(AdminOutcome::NoChange));
     assert!(matches!(world.operate(AdminCommand::Scrub(Scrub::Pause)), Err(Refusal::Because(_))));

@@ -52,7 +52,7 @@ fn lives(shape: Segments) -> u64 {
 }
 
 #[test]
-fn what_was_flushed_comes_back_after_stops_and_cuts() {
+fn flushed_data_survives_stops_and_power_cuts() {
     assert!(lives(SHAPE) > 50, "the volume turned over");
 }
 
@@ -66,7 +66,7 @@ fn no_more_zones_are_open_than_the_device_allows() {
 }
 
 #[test]
-fn nothing_allocates() {
+fn steps_do_not_allocate() {
     let (zoned, disk) = blank(Segments { max_open: 6, ..SHAPE });
     let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 1);
     let space = world.layer.limits().exported - 64;
@@ -81,7 +81,7 @@ fn nothing_allocates() {
 
 /// Each start writes two roots of two copies; a zone has room for the roots of sixteen starts.
 #[test]
-fn roots_go_from_zone_to_zone() {
+fn roots_alternate_between_zones() {
     let shape = Segments { max_open: 4, ..SHAPE };
     let (zoned, disk) = blank(shape);
     let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 1);
@@ -96,7 +96,7 @@ fn roots_go_from_zone_to_zone() {
 }
 
 #[test]
-fn what_would_not_work_is_refused_in_words() {
+fn unsuitable_devices_are_refused_with_a_reason() {
     let refused =
         |devices: &[DeviceInfo]| AnyLayer::plan(&config(), devices).unwrap_err().to_string();
     let of = |shape: Segments| Pointers::new(shape).info();
@@ -148,7 +148,7 @@ fn new_heads(disk: &[u8], before: &[u8]) -> Vec<(usize, usize)> {
 /// The power is cut before a chunk of the last stripe is in its zone, and the head of that stripe
 /// is damaged. Recovery must write the original chunk in its place.
 #[test]
-fn parity_that_a_zone_lacks_is_not_made_from_a_head_that_rotted() {
+fn missing_parity_is_not_rebuilt_from_a_corrupt_head() {
     let zoned = Pointers::of_several(SEVERAL, DEVICES);
     let mut world = on_several(&zoned, &vec![0; DEVICES * DEVICE], DeviceSet::EMPTY, Mode::Format);
     let id = world.write(0, noise(1), true);

@@ -80,7 +80,7 @@ fn kept(config: &LayerConfig, gib: u64) -> (Plan, u64) {
 }
 
 #[test]
-fn a_layer_keeps_what_its_plan_states() {
+fn memory_use_matches_the_plan() {
     for &kind in LayerKind::ALL {
         let config = LayerConfig::new(kind);
         [2, 32].into_iter().for_each(|gib| keeps_what_is_stated(&config, gib));

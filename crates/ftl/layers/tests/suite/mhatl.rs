@@ -20,7 +20,7 @@ fn gauge(world: &World, name: &str) -> u64 {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn written_data_reads_back() {
     for (superpage, gather) in [(16, MODES[0]), (32, MODES[1]), (128, MODES[0])] {
         comes_back(&config(superpage, gather));
     }
@@ -42,7 +42,7 @@ fn a_flush_survives_a_cut() {
 
 /// Figures of the specification: 1 leaf, 5 after a small write, 128 in the worst case.
 #[test]
-fn a_small_write_parts_a_superpage_into_five_leaves() {
+fn a_small_write_splits_a_superpage_into_five_leaves() {
     let mut config = config(128, Gather::Lsp);
     config.mhatl.leaves = 10_000;
     let disk = vec![0; 300 * 128 * SECTOR];

@@ -98,7 +98,7 @@ fn the_emptiest_of_the_oldest_is_picked() {
 }
 
 #[test]
-fn it_goes_on_from_where_it_was_saved() {
+fn a_saved_policy_continues() {
     let policy = GcPolicy::Own(&WINDOWED);
     let mut victims = Victims::new(policy, 40, 8, 1);
     [7, 3, 30].into_iter().for_each(|segment| victims.sealed(segment, 8, 0));
@@ -164,7 +164,7 @@ static SAME: OwnSeparation = OwnSeparation {
 };
 
 #[test]
-fn classes_go_by_the_bands_of_age() {
+fn classes_follow_the_age_bands() {
     let mut separator = Separator::new(Separation::Own(&BANDS), 6);
     (0..16).for_each(|_| separator.emptied(0, 100.0));
     assert_eq!([99.0, 100.0].map(|age| separator.for_write(age)), [0, 1]);

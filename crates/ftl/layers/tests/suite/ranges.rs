@@ -25,7 +25,7 @@ fn outside(low: &str, high: &str) -> [String; 2] {
 }
 
 #[test]
-fn the_ends_of_ranges_and_all_words_are_taken_and_nothing_beyond() {
+fn only_values_within_the_documented_ranges_are_accepted() {
     let (mut ranges, mut words) = (0, 0);
     for &kind in LayerKind::ALL {
         for parameter in kind.registration().parameters {

@@ -14,7 +14,7 @@ fn config(superpage: u32, mode: &str) -> LayerConfig {
 const MODES: [&str; 3] = ["shatl", "shatl:mode=ressd:threshold=10k", "hatl-auto"];
 
 #[test]
-fn what_is_written_comes_back() {
+fn written_data_reads_back() {
     for (superpage, layer) in
         [(16, MODES[0]), (32, MODES[1]), (128, MODES[0]), (16, MODES[2]), (64, MODES[2])]
     {
@@ -38,7 +38,7 @@ fn a_flush_survives_a_cut() {
 
 /// Moves home free superpages only after a flush, even if no host requests one.
 #[test]
-fn a_host_that_never_flushes_is_always_answered() {
+fn a_host_without_flushes_is_always_answered() {
     let ressd = "shatl:mode=ressd:threshold=18k";
     for seed in 4..6 {
         let mut disk = vec![0; 286 * 64 * SECTOR];
@@ -60,7 +60,7 @@ fn a_host_that_never_flushes_is_always_answered() {
 
 /// The hidden area holds a sector once. A write of a whole superpage replaces its hidden copies.
 #[test]
-fn a_long_write_goes_home_and_kills_the_hidden_copies() {
+fn a_long_write_goes_home_and_invalidates_hidden_copies() {
     let disk = vec![0; 300 * 32 * SECTOR];
     let mut world = World::start(&config(32, "shatl"), disk, Mode::Format, 4);
     let mut write = |lba: u64, sectors: usize, byte: u8| {
@@ -85,7 +85,7 @@ fn a_long_write_goes_home_and_kills_the_hidden_copies() {
 /// Small sequential writes that fill a superpage go home in one write. Replaced hidden copies do
 /// not reappear after a flush and a cut, and every other cut leaves a valid version.
 #[test]
-fn what_is_written_in_order_goes_home() {
+fn sequential_writes_go_home() {
     let config = config(32, "hatl-auto");
     for flushed in [false, true] {
         let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 11);
@@ -118,7 +118,7 @@ fn what_is_written_in_order_goes_home() {
 
 /// A direct write during the fill of a superpage is not overwritten when the superpage is full.
 #[test]
-fn what_was_written_home_meanwhile_stays() {
+fn newer_home_writes_are_kept() {
     let config = config(32, "hatl-auto");
     let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 13);
     for at in 0..3 {
@@ -153,7 +153,7 @@ fn hidden_superpages(world: &World) -> u64 {
 /// If the map unit is smaller than a superpage, whole map units go home. Parts of them are hidden
 /// until whole ones replace them, also after a cut.
 #[test]
-fn whole_map_units_go_home() {
+fn whole_map_units_are_written_home() {
     let config = config(32, "hatl-auto");
     let disk = vec![0; 400 * 32 * SECTOR];
     let mut world = World::start_over(&config, 8, disk, Mode::Format, 9);
@@ -225,7 +225,7 @@ fn a_home_is_lent_until_the_host_writes_there() {
 }
 
 /// Returns the sector of the disk with the given content.
-fn place_of(world: &World, content: &[u8]) -> u64 {
+fn find_sector(world: &World, content: &[u8]) -> u64 {
     let mut places = (0u64..).zip(world.disk.chunks(SECTOR)).filter(|(_, it)| *it == content);
     let place = places.next().expect("it is on the disk").0;
     assert!(places.next().is_none(), "it is there once");
@@ -250,9 +250,9 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
         write(&mut world, lsp * 32 + 8, 24, 2);
     }
     world.flush();
-    let first_home = place_of(&world, &sector(0, 1));
+    let first_home = find_sector(&world, &sector(0, 1));
     let lost = 105 * 32 + 18;
-    let place = place_of(&world, &sector(lost, 2));
+    let place = find_sector(&world, &sector(lost, 2));
     world.bad.insert(place);
     let lent = (place - first_home) / 32 * 32;
     assert!(lent > 100 * 32, "the hidden sector lies at the home of sector {lent}");
@@ -315,7 +315,7 @@ fn overtakes(config: &LayerConfig, writes: u64) -> bool {
 /// The newest version remains after a cut, although the stage of the copy that went home is listed
 /// later.
 #[test]
-fn what_overtakes_a_copy_that_went_home_stays_newest_after_a_cut() {
+fn a_write_after_a_copy_home_remains_newest_after_a_cut() {
     let config = config(64, "shatl");
     let moments = (52..62).filter(|spans| overtakes(&config, *spans * 60)).count();
     assert!(moments > 0, "no number of writes brings the moment");

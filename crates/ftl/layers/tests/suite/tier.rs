@@ -69,7 +69,7 @@ impl World {
                 self.step(Input::Stop, &mut out);
                 continue;
             }
-            // With `stops`, flushes complete last, so that the stop finds one under way.
+            // With `stops`, flushes complete last, so that the stop finds one in progress.
             let other = flying.iter().rposition(|it| !self.stops || !is_flush(it));
             let next = other.or(flying.len().checked_sub(1));
             let input = match next.map(|at| flying.remove(at)) {
@@ -118,7 +118,7 @@ impl Drop for World {
 }
 
 #[test]
-fn without_the_fast_device_clean_pages_are_read_and_dirty_ones_are_named() {
+fn without_the_fast_device_clean_pages_are_read_and_dirty_ones_reported() {
     let mut world = World::new();
     assert_eq!(world.read(0), Ok(()), "page 0 is here and clean");
     for lba in [64, 96, 320] {
@@ -138,7 +138,7 @@ fn without_the_fast_device_clean_pages_are_read_and_dirty_ones_are_named() {
 }
 
 #[test]
-fn without_the_slow_device_what_is_in_slots_is_read() {
+fn without_the_slow_device_cached_pages_are_read() {
     let mut world = World::new();
     assert_eq!(world.write(64), Ok(()));
     world.gone = Some(1);
@@ -154,7 +154,7 @@ fn flush() -> Input {
 }
 
 #[test]
-fn what_comes_during_a_commit_waits_for_no_deadline() {
+fn requests_during_a_commit_wait_for_no_deadline() {
     let mut world = World::new();
     world.write(64).unwrap();
     let before = world.answers;

@@ -84,7 +84,7 @@ fn the_map_is_the_same_after_a_stop_and_after_every_recovery() {
 }
 
 #[test]
-fn nothing_allocates_and_a_flush_pads_a_strip() {
+fn steps_do_not_allocate_and_a_flush_pads_a_strip() {
     for kind in BOTH {
         let (zoned, disk) = with_lists(kind);
         let mut world = World::start_zoned(&roomy(kind), zoned, disk, Mode::Format, 1);
@@ -106,7 +106,7 @@ fn nothing_allocates_and_a_flush_pads_a_strip() {
 
 /// Cuts alone take no space, and cuts after each small write take no more than GC frees.
 #[test]
-fn a_thousand_cuts_leave_room_for_the_next_write() {
+fn a_thousand_cuts_leave_space_for_the_next_write() {
     for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 96), (BOTH[1], 64)] {
         let shape = Segments { unreadable, ..segments(kind) };
         let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
@@ -144,7 +144,7 @@ fn a_thousand_cuts_leave_room_for_the_next_write() {
 /// A cut may leave any part of the pads that recovery writes. No later row may be mistaken for a
 /// pad.
 #[test]
-fn pads_that_were_cut_short_hide_nothing() {
+fn interrupted_padding_hides_no_data() {
     for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 64), (BOTH[1], 32)] {
         let shape = Segments { unreadable, ..segments(kind) };
         let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
@@ -235,7 +235,7 @@ fn a_list_stands_for_the_tails_of_its_line() {
 
 /// The amount of data written since the volume was created is known after a cut and after a stop.
 #[test]
-fn the_counts_of_what_was_written_go_on() {
+fn write_counters_continue() {
     for kind in BOTH {
         let (zoned, disk) = with_lists(kind);
         let mut world = World::start_zoned(&roomy(kind), zoned, disk, Mode::Format, 3);
@@ -270,7 +270,7 @@ fn the_counts_of_what_was_written_go_on() {
 
 /// All invalid data is in the last filled line or in the one being filled.
 #[test]
-fn a_full_volume_takes_writes_to_one_block() {
+fn a_full_volume_accepts_overwrites_of_one_block() {
     for kind in BOTH {
         let (zoned, disk) = blank(kind);
         let mut world = World::start_zoned(&config(kind), zoned, disk, Mode::Format, 3);
@@ -296,7 +296,7 @@ fn a_full_volume_takes_writes_to_one_block() {
 }
 
 #[test]
-fn what_would_not_work_is_refused_in_words() {
+fn unsuitable_devices_are_refused_with_a_reason() {
     let refused = |kind: LayerKind, device: DeviceInfo| {
         AnyLayer::plan(&config(kind), &[device]).unwrap_err().to_string()
     };

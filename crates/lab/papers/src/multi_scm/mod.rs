@@ -281,8 +281,8 @@ const TABLE: &str = "Table 3";
 /// Source name of the independent model.
 const SERIAL: &str = "a model with one operation at a time";
 /// Explanation of a difference on the trace itself.
-const UNSAID: &str = "the trace itself; the paper states neither the part of the trace nor the \
-                      rule for moving a page to M";
+const GIVEN_TRACE: &str = "the trace itself; the paper states neither the part of the trace nor \
+                           the rule for moving a page to M";
 /// Explanation of a difference on a stand-in.
 const STAND_IN: &str = "the trace is not available, and its stand-in has a different skew; the \
                         paper does not state the rule for moving a page to M";
@@ -292,7 +292,7 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[F
         for (case, gain) in [(4, of.gains[0]), (3, of.gains[1])] {
             let claim = format!("{}: requests/s of case {case} over case 1", load.name);
             let ours = outcomes[case - 1].iops / outcomes[0].iops;
-            let why = if load.is_real() { UNSAID } else { STAND_IN };
+            let why = if load.is_real() { GIVEN_TRACE } else { STAND_IN };
             let serial = Known::new(computed[case - 1].iops / computed[0].iops, SERIAL);
             let check = Check::new(claim, ours, Band::AtLeast(1.0)).computed(serial).because(why);
             findings.checks.push(match gain {

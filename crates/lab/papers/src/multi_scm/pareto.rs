@@ -114,7 +114,7 @@ mod tests {
     use hostftl_drives::scm::Wear;
 
     #[test]
-    fn a_mix_that_another_beats_in_both_is_left_out() {
+    fn dominated_mixes_are_omitted() {
         let of = |iops, most| {
             let wear = [Wear { most: 1, ..Wear::default() }, Wear { most, ..Wear::default() }];
             Outcome { iops, in_turn: iops, written: 1000, wear, moved: 0, violation: None }

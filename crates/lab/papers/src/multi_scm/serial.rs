@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_all_that_it_causes() {
+    fn a_request_takes_the_time_of_all_its_effects() {
         let mut ssd = ssd(4);
         assert_eq!(took(&mut ssd, 0, 8, false), 32 * (S + M) + 8 * M, "it is fetched");
         assert_eq!(took(&mut ssd, 0, 8, false), 8 * M);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sixth_overwrite_moves_a_page_where_it_is_levelled() {
+    fn the_sixth_overwrite_moves_a_levelled_page() {
         for (case, copies) in [(1, 64 * M), (3, 0)] {
             let mut ssd = ssd(case);
             ssd.access(0, 0, 8, false);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_back_wears_s_and_moves_there() {
+    fn write_backs_wear_the_storage_memory() {
         for (case, most) in [(1, 20), (2, 41)] {
             let mut ssd = ssd(case);
             for page in 0..36 * 41 {

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_gain_what_four_chips_and_a_longer_write_give() {
+    fn strips_gain_from_four_chips_and_longer_writes() {
         // 60 KiB in 4169 µs on four chips, compared with 4 KiB in 685 µs on one.
         assert!(near(strips(false, 4), 4.0 * (60.0 / 4169.0) / (4.0 / 685.0)));
         // With random writes, 32/11 of the four chips are busy, and each write takes a third

@@ -70,15 +70,15 @@ fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
     let known = Known::new(2.2, "Fig. 5 and section 4");
     let check = Check::near_published(claim, known, most, 25.0);
     if headline().any(|(load, _)| load.given) {
-        check.on_given_trace().because(UNSAID)
+        check.on_given_trace().because(GIVEN_TRACE)
     } else {
         check.because(STAND_IN)
     }
 }
 
 /// Explanation of a difference on the trace itself.
-const UNSAID: &str = "the trace itself; its addresses are packed here, and at most its first \
-                      400,000 requests are timed";
+const GIVEN_TRACE: &str = "the trace itself; its addresses are packed here, and at most its \
+                           first 400,000 requests are timed";
 /// Explanation of a difference on the stand-in.
 const STAND_IN: &str = "the trace is not available; its stand-in writes 16 KiB and is misaligned \
                         by 31.5 KiB, as servers of that time were (inference); aligned whole \
@@ -89,31 +89,31 @@ fn by_size(checks: &mut Vec<Check>, by_slot: &[BySlot]) {
     let gains =
         |offset: usize| by_slot.iter().skip(offset).step_by(2).map(|it| it.lba.write_gain());
     let claim = "the most gain of writes of 8 to 64 KiB off by 31.5 KiB, slots of 512 B";
-    let check = Check::near_computed(claim, Known::new(1.77, ALIGNMENT), most_of(gains(1)), 15.0);
+    let check = Check::near_computed(claim, Known::new(1.77, ALIGNMENT), greatest(gains(1)), 15.0);
     checks.push(check);
     let claim = "the least gain of writes of 8 to 64 KiB off by 31.5 KiB, slots of 512 B";
-    let check = Check::near_computed(claim, Known::new(1.19, ALIGNMENT), least_of(gains(1)), 15.0);
+    let check = Check::near_computed(claim, Known::new(1.19, ALIGNMENT), smallest(gains(1)), 15.0);
     checks.push(check);
     let claim = "writes of 16 KiB and more, aligned, 512 B slots: nothing is gained";
-    let ours = most_of(gains(0).skip(1));
+    let ours = greatest(gains(0).skip(1));
     checks.push(Check::new(claim, ours, Band::AtMost(1.05)).computed(Known::new(0.97, MODEL)));
     let of_best = by_slot
         .iter()
         .map(|it| it.by_chosen().write_gain() / it.lba.write_gain().max(it.block.write_gain()));
     let claim = "writes with the slot that the first of them choose, over the better of 512 B and \
                  4 KiB: the least";
-    checks.push(Check::new(claim, least_of(of_best), Band::AtLeast(0.95)));
+    checks.push(Check::new(claim, smallest(of_best), Band::AtLeast(0.95)));
 }
 
 /// Adds the claims of the abstract, which does not name their workloads.
 fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     let given = loads.iter().any(|load| load.given);
-    let told = |check: Check| if given { check.on_given_trace() } else { check };
+    let noted = |check: Check| if given { check.on_given_trace() } else { check };
     let energy = paper.iter().filter_map(|pair| pair.change(|it| it.energy));
     let claim = "energy, the least change in per cent, all workloads";
     let check = Check::new(claim, energy.fold(0.0, f64::min), Band::AtMost(-30.0));
     checks.push(
-        told(check)
+        noted(check)
             .published(Known::new(-60.0, ABSTRACT))
             .because("the paper does not name the workload"),
     );
@@ -123,7 +123,7 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     let longer = longer.map(|change| 100.0 / (100.0 + change)).fold(0.0, f64::max);
     let check = Check::new(claim, longer, Band::AtLeast(1.2));
     checks.push(
-        told(check)
+        noted(check)
             .published(Known::new(1.55, ABSTRACT))
             .because("the paper does not name the workload"),
     );
@@ -136,11 +136,11 @@ const ALIGNMENT: &str = "independent model, one size of 8 to 64 KiB";
 /// Source name of the conference abstract.
 const ABSTRACT: &str = "abstract of the conference paper, no seed";
 
-fn most_of(gains: impl Iterator<Item = f64>) -> f64 {
+fn greatest(gains: impl Iterator<Item = f64>) -> f64 {
     gains.fold(0.0, f64::max)
 }
 
-fn least_of(gains: impl Iterator<Item = f64>) -> f64 {
+fn smallest(gains: impl Iterator<Item = f64>) -> f64 {
     gains.fold(f64::INFINITY, f64::min)
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use crate::{Options, Size};
 
     #[test]
-    fn on_the_trace_itself_a_claim_that_does_not_hold_is_told() {
+    fn failed_claims_on_a_given_trace_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let text = "t_us,op,byte_off,byte_len\n0,W,0,16384\n9,W,16384,16384\n";
         std::fs::write(folder.path().join("src1_0.csv"), text).unwrap();
@@ -170,8 +170,8 @@ mod tests {
         let broken = Verdict::Fails;
         assert_eq!(verdicts(&options), (STAND_IN.into(), broken, broken, broken));
         options.traces = Some(folder.path().to_owned());
-        let told = Verdict::Told;
-        assert_eq!(verdicts(&options), (UNSAID.into(), told, told, told));
+        let noted = Verdict::Told;
+        assert_eq!(verdicts(&options), (GIVEN_TRACE.into(), noted, noted, noted));
         let loads = workloads(&options).unwrap();
         let real = loads.iter().find(|load| load.name == HEADLINE).unwrap();
         assert!(real.about.starts_with("2 requests, "), "{}", real.about);

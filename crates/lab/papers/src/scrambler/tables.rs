@@ -162,7 +162,7 @@ pub(super) fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     for (name, pair) in rows(loads, pairs) {
         let it = &pair.scrambled;
         let all = it.rules.iter().sum::<u64>().max(1) as f64;
-        let share = |rule: usize| percent_of(it.rules[rule] as f64 / all);
+        let share = |rule: usize| percent_cell(it.rules[rule] as f64 / all);
         let throughput = it.written as f64 * 512.0 / 1e6 / (it.took as f64 / 1e9);
         sheet.row([
             name.into(),
@@ -176,7 +176,7 @@ pub(super) fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     sheet
 }
 
-fn percent_of(share: f64) -> Cell {
+fn percent_cell(share: f64) -> Cell {
     Cell::Text(format!("{:.0} %", share * 100.0))
 }
 

@@ -10,12 +10,12 @@ use crate::device::Device;
 use crate::error::IoError;
 
 impl<L: Layer> Driver<L> {
-    /// Replaces a device that the layer runs without and that has no commands under way; returns
+    /// Replaces a device that the layer runs without and that has no commands in flight; returns
     /// the old device. The window of the new device is set, and its zones are empty if it is zoned.
     /// The caller must inform the layer next, by [`hostftl_core::AdminCommand::Replaced`].
     ///
     /// # Errors
-    /// When a command is under way, or the system cannot start threads; nothing was changed then.
+    /// When a command is in flight, or the system cannot start threads; nothing was changed then.
     pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
         let state = self.layer.members().get(index).state;
         let is_free = state.is_lost() || state == MemberState::Removed;
@@ -53,7 +53,7 @@ impl<L: Layer> Driver<L> {
         self.world.replace(index.into(), copy)
     }
 
-    /// Returns whether a command to a device is under way.
+    /// Returns whether a command to a device is in flight.
     pub fn is_busy(&self, index: u8) -> bool {
         self.world.under_way(index.into()) > 0
     }

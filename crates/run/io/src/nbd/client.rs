@@ -28,7 +28,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum State {
     Up,
-    /// Disconnected since `since`. A dial is under way, or starts at `next`.
+    /// Disconnected since `since`. A dial is in progress, or starts at `next`.
     Down {
         since: Instant,
         next: Instant,
@@ -77,7 +77,7 @@ impl Client {
             State::Up => {}
             State::Failed => self.flow.fail_waiting(None, DeviceError::Removed),
             State::Down { since, .. } => {
-                // This also applies while a slow connection attempt is under way.
+                // This also applies while a slow connection attempt is in progress.
                 if now - since >= self.uri.timeout {
                     self.flow.fail_waiting(None, DeviceError::Media);
                 }
@@ -103,7 +103,7 @@ impl Client {
     fn lose(&mut self, why: &str) {
         self.shared.report(format!("connection lost: {why}; reconnecting"));
         self.lines.clear();
-        // Commands that were under way are sent again after the reconnect.
+        // Commands that were in progress are sent again after the reconnect.
         self.flow.land();
         let now = Instant::now();
         self.state = State::Down { since: now, next: now, pause: FIRST_PAUSE, dialing: None };

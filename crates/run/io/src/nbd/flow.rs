@@ -2,10 +2,10 @@
 //! through lines.
 //!
 //! Invariants
-//! - An item waits, or it is under way: its index is its cookie, and it awaits one reply.
-//! - Writes with overlapping ranges are never under way together, so the server cannot reorder
+//! - An item waits, or it is in progress: its index is its cookie, and it awaits one reply.
+//! - Writes with overlapping ranges are never in progress together, so the server cannot reorder
 //!   them.
-//! - While writes are repeated after a reconnect, no other item is under way.
+//! - While writes are repeated after a reconnect, no other item is in flight.
 //! - A range that is compared with the server's data ([`check`]) is not written at the same time.
 
 mod check;
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Flow {
     /// Items that are not sent.
     waiting: VecDeque<Item>,
-    /// Items under way; the index is the cookie.
+    /// Items in progress; the index is the cookie.
     pub flying: Vec<Option<Item>>,
     free: Vec<u32>,
     /// Writes that the server completed and did not flush.
@@ -42,7 +42,7 @@ pub(super) struct Flow {
     check: Check,
     /// Items that repeat unflushed writes and have not ended.
     again: usize,
-    /// Whether the client's own flush is under way, and the earliest time of the next one.
+    /// Whether the client's own flush is in progress, and the earliest time of the next one.
     flushing: bool,
     flush_from: Instant,
     /// Maximum length of a read or write in bytes.
@@ -107,7 +107,7 @@ impl Flow {
         self.waiting.push_back(Item::new(transfer, origin, deadline));
     }
 
-    /// Returns whether items wait or are under way, or a late write is still possible.
+    /// Returns whether items wait or are in flight, or a late write is still possible.
     pub(super) fn is_busy(&self) -> bool {
         !self.late_writes.is_empty()
             || !self.waiting.is_empty()
@@ -286,7 +286,7 @@ impl Flow {
         self.waiting.extend(others.into_iter().map(|item| Item { awaits: None, ..item }));
     }
 
-    /// Returns whether an item under way has exceeded its deadline.
+    /// Returns whether an item in flight has exceeded its deadline.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.flying.iter().flatten().any(|item| item.deadline <= now)
     }
@@ -325,7 +325,7 @@ fn copy(item: &Item) -> CompletedWrite {
     }
     let mut bytes = Vec::with_capacity(item.part as usize);
     for piece in front(item) {
-        // SAFETY: the item keeps its memory, which is not written while the item is under way.
+        // SAFETY: the item keeps its memory, which is not written while the item is in flight.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
         });
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri is late itself")]
-    fn what_is_sent_again_after_a_long_absence_is_not_late() {
+    fn resent_requests_get_a_new_deadline() {
         let export =
             Negotiated { flags: SEND_WRITE_ZEROES, bytes: 1 << 20, ..Negotiated::default() };
         let timeout = Duration::from_millis(20);

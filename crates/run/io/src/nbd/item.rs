@@ -40,7 +40,7 @@ pub(crate) struct Item {
     pub part: u32,
     /// Line on which the reply is expected.
     pub awaits: Option<usize>,
-    /// Whether a connection was lost while the command was under way.
+    /// Whether a connection was lost while the command was in flight.
     pub flew: bool,
 }
 
@@ -64,7 +64,7 @@ impl Item {
         matches!(self.origin, Origin::Check(_) | Origin::Repair(_) | Origin::Seal)
     }
 
-    /// Returns whether the ranges overlap and the items must not be under way together: two writes,
+    /// Returns whether the ranges overlap and the items must not be in flight together: two writes,
     /// or a write and a read of a check.
     pub(crate) fn collides(&self, other: &Item) -> bool {
         let ((from, len), (other_from, other_len)) =

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_each_byte_over_a_late_write_is_known() {
+    fn the_newest_data_over_a_late_write_is_recorded() {
         let mut late_writes = LateWrites::default();
         late_writes.add(1000, 1000);
         late_writes.note(&bytes(0, 1000, 9));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_ends_after_its_time_and_takes_along_what_is_known() {
+    fn an_expired_late_write_drops_its_records() {
         let mut late_writes = LateWrites::default();
         let begin = Instant::now();
         let end = begin + Duration::from_secs(1);

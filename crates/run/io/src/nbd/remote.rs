@@ -175,7 +175,7 @@ impl Remote {
         LinkWatch(self.shared.clone())
     }
 
-    /// Closes the connections; commands under way end with an error.
+    /// Closes the connections; commands in flight end with an error.
     pub(crate) fn close(&self) {
         lock(&self.shared.orders).closed = true;
         self.shared.waker.wake();

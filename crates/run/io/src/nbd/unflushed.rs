@@ -1,7 +1,7 @@
 //! Writes that a server completed and did not flush. It may lose them when it crashes.
 //!
 //! Invariants
-//! - Overlapping writes are never under way together, so the order of this list is that of the
+//! - Overlapping writes are never in flight together, so the order of this list is that of the
 //!   server.
 //! - A write is removed only when a flush has covered it.
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_covers_what_was_there_when_it_was_sent() {
+    fn a_flush_covers_writes_completed_before_it() {
         let mut unflushed = Unflushed::default();
         let zeros = |offset| CompletedWrite::Zeros { offset, len: 512 };
         unflushed.push(zeros(0));

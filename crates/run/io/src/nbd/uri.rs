@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_and_written_in_one_way() {
+    fn names_round_trip() {
         let cases = [
             ("nbd://box", "nbd://box:10809/"),
             ("nbd://box:/vol", "nbd://box:10809/vol"),

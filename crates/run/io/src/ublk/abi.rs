@@ -80,7 +80,7 @@ impl Features {
 pub struct Spec {
     /// Number of queues; the kernel makes fewer if it has fewer processors.
     pub queues: u16,
-    /// Maximum number of requests under way in each queue.
+    /// Maximum number of requests in flight in each queue.
     pub depth: u16,
     /// Maximum length of a request in bytes.
     pub longest: u32,
@@ -142,7 +142,7 @@ pub struct DeviceInfo {
     pub id: u32,
     /// Number of queues.
     pub queues: u16,
-    /// Maximum number of requests under way in each queue.
+    /// Maximum number of requests in flight in each queue.
     pub depth: u16,
     /// Maximum length of a request in bytes.
     pub longest: u32,
@@ -309,7 +309,7 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 fn get<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("a field lies within its structure")
+    bytes[at..at + N].try_into().expect("a field is inside its structure")
 }
 
 #[cfg(test)]
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_says_what_it_was_made_with() {
+    fn a_device_reports_its_parameters() {
         let features = Features::RECOVERY.and(Features::USER_COPY);
         let spec =
             Spec { queues: 2, depth: 64, longest: 1 << 20, features, mark: 0x1234_5678_9abc };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_come_back_as_they_were_set() {
+    fn attributes_round_trip() {
         for read_only in [false, true] {
             let made =
                 Attributes { sectors: 1 << 33, longest: 512 << 10, best: 256 << 10, read_only };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_told_by_its_description() {
+    fn a_request_is_decoded_from_its_descriptor() {
         let mut bytes = [0; DESCRIPTION_BYTES];
         put(&mut bytes, 0, (1_u32 | 1 << 13 | 1 << 11).to_ne_bytes());
         put(&mut bytes, 4, 8_u32.to_ne_bytes());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_of_each_tag_lies_apart() {
+    fn payloads_of_tags_are_disjoint() {
         assert_eq!(payload_at(0, 0), 0x8000_0000);
         assert_eq!(payload_at(0, 1) - payload_at(0, 0), u64::from(LONGEST));
         assert_eq!(payload_at(1, 0), 0x8000_0000 + (1 << 41));

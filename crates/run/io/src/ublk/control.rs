@@ -1,7 +1,7 @@
 //! Creates, starts, stops and deletes block devices.
 //!
 //! Invariants
-//! - One command at a time is under way, in a thread of its own. Some kernels lose a command or
+//! - One command at a time is in flight, in a thread of its own. Some kernels lose a command or
 //!   never end it, and the caller must not hang with it.
 //! - After a command without a result no further command is sent. Memory passed to the kernel is
 //!   then kept until the process ends.
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_support_is_reported() {
         let error = Control::at(Path::new("/nowhere/ublk-control")).unwrap_err();
         assert!(matches!(error, UblkError::NoModule(_)), "{error}");
         assert!(error.to_string().contains("modprobe ublk_drv"), "{error}");
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "io_uring")]
-    fn a_node_that_takes_no_commands_refuses_each() {
+    fn a_node_without_commands_refuses_each() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let Ok(control) = Control::at(file.path()) else {
             return hostftl_test_skip::skipped("io_uring is refused");

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_that_fail_are_known_by_their_release() {
+    fn faulty_kernels_are_recognised_by_release() {
         let known = |release| Kernel::from_release(release).known();
         for release in ["6.12.57+deb12-amd64", "6.5.0", "6.18.3", "6.18.6-arch1-1", "7.1", ""] {
             assert_eq!(known(release), Known::Nothing, "{release}");

@@ -2,7 +2,7 @@
 //! Linux 6.5 on. The names and numbers are those of linux/ublk_cmd.h.
 //!
 //! Payload is copied by reads and writes of the device's character node (`UBLK_F_USER_COPY`). A
-//! request therefore needs a buffer of its own length only while it is under way.
+//! request therefore needs a buffer of its own length only while it is in progress.
 
 mod abi;
 mod control;

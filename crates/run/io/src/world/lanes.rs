@@ -1,5 +1,5 @@
 //! Replacement of a device, the threads that make calls to devices, and the commands that each
-//! device has under way.
+//! device has in flight.
 
 use std::sync::Arc;
 
@@ -29,15 +29,17 @@ pub(super) fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> u
 }
 
 impl World {
-    /// Replaces a device that has no command under way. Returns the old device.
+    /// Replaces a device that has no command in flight. Returns the old device.
     pub(crate) fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
         let under_way = self.under_way(index);
+        // The kernel or the server may still use the buffers of these commands.
         if under_way > 0 {
             let (name, old) = (device.name(), self.devices[index].name());
             return Err(IoError::Unended { name: name.into(), old: old.into(), under_way });
         }
         let placed = PlacedWrites::from_device(&device);
         let count = threads_for(&device, placed.is_some(), self.ring.is_some());
+        // The only step that can fail comes first, so that an error changes nothing.
         self.lanes[index] = threads(count, &self.waker)?;
         self.placed[index] = placed;
         device.as_remote().iter().for_each(|remote| remote.listen(self.waker.clone()));
@@ -53,7 +55,7 @@ impl World {
         self.flights.iter().flatten().filter(to).count() - held
     }
 
-    /// Lists the devices that still have commands under way, with their number.
+    /// Lists the devices that still have commands in flight, with their number.
     pub(crate) fn unanswered(&self) -> Vec<(&str, usize)> {
         let names = self.devices.iter().map(Device::name).enumerate();
         names

@@ -271,7 +271,7 @@ fn a_part_of_a_zoned_file_obeys_the_rules() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri opens no devices")]
-fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
+fn adjacent_parts_share_a_table_without_interference() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let path = folder.path().join("zones");
     let name = format!("zoned:{}", path.display());
@@ -341,7 +341,7 @@ fn a_zoned_block_device_obeys_the_rules() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri opens no devices")]
-fn what_was_not_flushed_may_be_gone_and_nothing_else_is() {
+fn only_unflushed_data_may_be_lost() {
     let mut device = Patient::file("zone=128k", 8, EngineKind::Pread);
     device.put(0, &[(1, 16)]).unwrap();
     assert!(device.restart());

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_can_t_be_used_are_refused() {
+    fn unusable_zones_are_refused() {
         let refused = |zones: &[[u8; ZONE]]| {
             found(&parse(&report(zones)), 4096, 8, 0, false).unwrap_err().to_string()
         };

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_fill_what_there_is() {
+    fn segments_fill_the_device() {
         let name = parse("zoned:x?zone=1m&units=4").unwrap();
         assert_eq!(name.fit(64 << 20, true).unwrap().count, 60, "1 + 2 MiB are not theirs");
         assert_eq!(name.fit(64 << 20, false).unwrap().count, 60, "a multiple of 4");

@@ -97,7 +97,7 @@ fn page(letter: u8) -> Page {
 }
 
 #[test]
-fn pages_come_back_after_a_start_and_many_turns_of_the_zones() {
+fn pages_survive_a_start_and_many_zone_cycles() {
     let disk = Disk::default();
     let pages = disk.restart(0);
     for turn in 0..600_u64 {
@@ -123,7 +123,7 @@ fn pages_come_back_after_a_start_and_many_turns_of_the_zones() {
 }
 
 #[test]
-fn what_others_left_is_seen_until_it_is_written_over() {
+fn foreign_pages_are_visible_until_overwritten() {
     let disk = Disk::default();
     disk.state.borrow_mut().zones[0].0 = vec![page(9); 3];
     let pages = disk.restart(3);
@@ -138,7 +138,7 @@ fn what_others_left_is_seen_until_it_is_written_over() {
 proptest! {
     /// After any power cut each page has the content of the last sync, or of a later write.
     #[test]
-    fn a_power_cut_leaves_what_was_synced(
+    fn synced_pages_survive_a_power_cut(
         rounds in prop::collection::vec(
             (0..300_usize, 0..4_usize, 1..120_usize, any::<u8>()),
             1..8,

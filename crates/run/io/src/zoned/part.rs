@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_lie_between_the_kept_zones_of_each_unit() {
+    fn segments_exclude_the_reserved_zones_of_each_unit() {
         let zones = |part: &Part| (0..part.shape.count).map(|at| part.zone(at)).collect::<Vec<_>>();
         let one = part("zones=4-11").unwrap();
         assert_eq!((one.zones.clone(), one.shape.units), (4..12, 1));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_can_t_be_are_refused_in_words() {
+    fn invalid_parts_are_refused_with_a_reason() {
         for (text, why) in [
             ("zones=", "not a part"),
             ("zones=-1", "not a part"),

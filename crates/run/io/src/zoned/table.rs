@@ -4,7 +4,7 @@
 //! Invariants
 //! - The content of a table page on the medium describes data that was durable before the page was
 //!   written. After a crash at any moment, all data before the pointers is intact.
-//! - One settling at a time is under way.
+//! - One settling at a time is in progress.
 //! - The user of a part changes only the entries of its own zones. Other users change other entries
 //!   of the same pages, so a page is read again and written under its lock.
 
@@ -46,7 +46,7 @@ pub(crate) struct PendingFlush {
 pub(crate) struct Table {
     pages: Vec<TablePage>,
     part: Part,
-    /// Slot of the settling under way, and the pages that it writes.
+    /// Slot of the settling in progress, and the pages that it writes.
     settling: Option<(u32, Vec<(usize, TablePage)>)>,
     queue: VecDeque<PendingFlush>,
 }
@@ -126,8 +126,8 @@ impl Table {
         pages.into_iter().map(change).collect()
     }
 
-    /// Starts to store the current pointers for `wait`. Returns `None` if another settling is under
-    /// way, so that this one waits, or if nothing has changed: then `finished` gets the slot.
+    /// Starts to store the current pointers for `wait`. Returns `None` if another settling is in
+    /// progress, so that this one waits, or if nothing has changed: then `finished` gets the slot.
     pub(crate) fn settle(
         &mut self,
         zone_order: &ZoneOrder,
@@ -173,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Returns the next settling to start, if none is under way.
+    /// Returns the next settling to start, if none is in progress.
     pub(crate) fn next(&mut self) -> Option<PendingFlush> {
         if self.settling.is_some() { None } else { self.queue.pop_front() }
     }

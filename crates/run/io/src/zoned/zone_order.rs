@@ -1,7 +1,7 @@
 //! The segments of a zoned device: which commands they accept, and in which order these run.
 //!
 //! Invariants
-//! - One program at a time is under way in a segment; others wait for it in the order of their
+//! - One program at a time is in flight in a segment; others wait for it in the order of their
 //!   arrival. `ahead` is the write pointer after all of them.
 //! - `pointer` is visible to reads and reports: all sectors before it are written.
 //! - A segment that is being reset accepts no command until the reset ends.
@@ -26,9 +26,9 @@ pub(crate) struct Segment {
     pub erased: u32,
     /// Whether the segment can no longer be written.
     pub offline: bool,
-    /// Slot of the reset under way.
+    /// Slot of the reset in progress.
     resetting: Option<u32>,
-    /// Slot of the program under way.
+    /// Slot of the program in flight.
     busy: Option<u32>,
     waiting: VecDeque<Transfer>,
 }

@@ -95,7 +95,7 @@ fn an_nbd_export() {
 }
 
 #[test]
-fn an_export_has_one_opener_and_is_an_error_when_it_is_gone_for_too_long() {
+fn an_export_is_exclusive_and_fails_after_a_long_absence() {
     let export = Export::start(4 * MIB);
     let device = Device::open(&export.uri()).unwrap();
     let message = Device::open(&export.uri()).unwrap_err().to_string();
@@ -110,7 +110,7 @@ fn an_export_has_one_opener_and_is_an_error_when_it_is_gone_for_too_long() {
 }
 
 #[test]
-fn exports_that_are_none_are_refused_in_words() {
+fn invalid_exports_are_refused_with_a_reason() {
     let message = Device::open("nbd+unix:///?socket=/nowhere/s").unwrap_err().to_string();
     assert!(message.contains("/nowhere/s") && message.contains("No such file"), "{message}");
     let message = Device::open("nbds://box/").unwrap_err().to_string();
@@ -145,7 +145,7 @@ fn a_window_shifts_and_ends() {
 }
 
 #[test]
-fn a_file_that_lost_its_end_is_an_error() {
+fn a_truncated_file_is_an_error() {
     for engine in ENGINES {
         let (_folder, path) = sparse(4 * MIB);
         let device = Device::open(&path).unwrap();
@@ -157,7 +157,7 @@ fn a_file_that_lost_its_end_is_an_error() {
 }
 
 #[test]
-fn the_second_opener_is_told_who_has_it() {
+fn a_second_open_names_the_owner() {
     let (_folder, path) = sparse(MIB);
     let _first = Device::open(&path).unwrap();
     let message = Device::open(&path).unwrap_err().to_string();
@@ -166,7 +166,7 @@ fn the_second_opener_is_told_who_has_it() {
 }
 
 #[test]
-fn what_is_no_device_is_refused() {
+fn files_that_are_no_devices_are_refused() {
     let (folder, _path) = sparse(MIB);
     let name = folder.path().to_str().unwrap();
     assert!(Device::open(name).unwrap_err().to_string().contains("neither a regular file"));

@@ -93,12 +93,12 @@ fn closing_ends(engine: EngineKind) {
 }
 
 #[test]
-fn an_array_goes_on_without_the_device_with_io_uring() {
+fn an_array_survives_a_hung_device_with_io_uring() {
     an_array_goes_on(EngineKind::Uring);
 }
 
 #[test]
-fn an_array_goes_on_without_the_device_with_threads() {
+fn an_array_survives_a_hung_device_with_threads() {
     an_array_goes_on(EngineKind::Pread);
 }
 
@@ -163,9 +163,9 @@ impl Host for Still {
     }
 }
 
-/// The commands under way are past their deadline, but the device had answered long before.
+/// The commands in flight are past their deadline, but the device had answered long before.
 #[test]
-fn a_process_that_stood_still_blames_no_device() {
+fn a_stopped_process_times_out_no_device() {
     let (_folder, name) = sparse(4 << 20);
     let new = LayerConfig::new(LayerKind::Passthrough);
     let config = LayerConfig { deadline: 1_000_000_000, ..new };

@@ -134,7 +134,7 @@ fn there(state: &Mutex<State>) -> u8 {
 }
 
 #[test]
-fn an_old_write_that_lands_before_a_flush_is_mended_by_it() {
+fn a_late_write_before_a_flush_is_corrected_by_it() {
     let (_folder, state, device) = start();
     state.lock().unwrap().armed = true;
     state.lock().unwrap().hurry = true;
@@ -148,7 +148,7 @@ fn an_old_write_that_lands_before_a_flush_is_mended_by_it() {
 }
 
 #[test]
-fn an_old_write_that_lands_after_a_flush_is_mended_when_its_time_is_over() {
+fn a_late_write_after_a_flush_is_corrected_after_its_deadline() {
     let (_folder, state, device) = start();
     state.lock().unwrap().armed = true;
     device.write_page(AT, &page(1)).unwrap();

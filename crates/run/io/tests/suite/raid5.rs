@@ -14,7 +14,7 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 #[test]
-fn what_was_written_is_read_and_every_row_adds_up_to_zero() {
+fn written_data_reads_back_and_parity_is_consistent() {
     for (engine, count) in ENGINES.into_iter().zip([3, 6]) {
         let files: Vec<_> = (0..count).map(|_| sparse(BYTES)).collect();
         let open = |(_, name): &(_, String)| Device::open(name).unwrap();
@@ -29,7 +29,7 @@ fn what_was_written_is_read_and_every_row_adds_up_to_zero() {
         let mut whole = 0;
         for round in 0..300_u64 {
             let len = [512, 4096, 12_288, 65_536, 131_072][next(&mut seed) as usize % 5];
-            // Four are under way at once, each in its own quarter; some cover whole stripes.
+            // Four are in progress at once, each in its own quarter; some cover whole stripes.
             let (quarter, row) = (exported / 4, u64::from(CHUNK) * 512 * (count - 1));
             let at = round % 4 * quarter + next(&mut seed) % ((quarter - len) / 512 + 1) * 512;
             let at = if round % 3 == 0 { at.next_multiple_of(row).min(exported - len) } else { at };

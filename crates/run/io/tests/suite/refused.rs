@@ -53,7 +53,7 @@ fn without_io_uring_threads_serve() {
 }
 
 #[test]
-fn without_io_uring_whoever_insists_on_it_gets_an_error() {
+fn forced_io_uring_fails_if_unavailable() {
     let Some(told) = told("io_uring", "uring") else { return };
     let error = "cannot use io_uring (Operation not permitted (os error 1)); \
                  unset HOSTFTL_ENGINE to use another engine";
@@ -73,7 +73,7 @@ fn with_little_locked_memory_io_uring_serves() {
 
 /// Some kernels count the ring itself as locked memory, and so refuse it too.
 #[test]
-fn without_locked_memory_one_of_the_engines_serves() {
+fn an_engine_serves_without_locked_memory() {
     let Some(told) = told("any locked memory", "") else { return };
     let note = if told[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
     assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");

@@ -53,7 +53,7 @@ fn device(path: &Path) -> Result<Device, hostftl_io::IoError> {
 }
 
 #[test]
-fn a_handshake_that_trickles_is_given_up_at_its_deadline() {
+fn a_trickling_handshake_ends_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     start(&path, 0);

@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(noise in vec(any::<u8>(), 0..300), kind: u32) {
+    fn arbitrary_input_does_not_panic(noise in vec(any::<u8>(), 0..300), kind: u32) {
         let block = BlockSizes { min: 512, preferred: 4096, max: 1 << 20 };
         let (name, description) = ("vol".to_owned(), String::new());
         let offer = Offer {

@@ -89,7 +89,7 @@ fn chunks_have_the_bytes_of_the_specification() {
 }
 
 #[test]
-fn chunks_that_make_no_sense_are_refused() {
+fn invalid_chunks_are_refused() {
     let good = ChunkHead { done: true, kind: 1, cookie: 1, length: 9 };
     let mut bytes = good.emit();
     bytes[5] |= 2;
@@ -124,7 +124,7 @@ fn contexts_are_listed_and_chosen_after_structured_replies() {
 }
 
 #[test]
-fn a_context_comes_with_its_number_and_name() {
+fn a_context_has_a_number_and_a_name() {
     let mut talk = Talk::new(Tls::No);
     talk.kinds(&ClientOption::StructuredReply);
     let (_, out) = talk.say(&set(&["hostftl:state"]));
@@ -133,7 +133,7 @@ fn a_context_comes_with_its_number_and_name() {
 }
 
 #[test]
-fn one_piece_reads_are_offered_with_structured_replies_only() {
+fn unfragmented_reads_need_structured_replies() {
     let flags_of = |talk: &mut Talk| {
         let (_, out) = talk.say(&ClientOption::Info(ExportQuery { name: "", infos: vec![] }));
         match OptionReply::parse(frames(&out)[0]) {
@@ -148,7 +148,7 @@ fn one_piece_reads_are_offered_with_structured_replies_only() {
 }
 
 #[test]
-fn without_tls_nothing_is_told_when_it_is_required() {
+fn required_tls_discloses_no_exports_without_it() {
     let mut talk = Talk::new(Tls::Required);
     let required = 0x8000_0005;
     assert_eq!(talk.kinds(&ClientOption::List), [required]);
@@ -165,7 +165,7 @@ fn without_tls_nothing_is_told_when_it_is_required() {
 }
 
 #[test]
-fn what_comes_between_the_wish_for_tls_and_the_answer_is_an_attack() {
+fn data_between_starttls_and_its_reply_is_an_attack() {
     let mut server = ServerHandshake::greet(&mut Vec::new());
     let mut wire = vec![0, 0, 0, 3];
     ClientOption::StartTls.emit(&mut wire);
@@ -196,7 +196,7 @@ fn go(name: &str) -> ClientOption<'_> {
 }
 
 #[test]
-fn several_exports_are_listed_and_told_apart_by_their_names() {
+fn several_exports_are_listed_and_selected_by_name() {
     let (_, out) = talk_of_two(&[ClientOption::List]);
     let names: Vec<_> = frames(&out)
         .into_iter()
@@ -222,7 +222,7 @@ fn several_exports_are_listed_and_told_apart_by_their_names() {
 }
 
 #[test]
-fn contexts_that_were_chosen_for_another_export_do_not_hold() {
+fn contexts_apply_to_their_export_only() {
     let query =
         |name| ClientOption::SetContexts(ContextQuery { name, queries: vec!["base:allocation"] });
     let agreed =

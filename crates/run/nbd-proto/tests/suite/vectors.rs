@@ -70,7 +70,7 @@ fn answer_of(
 }
 
 #[test]
-fn go_tells_the_export_and_begins() {
+fn go_describes_the_export_and_starts() {
     let ask = ["\"IHAVEOPT", "00000007 0000000d", "00000003", "\"vol", "0002 0001 0002"];
     let (step, out) = answer(&mut greeted("00000003"), &ask);
     assert_eq!(step, Ok(begun()));
@@ -111,7 +111,7 @@ fn export_name_is_answered_with_and_without_zeroes() {
 }
 
 #[test]
-fn export_name_that_is_unknown_hangs_up() {
+fn an_unknown_export_name_disconnects() {
     let (step, out) =
         answer(&mut greeted("00000003"), &["\"IHAVEOPT", "00000001 00000002", "\"no"]);
     let (name, why) = ("no".into(), "there is no such export".into());
@@ -120,7 +120,7 @@ fn export_name_that_is_unknown_hangs_up() {
 }
 
 #[test]
-fn a_name_that_is_held_back_is_refused_with_the_reason_and_another_works() {
+fn a_reserved_name_is_refused_with_a_reason() {
     let held = Some(HeldName { name: "vol".into(), why: "because".into() });
     let offer = Offer { name: "vol@2".into(), held, ..offer() };
     // INFO and GO, with the empty name and the plain one.
@@ -180,7 +180,7 @@ fn code(out: &[u8]) -> u32 {
 }
 
 #[test]
-fn refusals_leave_the_handshake_open() {
+fn refusals_keep_the_handshake_open() {
     let mut server = greeted("00000003");
     let cases: [(&[&str], u32); 6] = [
         // Start TLS, and an unknown option.
@@ -201,7 +201,7 @@ fn refusals_leave_the_handshake_open() {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_told_apart() {
+fn protocol_violations_are_distinguished() {
     let mut out = Vec::new();
     let mut server = ServerHandshake::greet(&mut out);
     let step = server.feed(&[offer()], &bytes(&["00000004"]), &mut out);
@@ -224,7 +224,7 @@ fn a_client_can_not_negotiate_for_ever() {
 }
 
 #[test]
-fn what_follows_the_handshake_is_left_alone() {
+fn bytes_after_the_handshake_are_not_consumed() {
     let mut server = greeted("00000003");
     let input = bytes(&["\"IHAVEOPT", "00000007 00000006 00000000 0000", "25609513"]);
     let step = server.feed(&[offer()], &input, &mut Vec::new());
@@ -284,7 +284,7 @@ fn a_request_with_the_wrong_magic_or_too_long_a_payload_is_refused() {
 }
 
 #[test]
-fn a_client_refuses_a_server_that_is_too_old() {
+fn a_client_refuses_an_old_server() {
     let mut client = ClientHandshake::new("");
     let greeting = bytes(&["\"NBDMAGIC", "\"IHAVEOPT", "0002"]);
     let step = client.feed(&greeting, &mut Vec::new());

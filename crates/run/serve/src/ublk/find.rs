@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_one_volume_and_says_that_it_is_one() {
+    fn a_mark_identifies_its_volume() {
         let [one, other] = [volume_mark([0xab; 16]), volume_mark([0xac; 16])];
         assert_ne!(one, other);
         assert_eq!(format!("{one:x}"), "4846abababababab");
     }
 
     #[test]
-    fn a_device_that_waits_is_named_with_the_two_ways_on() {
+    fn a_waiting_device_is_named_with_both_options() {
         let text = stands_in_the_way(&info(State::Quiesced, NEEDED)).to_string();
         for word in ["/dev/ublkb3", "waits for a server", "--ublk", "hostftl ublk delete 3"] {
             assert!(text.contains(word), "{text}");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_taken_over_only_by_a_server_like_the_last() {
+    fn a_device_is_taken_over_only_with_equal_parameters() {
         let ours = Attributes { sectors: 8, longest: 1 << 20, best: 4096, read_only: false };
         let wanted = ExpectedDevice { mark: 5, recovers: true, forgot: false, attributes: ours };
         let all = NEEDED.and(RECOVERS);

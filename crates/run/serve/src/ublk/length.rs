@@ -59,7 +59,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn another_length_is_told_once_and_only_where_the_kernel_takes_it() {
+    fn a_new_length_is_set_once_on_supporting_kernels() {
         for (features, times) in [(Features::UPDATE_SIZE, 1), (Features::USER_COPY, 0)] {
             let exported = Exported::new(hostftl_volume::ram_port("ram", 1 << 20));
             let reported = Cell::new(0);

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_with_the_first_of_two_devices() {
+    fn a_name_belongs_to_the_first_of_two_devices() {
         let (_folder, names, [one, two]) = devices();
         let make = |name: &str, to: &Path| DeviceLink::make_in(&names, name, to).unwrap();
         let first = make("v", &one).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_to_no_device_in_use_is_taken() {
+    fn a_stale_name_is_taken_over() {
         let (_folder, names, [one, two]) = devices();
         let make = |name: &str, to: &Path| DeviceLink::make_in(&names, name, to).unwrap();
         let gone = make("v", &one).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_name_is_refused() {
+    fn invalid_file_names_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", ".", "..", "a/b", ".hidden"] {
             assert!(

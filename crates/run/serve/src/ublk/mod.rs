@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_fails_needs_force_and_a_doubtful_one_a_word() {
+    fn faulty_kernels_need_force_and_doubtful_ones_a_warning() {
         let exported = exported();
         let refused = judge(&Kernel::from_release("6.18.4-arch1"), false, &exported).unwrap_err();
         assert!(refused.to_string().contains("6.18.4-arch1"), "{refused}");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_best_is_told_as_a_power_of_two_that_divides_it() {
+    fn the_optimal_size_is_a_power_of_two_divisor() {
         let port: Port = hostftl_volume::ram_port("ram", 1 << 20);
         for (align, best) in [(4096, 4096), (192 << 10, 64 << 10), (512, 512)] {
             let export = Export { align, ..(*port.export()).clone() };

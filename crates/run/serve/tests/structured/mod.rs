@@ -78,7 +78,7 @@ fn ask(client: &mut Client, request: Request) -> Vec<Said> {
 }
 
 #[test]
-fn a_read_comes_in_chunks_and_zeros_as_holes() {
+fn a_read_is_sent_in_chunks_with_zeros_as_holes() {
     with_client(&[], |client| {
         assert!(client.export.structured && client.export.flags & flags::SEND_DF != 0);
         write(client, MIB, &[7; 4096]);
@@ -104,7 +104,7 @@ fn a_read_comes_in_chunks_and_zeros_as_holes() {
 }
 
 #[test]
-fn a_read_in_one_piece_is_one_chunk() {
+fn an_unfragmented_read_is_one_chunk() {
     with_client(&[], |client| {
         write(client, 0, &[7; 512]);
         let found = ask(client, request(Command::Read, 0, 5 * MIB, flags::CMD_DF));
@@ -116,7 +116,7 @@ fn a_read_in_one_piece_is_one_chunk() {
 }
 
 #[test]
-fn an_error_says_why() {
+fn errors_have_a_reason() {
     with_client(&[], |client| {
         for (request, errno, word) in [
             (request(Command::Read, 1, 512, 0), Errno::Invalid, "aligned to 512"),
@@ -139,7 +139,7 @@ fn an_error_says_why() {
 }
 
 #[test]
-fn block_status_tells_what_is_mapped_in_each_context_that_was_chosen() {
+fn block_status_reports_extents_of_selected_contexts() {
     with_client(&["base:allocation", "hostftl:state", "other:thing"], |client| {
         let names: Vec<&str> = client.export.contexts.iter().map(|(_, name)| &**name).collect();
         assert_eq!(names, ["base:allocation", "hostftl:state"]);

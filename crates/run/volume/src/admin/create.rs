@@ -125,6 +125,7 @@ pub fn create_with(
         draft.publish()?;
         return Ok(created);
     }
+    // Before the devices are touched, because allocation fails if the file system is full.
     if spec.allocate {
         created.notes.extend(allocate_files(&created.config, &undo)?);
     }
@@ -132,6 +133,8 @@ pub fn create_with(
     // From here on devices are written to.
     cancel::check(&spec.path.display().to_string())?;
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
+    // From now on a created file may have superblocks of this volume, which identify it for the
+    // undo.
     undo.formats(created.config.uuid);
     format(spec, machine.driver, draft, &superblocks, &held, progress)?;
     undo.keep();
@@ -160,9 +163,12 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     // Report an unusable device before an existing volume file: otherwise a user might remove that
     // file, only to find that a device name is misspelt.
     Config::refuse_existing(&spec.path)?;
+    // A part of a device may belong to a volume that is not served, so its lock does not protect
+    // it.
     devices.iter().try_for_each(claims::refuse_taken)?;
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
     let spare = layer.choose_spare(&infos(&devices), wanted);
+    // The chosen spare must be recorded: another start could choose a different layout.
     config.layer = layer.to_text();
     // Write the draft now: a read-only folder must be detected before formatting.
     let draft = config.draft(&spec.path)?;
@@ -272,6 +278,7 @@ fn format(
     let finish = || -> Result<(), Error> {
         // Clear old superblocks first, so that a power cut leaves no old volume over new data.
         for (one, held) in driver.devices().iter().zip(held) {
+            // Counted before the write, because a failed write may have destroyed the content too.
             touched += 1;
             if held.is_some() {
                 clear_ends(one)?;
@@ -284,6 +291,7 @@ fn format(
         }
         is_formatted = true;
         let mut host = EventHost::new(driver.devices());
+        // A format is a start in which the layer finds no volume; the stop makes it durable.
         let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
         if let Some(trouble) = host.events.notes().into_iter().next() {
             return Err(device(&spec.path.display().to_string(), trouble));
@@ -293,6 +301,8 @@ fn format(
         // completely.
         driver.devices().iter().zip(superblocks).try_for_each(|(one, of)| claims::make(one, of))?;
         write_superblocks(driver.devices(), superblocks)?;
+        // Last: without the volume file an interrupted `create` leaves no volume that a user could
+        // open.
         draft.publish()
     };
     let finished = finish();
@@ -349,6 +359,8 @@ fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
     else {
         return 0;
     };
+    // A stripe needs more devices than it tolerates losses, so length that only so few devices have
+    // is unused.
     lengths[..tolerated].iter().map(|length| length - most).sum::<u64>() * SECTOR as u64
 }
 

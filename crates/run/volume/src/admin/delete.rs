@@ -63,15 +63,18 @@ pub fn delete(
             ours.push(one);
         }
     }
+    // All checks are done by now, so a rehearsal finds each error.
     if !force {
         return Ok(config);
     }
+    // All superblocks before any data: an interruption must not leave a volume with cleared data.
     ours.iter().try_for_each(|one| forget_member(one, config.uuid))?;
     ours.iter_mut().try_for_each(|one| free(one, progress))?;
     scrubbing::forget(path);
     events::forget(path);
     ack_log::forget(config.uuid);
     let target = target(path);
+    // Last, because the same command resumes an interrupted removal by this file.
     fs::remove_file(&target).map_err(file(path, "remove the volume file"))?;
     sync_folder(&target).map_err(file(path, "make its removal durable"))?;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
@@ -95,6 +98,7 @@ fn belongs_to(one: &Device, volume: Uuid) -> Result<bool, Error> {
             Err(_) => is_ours(&page).then(|| page.0[8..24].try_into().expect("16 bytes")),
         });
     }
+    // A part that was claimed and never got a superblock belongs to the volume too.
     if one.own_zones().is_some() {
         let claim = Claim::parse(&one.read_page(claim::places(sectors)[0])?);
         others.extend(claim.map(|claim| claim.volume));
@@ -116,8 +120,9 @@ fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
     let (number, run, generation, plain) = (0, 0, 1, 1);
     let (serving, through, beyond, machine, boot) = (false, true, false, [0; 16], [0; 16]);
     let mark = Mark { number, run, serving, through, beyond, generation, plain, machine, boot };
-    one.write_page(session::place_of(number), &mark.emit(volume.into_bytes()))?;
+    one.write_page(session::mark_sector(number), &mark.emit(volume.into_bytes()))?;
     one.sync()?;
+    // After the durable mark, which identifies the device without its superblocks.
     clear_ends(one)?;
     one.sync()
 }
@@ -129,6 +134,7 @@ fn free(one: &mut Device, progress: &mut dyn FnMut(u64, u64)) -> Result<(), IoEr
         one.set_window(start, len);
     }
     zero(one, progress)?;
+    // After the data: the mark shows a resumed removal that the device is not cleared yet.
     session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
     one.sync()?;
     if one.is_zoned() {

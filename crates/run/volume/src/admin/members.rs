@@ -46,6 +46,8 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let found = find(&spec.path)?;
     let come = found.come();
+    // The superblocks made these devices members before the interruption, so only the volume file
+    // remains.
     if !come.is_empty() && come.iter().map(|it| &it.path).eq(&full.new) {
         let bytes = found.exported() * SECTOR as u64;
         finish(found, spec.rehearse)?;
@@ -67,6 +69,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
 pub fn replace(spec: &ReplaceSpec, progress: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let config = Config::load(&spec.path)?;
     client::refuse_elsewhere(&spec.path, config.uuid)?;
+    // Full names, because the serving process may have another working directory.
     let (old, new) = (complete(&spec.old, &config)?, modelled::full_name(&spec.new)?);
     let full = ReplaceSpec { old, new, ..spec.clone() };
     if let Some(done) = client::replace(config.uuid, &full) {
@@ -79,9 +82,11 @@ pub fn replace(spec: &ReplaceSpec, progress: &mut dyn FnMut(u64, u64)) -> Result
         let notes = vec![FINISHED.into()];
         return Ok(Replaced { old, new, notes, ..Replaced::default() });
     }
+    // The interrupted command may have written to it with consent.
     let force = spec.force || found.pending.contains(&full.new);
     let index = found.resolve(&full.old)?;
     let act = |admin: &Admin, rehearse| {
+        // By number: after the first open the path may no longer lead to the member.
         let old = index.to_string();
         let spec = ReplaceSpec { old, force, rehearse, ..spec.clone() };
         let begun = admin.begin_to_replace(&spec)?;
@@ -149,6 +154,7 @@ fn here<T>(
 ) -> Result<T, Error> {
     let options = OpenOptions::default();
     let missing = replaced.iter().find(|at| found.is_missing(*at));
+    // Determined now, because opening consumes the devices.
     let missing = missing.map(|index| found.incomplete(index));
     let rehearsal = found.open(replaced, &options)?.rehearse().map_err(|error| match missing {
         None => error,

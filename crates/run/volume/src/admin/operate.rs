@@ -42,6 +42,7 @@ pub fn operate_here(path: &Path, request: &AdminRequest) -> Result<(Running, Out
     match done {
         Ok(outcome) => Ok((running, outcome)),
         Err(error) => {
+            // A stop, not a drop: errors of the last writes must be reported.
             running.stop()?;
             Err(error.at(path))
         }
@@ -55,6 +56,7 @@ pub fn operate_here(path: &Path, request: &AdminRequest) -> Result<(Running, Out
 /// When there is no such volume or parameter, or it can't be changed.
 pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
     let config = Config::load(path)?;
+    // Checked first, so that a wrong value is the same usage error for served and other volumes.
     setting(&config, key, value).map_err(|error| error.at(path))?;
     let request = AdminRequest::Set { key: key.into(), value: value.into() };
     if let Some(outcome) = operate(path, &request)? {
@@ -79,6 +81,7 @@ pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     let wanted = device.map(|name| complete(name, &config)).transpose()?;
     let _lock = lock(path)?;
     let _volume_lock = VolumeLock::take(config.uuid, path)?;
+    // Under the lock, so that no change of the members is in progress.
     let names = Names::read(&config);
     let found = wanted.map(|name| names.resolve(&name, DeviceSet::EMPTY)).transpose();
     let found = found.map_err(|error| error.at(path))?;

@@ -120,6 +120,7 @@ fn words<const N: usize>(input: &mut impl Read) -> Result<[u32; N], String> {
 
 fn read_vec(input: &mut impl Read, len: u32) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
+    // The length is untrusted, so the buffer grows with the data that exists.
     let read = input.take(len.into()).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
     if read < len as usize { Err("it is truncated".into()) } else { Ok(bytes) }
 }
@@ -158,6 +159,7 @@ impl RecordedDevices {
     fn new(head: &Head) -> Result<Self, String> {
         let layer = LayerConfig::parse(&head.layer)?;
         let Head { deadline, deadlines, uuid, missing, .. } = *head;
+        // Not part of the layer's text, but it changes the layout.
         let missing = DeviceSet::from_bits(missing);
         let members = Members { missing, ..layer.members };
         let config = LayerConfig { deadline, deadlines, uuid, members, ..layer };
@@ -191,6 +193,7 @@ impl RecordedDevices {
             // A command returns no outputs; the timer input that follows it does.
             if let Entry::Command(command) = entry {
                 self.steps += 1;
+                // A refusal is part of the recorded behaviour.
                 self.layer.operate(command).ok();
                 continue;
             }
@@ -227,6 +230,7 @@ impl RecordedDevices {
             Entry::Stop => self.phase == Phase::Ready && self.waiting == 0,
             Entry::Host { kind, lba, sectors, .. } => {
                 let end = lba.checked_add(sectors);
+                // A driver never exceeds the credits, and layers assert that.
                 let credits = self.layer.credits();
                 let has_data = matches!(kind, Kind::Read | Kind::Write);
                 self.phase == Phase::Ready
@@ -267,6 +271,7 @@ impl RecordedDevices {
                 if let Some(pages) = pages {
                     // The command of this run reads another amount than the recorded one.
                     if size_of_val(pages) != meta.len() {
+                        // A command with a buffer must be released explicitly.
                         command.void();
                         return None;
                     }

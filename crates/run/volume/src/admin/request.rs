@@ -130,6 +130,8 @@ impl Admin {
                 self.changer.refuse_while_copying()?;
                 let index = self.changer.find(name)?;
                 let mut notes = self.changer.notes_on(index);
+                // Before the exclusion, so that less data must be resilvered when the device
+                // returns.
                 self.changer.settle();
                 let is_new = self.changer.offline(index)?;
                 notes.extend(self.notes_offline(index));
@@ -137,6 +139,7 @@ impl Admin {
             }
             AdminRequest::Online(name) => {
                 let index = self.changer.find(name)?;
+                // For a device that is being copied, `online` means to keep it.
                 if let Some(new) = self.changer.cancel_copy(index)? {
                     let notes = vec![format!("the copy to {new} was cancelled")];
                     return Ok(self.for_device(index, true, notes));
@@ -176,6 +179,7 @@ impl Admin {
     /// Marks the named device as leaving, or cancels that.
     fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, AdminError> {
         let index = self.changer.find(name)?;
+        // A cancellation is permitted during a copy, because it changes no device.
         if leaves {
             self.changer.refuse_while_copying()?;
         }

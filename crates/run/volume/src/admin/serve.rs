@@ -252,11 +252,13 @@ fn recover(
     events: &Events,
 ) -> Result<EventHost, Error> {
     if reads {
+        // Recovery itself writes, so its writes are redirected before it starts.
         driver.discard_writes(true);
     }
     let begun = Instant::now();
     let mut recovery = EventHost::with_events(driver.devices(), events.clone());
     driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+    // Before clients connect: until then a damaged device counts as sound.
     damage.pass(|command| driver.operate(command, &mut recovery));
     recovery.events.report(Level::Info, "started", started(&recovery, begun.elapsed()));
     Ok(recovery)
@@ -295,9 +297,11 @@ fn spawn(
             return driver.close();
         }
         driver.stop(&mut jobs)?;
+        // Losses must be recorded before the mark of a clean stop, which the next start trusts.
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
             session.stopped(driver.devices(), driver.layer().members().lost())?;
+            // After the durable mark: until then the next start may need the log.
             jobs.take_ack_log().into_iter().for_each(AckLog::remove);
         }
         driver.close()

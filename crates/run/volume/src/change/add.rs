@@ -1,7 +1,7 @@
-//! Devices are added to a volume, as members or as spares.
+//! Adds devices to a volume, as members or as spares.
 //!
-//! The layer is laid out anew with them, so it is closed and opened again. Data stays in its place,
-//! and rows become wider from then on.
+//! The layer is closed and reopened with a new layout. Existing data is not moved; new stripes also
+//! cover the new devices.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -30,32 +30,31 @@ use crate::running::jobs::Jobs;
 use crate::util::error::{AdminError, AdminErrorKind, Error, device};
 use crate::util::events::Level;
 
-/// What is wanted.
+/// Request to add devices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AddSpec {
     /// The volume file.
     pub path: PathBuf,
-    /// The devices that come; a file that does not exist is made, as large as is needed.
+    /// The devices to add. A file that does not exist is created with the required size.
     pub new: Vec<String>,
-    /// Whether they may hold something. What is in use is refused all the same.
+    /// Whether existing data may be overwritten. Devices in use are always refused.
     pub force: bool,
-    /// Whether they are spare: they take the place of lost ones by themselves, and nothing lies on
-    /// them before.
+    /// Whether they become hot spares, which hold no data until they replace a lost device.
     pub spare: bool,
-    /// Whether nothing is written.
+    /// Whether the change is only checked and nothing is written.
     pub rehearse: bool,
 }
 
-/// What was done, or would be. Lengths are in bytes.
+/// Result of an addition, or of its rehearsal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Added {
-    /// The devices that came; their UUIDs are empty while nothing is written.
+    /// The added devices. UUIDs are empty after a rehearsal.
     pub devices: Vec<DeviceId>,
-    /// What clients see before and after.
+    /// Exported capacity before and after, in bytes.
     pub exported: (u64, u64),
-    /// Whether the process did it that serves the volume.
+    /// Whether the serving process made the change.
     pub served: bool,
-    /// What should be known.
+    /// Facts that the administrator should know.
     pub notes: Vec<String>,
 }
 
@@ -66,6 +65,7 @@ impl Changer {
         let file = self.file()?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec)?;
+        // An interrupted addition may have written to its devices; repeating it needs no consent.
         let force = spec.force || new.iter().all(|name| file.pending.contains(name));
         self.has_its_journal()?;
         let (mut peers, gone) = self.may_be_closed()?;
@@ -73,10 +73,12 @@ impl Changer {
             peers = peers.with_room(spare_sectors(&self.layer(), &self.recorded()?) + 2 * RESERVE);
         }
         refuse_known(spec, (&new, &file.devices), gone)?;
+        // A removed device is closed in the background; until then it counts as in use.
         self.are_closed(&new)?;
         let place = Place::New { is_spare: spec.spare };
         let mut change = Change::new(self, place, new.clone());
         for (asked, name) in spec.new.iter().zip(&new) {
+            // All devices are claimed before the first write, so that a refusal changes nothing.
             change.take(take_whole((asked, name), &peers, force)?);
         }
         change.notes.extend(zone_note(&peers, spec.spare));
@@ -86,6 +88,7 @@ impl Changer {
             return Ok(added(ids(&new, first), exported, change.notes.clone()));
         }
         let begun = Instant::now();
+        // A rehearsal ends before this, so the steps below may write.
         change.run(ADD, 0)?;
         let come: Vec<_> = (first..first + new.len() as u8).map(|index| self.id(index)).collect();
         for DeviceId { number, path, .. } in &come {
@@ -98,7 +101,7 @@ impl Changer {
         Ok(added(come, exported, change.notes.clone()))
     }
 
-    /// Whether the journal's device is there, if there is one.
+    /// Refuses the change if the journal device is missing.
     fn has_its_journal(&self) -> Result<(), AdminError> {
         let journal = journal::set(&self.layer(), self.config().devices.len());
         let query = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost();
@@ -116,7 +119,7 @@ impl Changer {
         }
     }
 
-    /// Waits until devices that have left, and are to come again under these names, are closed.
+    /// Waits until removed devices that are to be added again under these names are closed.
     fn are_closed(&self, new: &[String]) -> Result<(), AdminError> {
         let known = self.config().devices;
         let begun = Instant::now();
@@ -133,7 +136,8 @@ impl Changer {
         Ok(())
     }
 
-    /// What clients see before and after, in sectors, if the volume can be laid out so.
+    /// Returns the exported capacity before and after the change, in sectors, or an error if no
+    /// layout is possible.
     fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
         let query = self.port.between(|driver, _| infos(driver.devices()));
         let (others, recorded) = (query.ok_or(CLOSED)?, self.recorded()?);
@@ -144,7 +148,7 @@ impl Changer {
     }
 }
 
-/// Whether a volume may get the devices that are wanted.
+/// Checks whether the volume can take the requested devices.
 fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), AdminError> {
     if spec.spare && layer.tolerates() == 0 {
         return Err("a spare needs parity or a mirror".into());
@@ -164,7 +168,7 @@ fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), 
     Ok(())
 }
 
-/// The full names of the new devices.
+/// Returns the full names of the new devices.
 fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for asked in &spec.new {
@@ -180,8 +184,8 @@ fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Refuses a new device that is one of the volume's already, and has not left it. `known` is by
-/// member number.
+/// Refuses a new device that is already a device of the volume and was not removed. `known` is
+/// indexed by member number.
 fn refuse_known(
     spec: &AddSpec,
     (new, known): (&[String], &[String]),
@@ -199,34 +203,35 @@ fn refuse_known(
     Ok(())
 }
 
-/// Names the new devices after the others; one that had left has its name in the new place alone.
-pub(super) fn come_in(devices: &mut Vec<String>, new: &[String]) {
+/// Appends the names of the new devices. The previous entry of a removed device that is added again
+/// becomes `missing`.
+pub(super) fn append_names(devices: &mut Vec<String>, new: &[String]) {
     let left = devices.iter_mut().filter(|name| new.contains(name));
     left.for_each(|name| *name = MISSING.into());
     devices.extend_from_slice(new);
 }
 
-/// What should be known where devices with zones come.
+/// Returns a note about capacity if zoned devices are added.
 fn zone_note(peers: &PeerGeometry, is_spare: bool) -> Option<String> {
     let note = "on zoned devices, a new device adds over-provisioning and less copying by garbage \
                 collection; the export keeps its size";
     (peers.zones.is_some() && !is_spare).then(|| note.into())
 }
 
-/// The devices with these names as members from number `first` on, which have no UUIDs yet.
+/// Returns IDs without UUIDs for new devices, numbered from `first`.
 fn ids(new: &[String], first: u8) -> Vec<DeviceId> {
     let both = (first..).zip(new.iter().cloned());
     both.map(|(number, path)| DeviceId { number, uuid: String::new(), path }).collect()
 }
 
-/// The reply: these devices come; `exported` is in sectors.
+/// Returns the reply for these devices; `exported` is in sectors.
 fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Added {
     let bytes = |sectors: u64| sectors * SECTOR as u64;
     Added { devices, exported: (bytes(exported.0), bytes(exported.1)), served: true, notes }
 }
 
-/// Sectors of data that a spare needs to take the place of any device: as many as are in use on the
-/// longest. What only as many devices have as may be lost is used on none.
+/// Returns the sectors of data that a spare needs to replace any device: the used length of the
+/// longest one. Sectors beyond the length of all but `tolerates()` devices are unused.
 fn spare_sectors(layer: &LayerConfig, recorded: &Superblock) -> u64 {
     let apart = DeviceSet::from_bits(recorded.removed | recorded.leaving | recorded.spare);
     let all = DeviceSet::first_n(recorded.count.into());
@@ -253,8 +258,8 @@ fn refuse_short(one: &Device, needed: u64) -> Result<(), Error> {
     Err(device(one.name(), why))
 }
 
-/// What the new devices say of themselves that come beside `others`, which say `before`; the layer
-/// is the one over the others.
+/// Returns the superblocks of the `new` devices. `layer` is the layer over the `others`, whose
+/// newest superblock is `before`.
 ///
 pub(super) fn new_superblocks(
     layer: &LayerConfig,
@@ -269,12 +274,14 @@ pub(super) fn new_superblocks(
     others.extend(infos(new));
     let count = others.len() as u8;
     let fresh: DeviceSet = (before.count..count).collect();
+    // 0 means that no device was ever added; the layout depends on the number at creation.
     let born = if before.born == 0 { before.count } else { before.born };
     let spare = DeviceSet::from_bits(before.spare);
     let spare = if is_spare { spare | fresh } else { spare };
     let members = Members { born, fresh: DeviceSet::EMPTY, spare, ..layer.members };
     let wider = LayerConfig { members, exported: 0, ..layer.clone() };
     let room = plan(&wider, &others)?.limits.exported;
+    // The export never shrinks, because clients may use its full size.
     let exported = if is_spare { before.exported } else { room.max(before.exported) };
     let coming = |one: &Device| {
         let device_sectors = one.bytes() / SECTOR as u64;

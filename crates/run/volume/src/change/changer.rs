@@ -1,8 +1,8 @@
-//! The members of a volume that is open in this process, as changes find and leave them.
+//! Access of membership changes to the members of a volume that is open in this process.
 //!
 //! Invariants
-//! - One change is under way at a time.
-//! - A device is exchanged when no command to the one before is under way.
+//! - One change runs at a time.
+//! - A device is exchanged only when its predecessor has no command in flight.
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -29,63 +29,63 @@ use crate::running::superblock_writer::{DeviceContent, NewDevice};
 use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::lock;
 
-/// How long the old device, and those that have to know that it is left out, may take.
+/// Timeout for commands of the old device, and for recording its exclusion on the other devices.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How often to look for that.
+/// Interval at which this is checked.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
-/// What is said where superblocks never change.
-const UNSAID: &str =
+/// Reason for a refusal where superblocks never change.
+const NO_SUPERBLOCKS: &str =
     "its devices have no superblocks, because the volume is in memory or read-only";
-/// What is said when nothing can be asked any more.
+/// Reason for a refusal when the driver has stopped.
 pub(super) const CLOSED: &str = "the volume is being closed";
 
 #[derive(Debug)]
 pub(crate) struct Changer {
-    /// The volume's file.
+    /// The volume file.
     path: PathBuf,
     pub(super) port: Port,
     pub(super) sources: StatusSources,
-    /// What the volume's file has.
+    /// Contents of the volume file.
     config: Mutex<Config>,
-    /// The layer as it was opened last.
+    /// The layer as it was last opened.
     layer: Mutex<LayerConfig>,
-    /// How the volume is served, if it is.
+    /// The session, if the volume is served.
     pub(super) session: Option<Session>,
-    /// What all superblocks said at the open, in a rehearsal, which writes nothing.
+    /// The newest superblock at the open, in a rehearsal.
     rehearsal: Option<Superblock>,
-    /// Held during a change, except while a device is copied.
+    /// Locked during a change, except while a device is copied.
     changes: Mutex<()>,
-    /// The step of the change that is under way.
+    /// Name of the current step.
     pub(super) step: Mutex<&'static str>,
 }
 
-/// A member before a change, and the others.
+/// State of a member and of the other devices before a change.
 pub(super) struct Finding {
     pub index: u8,
     pub was_lost: bool,
-    /// What all superblocks say.
+    /// The newest superblock.
     pub newest: Superblock,
     pub infos: Vec<DeviceInfo>,
-    /// The geometry of the devices that a new one is like.
+    /// Geometry that a new device must have.
     pub peers: PeerGeometry,
-    /// The devices that lack chunks.
+    /// Devices with missing chunks.
     pub lacking: DeviceSet,
 }
 
 impl Finding {
-    /// Sectors of data on the device.
+    /// Returns the sectors of data on the device.
     pub(super) fn length(&self) -> u64 {
         self.newest.lengths[usize::from(self.index)]
     }
 
-    /// Its UUID.
+    /// Returns the UUID of the device.
     pub(super) fn uuid(&self) -> [u8; 16] {
         self.newest.members[usize::from(self.index)]
     }
 }
 
 impl Changer {
-    /// Those of the volume whose file is `path`, which takes jobs at `port`.
+    /// Creates the changer of the volume with file `path`, whose driver takes jobs at `port`.
     pub(crate) fn new(
         path: &Path,
         port: Port,
@@ -100,17 +100,17 @@ impl Changer {
         Changer { path, port, sources, config, layer, session, rehearsal, changes, step }
     }
 
-    /// The volume's file.
+    /// The volume file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the volume's file has.
+    /// Contents of the volume file.
     pub(crate) fn config(&self) -> Config {
         lock(&self.config).clone()
     }
 
-    /// The number of the device that is named.
+    /// Returns the member number of a device given by path, number or UUID.
     pub(crate) fn find(&self, wanted: &str) -> Result<u8, AdminError> {
         let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let devices = (0..).zip(driver.devices());
@@ -122,36 +122,40 @@ impl Changer {
         names.resolve(wanted, open)
     }
 
-    /// A device as replies show it.
+    /// Returns the ID of a device for replies.
     pub(crate) fn id(&self, index: u8) -> DeviceId {
         lock(&self.sources.device_views).names.id(index)
     }
 
-    /// What should be known before a device is left out: that it works, and which others do not.
+    /// Returns a warning if a device that is to be excluded is healthy. The warning names the
+    /// unhealthy ones.
     pub(crate) fn notes_on(&self, index: u8) -> Vec<String> {
         self.sources.status().note_if_healthy(index).into_iter().collect()
     }
 
-    /// Returns what all superblocks say.
+    /// Returns the newest superblock.
     pub(super) fn recorded(&self) -> Result<Superblock, AdminError> {
         match self.rehearsal {
             Some(recorded) => Ok(recorded),
-            None => {
-                self.port.between(|_, jobs| jobs.recorded()).ok_or(CLOSED)?.ok_or(UNSAID.into())
-            }
+            None => self
+                .port
+                .between(|_, jobs| jobs.recorded())
+                .ok_or(CLOSED)?
+                .ok_or(NO_SUPERBLOCKS.into()),
         }
     }
 
-    /// The layer as it was opened last.
+    /// The layer as it was last opened.
     pub(super) fn layer(&self) -> LayerConfig {
         lock(&self.layer).clone()
     }
 
-    /// Lets the layer do what an operator wants.
+    /// Sends an administrative command to the layer.
     pub(crate) fn ask(&self, command: AdminCommand) -> Result<AdminOutcome, AdminError> {
         match self.port.operate(command) {
             Ok(answer) => {
-                // What is promised goes on after a crash.
+                // Records tasks that the command started or ended, so that they continue after a
+                // crash.
                 self.sources.samples.sample();
                 Ok(answer)
             }
@@ -168,7 +172,7 @@ impl Changer {
         }
     }
 
-    /// Why a device may not go while those of `damaged` are not repaired.
+    /// Returns the error for a device that is needed to repair the `damaged` devices.
     fn needed_for(&self, damaged: DeviceSet) -> AdminError {
         let named =
             damaged.iter().map(|device| format!("device {device} ({})", self.id(device).path));
@@ -183,27 +187,28 @@ impl Changer {
         ))
     }
 
-    /// Whether this is a rehearsal, which writes nothing.
+    /// Returns whether this is a rehearsal, which writes nothing.
     pub(super) fn is_rehearsal(&self) -> bool {
         self.rehearsal.is_some()
     }
 
-    /// The layer was opened again, with the devices of this file.
+    /// Records that the layer was reopened with these devices.
     pub(super) fn reopened(&self, layer: LayerConfig, config: Config) {
         *lock(&self.layer) = layer;
         *lock(&self.config) = config;
     }
 
-    /// Member `index` is called so from now on.
+    /// Changes the name of member `index`.
     pub(super) fn rename(&self, index: u8, name: &str) {
         lock(&self.sources.event_host).rename(index, name.to_owned());
         let mut config = lock(&self.config);
         config.devices[usize::from(index)] = name.into();
         let Config { devices, deadlines, .. } = &mut *config;
+        // A deadline for an unlisted device would make the volume file invalid.
         deadlines.retain(|name, _| devices.contains(name));
     }
 
-    /// Remembers that an operator left a device out, or no longer does.
+    /// Records whether a device was taken offline by the administrator.
     pub(super) fn keep_offline(&self, device: Uuid, is_out: bool) {
         let offline = &mut lock(&self.config).offline;
         if is_out {
@@ -228,7 +233,7 @@ impl Changer {
         }
     }
 
-    /// Begins a change, of which one is under way at a time.
+    /// Begins a change, or refuses it if another one is running.
     pub(super) fn begin(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
         self.refuse_while_copying()?;
         match self.changes.try_lock() {
@@ -243,15 +248,17 @@ impl Changer {
         }
     }
 
-    /// It has come, or will not: then what the layer says of its place counts again.
+    /// Ends the installation of a device if it failed, so that the layer's view of this member
+    /// counts again.
     pub(super) fn end(&self, index: u8, done: Result<(), AdminError>) -> Result<(), AdminError> {
+        // Without this the loss of the old device would remain unrecorded.
         if done.is_err() {
             self.port.between(|_, jobs| jobs.end_install(index, false));
         }
         done
     }
 
-    /// The layer with the devices as they are now.
+    /// Returns the layer with the current members.
     pub(super) fn layer_now(&self, finding: &Finding) -> LayerConfig {
         let missing = DeviceSet::from_bits(finding.newest.missing);
         let mut layer = as_members(self.layer(), missing, &finding.newest);
@@ -259,7 +266,7 @@ impl Changer {
         layer
     }
 
-    /// Whether a device may come in place `index`, and what is known of the others.
+    /// Checks whether member `index` may be replaced, and returns its state.
     pub(super) fn examine(&self, index: u8) -> Result<Finding, AdminError> {
         if self.layer().tolerates() == 0 {
             let text = format!("layer {} has no redundancy to rebuild a device", self.layer().kind);
@@ -277,24 +284,24 @@ impl Changer {
         }
     }
 
-    /// Why member `index` is needed: those of `lacking` are rebuilt from it.
+    /// Returns the error for member `index`, from which the `lacking` devices are rebuilt.
     pub(super) fn needed_by(&self, index: u8, lacking: DeviceSet) -> AdminError {
         let others = lacking.iter().map(|at| self.id(at).path);
         AdminError::refused(is_needed(&self.id(index).path, &others.collect::<Vec<_>>()))
     }
 
-    /// Whether the journal's device is in place `index`.
+    /// Returns whether member `index` is the journal device.
     pub(super) fn is_journal(&self, index: u8) -> bool {
         journal::set(&self.layer(), self.config().devices.len()).contains(index)
     }
 
-    /// What is known before a device comes in place `index`.
+    /// Returns the state of member `index` and of the other devices.
     pub(super) fn find_member(&self, index: u8) -> Result<Finding, AdminError> {
         let newest = self.recorded()?;
         let finding = self.port.between(|driver, _| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             let was_lost = lost.contains(index);
-            // One that comes is like the one before, or else like the others.
+            // A new device must match its predecessor, or the others if the predecessor is lost.
             let is_like = |at: usize| (at == usize::from(index)) != was_lost;
             let there = devices
                 .iter()
@@ -308,16 +315,17 @@ impl Changer {
         finding.ok_or_else(|| CLOSED.into())
     }
 
-    /// The layer does without the old device, the others know, and no command to it is under way.
+    /// Excludes the old device. Waits until the others record this and it has no command in flight.
     pub(super) fn detach(&self, finding: &Finding) -> Result<(), AdminError> {
         if !finding.was_lost {
             self.offline(finding.index)?;
         }
         let begun = Instant::now();
         loop {
+            // The layer allows a replacement only after a durable root excludes the old device.
             let is_known =
                 self.ask(AdminCommand::MayReplace(finding.index))? == AdminOutcome::Started;
-            let (busy, is_said) = self
+            let (busy, is_recorded) = self
                 .port
                 .between(|driver, jobs| {
                     let missing = |it: Superblock| DeviceSet::from_bits(it.missing);
@@ -325,9 +333,10 @@ impl Changer {
                     (driver.is_busy(finding.index), jobs.recorded().is_none_or(says))
                 })
                 .ok_or(CLOSED)?;
-            if is_known && is_said && !busy {
+            if is_known && is_recorded && !busy {
                 return Ok(());
             }
+            // A hanging device may keep its commands forever, and their buffers must not be reused.
             if begun.elapsed() > PATIENCE {
                 let why = if busy {
                     "its commands did not complete"
@@ -343,14 +352,14 @@ impl Changer {
         }
     }
 
-    /// Shows that another device is in place `index`, as all superblocks say.
+    /// Shows the new device as member `index` in the status.
     pub(super) fn show_device(&self, index: u8, device: &Device) {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
         let uuid = self.recorded().map_or([0; 16], |recorded| recorded.members[usize::from(index)]);
         lock(&self.sources.device_views).replace(index, device, uuid, &self.sources.samples.events);
     }
 
-    /// The layer works with the device from now on.
+    /// Gives the device to the layer.
     pub(super) fn exchange(
         &self,
         index: u8,
@@ -360,24 +369,28 @@ impl Changer {
         self.show_device(index, &device);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
+            // In the same pause of the driver: the layer must not use the device before it knows
+            // its state.
             let answer = driver.operate(command, jobs);
             answer.map_err(|why| format!("the layer refuses the device: {why:?}"))?;
             jobs.end_install(index, true);
             Ok::<_, AdminError>(old)
         });
-        // The old device is closed here, and not while the layer waits.
+        // The old device is closed here because closing may block, and the layer must not wait for
+        // it.
         old.ok_or(CLOSED)?.map(drop)
     }
 
-    /// Orders the superblocks that put the device, which has what is said, in its place. Returns
-    /// the receiver of the outcome.
+    /// Requests the superblocks that make the device, with this content, member `index`. Returns
+    /// the receiver of the result.
     pub(super) fn order_install(
         &self,
         index: u8,
         device: &Device,
         content: DeviceContent,
     ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
-        // The end of the last run stays known also when all devices are replaced.
+        // The new device gets the session mark too: otherwise the mark would be lost once all
+        // devices are replaced.
         match &self.session {
             Some(session) => session.serving(slice::from_ref(device), DeviceSet::EMPTY)?,
             None => {
@@ -389,13 +402,15 @@ impl Changer {
             }
         }
         let places = places(content.sectors());
+        // A second handle: the writer's thread may block on a slow device while the driver
+        // continues.
         let reserve = device.reserve(places)?;
         let new_device = NewDevice { index, content, reserve };
         let receiver = self.port.between(|_, jobs| jobs.begin_install(new_device)).ok_or(CLOSED)?;
         receiver.ok_or_else(|| "the devices of this volume cannot change".into())
     }
 
-    /// All superblocks say that the device, which has what is said, is in its place.
+    /// Writes superblocks on all devices that make the device, with this content, member `index`.
     pub(super) fn write_superblocks(
         &self,
         index: u8,
@@ -408,7 +423,7 @@ impl Changer {
     }
 }
 
-/// Why the device `name` is needed: `others` are rebuilt from it.
+/// Returns the refusal for device `name`, from which `others` are rebuilt.
 pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
     format!(
         "{name} is needed: {} joined later, and their missing data is rebuilt from the others; run \
@@ -418,8 +433,8 @@ pub(crate) fn is_needed(name: &str, others: &[String]) -> String {
     )
 }
 
-/// Puts a device in the place of one that the layer does without still: what lay on it may have
-/// moved to a spare meanwhile, and then nothing comes in its place.
+/// Replaces a lost device in the driver. Refuses if its data was meanwhile rebuilt onto a spare and
+/// it is no longer a member.
 pub(super) fn put(
     driver: &mut Driver<AnyLayer>,
     index: u8,

@@ -1,12 +1,12 @@
-//! A device that still answers is replaced by a copy of it, beside the clients: until the copy is
-//! complete, the old device stays a member, and no redundancy is lost.
+//! Replaces a working device by a copy of it while clients are served. The old device remains a
+//! member until the copy is complete, so redundancy is kept.
 //!
-//! The layer knows nothing of the copy. Chunks that change meanwhile are copied again. At the end
-//! commands to the old device are held back until the last chunks are copied, the superblocks name
-//! the new device, and it is in the old one's place. Until the new device's superblock is durable
-//! the old device is the member: a cut, a cancellation or an error of the new device leaves
-//! everything as it was. A device that can't be read completely is left out instead, and the new
-//! one is rebuilt from the others, if they have what it lacks.
+//! The layer does not notice the copy. Chunks that change during a round are copied again in the
+//! next one. At the end, commands to the old device are deferred while the last chunks are copied,
+//! the superblocks are written and the driver switches to the new device. The old device is the
+//! member until the superblock of the new one is durable: before that, a power cut, a cancellation
+//! or an error of the new device changes nothing. If the old device can't be read completely, it is
+//! excluded and the new one is rebuilt from the others, provided that they have its data.
 
 use std::slice;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use crate::util::error::{AdminError, Error};
 use crate::util::events::Level;
 use crate::util::lock;
 
-/// The most that the last round may copy, in bytes, while commands to the old device wait.
+/// Maximum bytes of the last round, during which commands to the old device wait.
 const LAST: u64 = 8 << 20;
-/// The most rounds before that. Each copies the chunks that changed during the round before.
+/// Maximum number of rounds before it. Each copies the chunks that changed during the previous one.
 const ROUNDS: u32 = 32;
-/// How long commands of the old device may take to end at the last.
+/// Timeout for the last commands of the old device.
 const ENDS: Duration = Duration::from_secs(20);
-/// How long the end of a copy is waited for when it was cancelled.
+/// Timeout for the end of a cancelled copy.
 const CANCELS: Duration = Duration::from_secs(30);
-/// The longest rest after a chunk.
+/// Maximum pause after a chunk.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
-/// Replaces a device by a copy of it. The first step is done before the copy is in the background.
+/// Steps of a replacement by copy. The first step runs in the foreground.
 const COPY: &[Step] = &[
     ANNOUNCE,
     CLEAR,
@@ -49,19 +49,19 @@ const COPY: &[Step] = &[
     PUBLISH,
 ];
 
-/// A copy that is under way.
+/// A copy in progress.
 pub(super) struct Copy {
     copying: Arc<Copying>,
-    /// The way to the old device, until it is not read any more.
+    /// Read access to the old device, until the switch.
     source: Option<Source>,
     held: Option<Held>,
-    /// Whether the copy failed because not all of the old device can be copied.
+    /// Whether the copy failed because a part of the old device is unreadable.
     is_unreadable: bool,
 }
 
 impl Changer {
-    /// Returns whether a member is replaced by a copy of it: it answers, its data is trusted unless
-    /// no other device has it, and both devices can be copied.
+    /// Returns whether a member is replaced by a copy. It must respond, both devices must support
+    /// copying, and its data must be sound or have no redundancy.
     pub(super) fn can_copy(
         &self,
         finding: &Finding,
@@ -77,6 +77,8 @@ impl Changer {
             (why.or_else(new_reason), bad.contains(finding.index))
         });
         let (uncopied, is_bad) = uncopied.ok_or(CLOSED)?;
+        // A failing device has redundancy elsewhere, so a rebuild is safer than a copy of its bad
+        // data.
         match uncopied {
             Some((name, why)) if self.layer().tolerates() == 0 => {
                 let text = format!("{name} {why}, and no other device has its data");
@@ -86,8 +88,8 @@ impl Changer {
         }
     }
 
-    /// Cancels the copy of a device, if one is under way. Returns the new device, if one
-    /// was.
+    /// Cancels the copy of a device in progress. Returns the name of the new device, or `None`
+    /// without a copy.
     pub(crate) fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
         let copy = lock(&self.sources.copy).clone().filter(|copy| copy.index == index);
         let Some(copy) = copy else { return Ok(None) };
@@ -103,7 +105,7 @@ impl Changer {
         }
     }
 
-    /// Ends the copy of a device, if one is under way, because the volume is being closed.
+    /// Stops a copy in progress before the volume is closed.
     pub(crate) fn end_copy(&self) {
         let copy = lock(&self.sources.copy).clone();
         if let Some(copy) = copy {
@@ -114,16 +116,19 @@ impl Changer {
 }
 
 impl Change {
-    /// Begins to copy the old device in the background. Events report the outcome.
+    /// Starts the copy of the old device in the background. An event reports the result.
     pub(super) fn begin_copy(mut self) -> Result<Arc<Copying>, AdminError> {
+        // Synchronously, so that a volume file that cannot be written refuses the command.
         self.run(&COPY[..1], 0)?;
         let changer = self.changer.clone();
         let volume = changer.config().uuid;
-        // A file that was made goes again with the part that was copied.
+        // A file created for the copy is removed if the copy fails.
         self.made.iter_mut().for_each(|made| made.formats(volume));
         let (index, new) = (self.member().index, self.names[0].clone());
         let ways = changer.port.between(|driver, _| {
             let source = driver.devices()[usize::from(index)].source()?;
+            // In one pause of the driver: changes are recorded from the moment at which reading is
+            // possible.
             Ok::<_, IoError>((source, driver.begin_copy(index)))
         });
         let withdraw = |why: AdminError| {
@@ -151,7 +156,7 @@ impl Change {
         self.copy.as_mut().expect("a device is copied")
     }
 
-    /// Copies the device, and puts the new one in its place.
+    /// Copies the device and switches to the new one.
     fn run_copy(mut self) {
         let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
         let done = self.run(COPY, 1).map(|()| true);
@@ -174,11 +179,11 @@ impl Change {
                 (Level::Warning, "replace-cancelled", text)
             }
         };
-        // A file that was made for the new device goes before anybody hears of it.
+        // The created file must be gone before the event is reported.
         drop(self);
         *lock(&changer.sources.copy) = None;
         events.report_device(index, level, kind, text);
-        // The layer reports a device that is rebuilt.
+        // For a rebuilt device, the layer reports this event.
         if outcome == Ok(true) {
             let text = format!("device {index} ({new}) is a member of the volume");
             events.report_device(index, Level::Info, "device-joined", text);
@@ -186,12 +191,13 @@ impl Change {
         copying.end(outcome);
     }
 
-    /// Copies all chunks, and those that change meanwhile, until few are left.
+    /// Copies all chunks, then the changed ones, until few are left.
     fn copy_data(&mut self) -> Result<(), AdminError> {
         let copying = self.copy().copying.clone();
         for round in 0..ROUNDS {
             self.copy_chunks(round == 0)?;
             self.devices[0].sync()?;
+            // Few enough that copying them while commands wait is not noticeable.
             if copying.uncopied.bytes() <= LAST {
                 return Ok(());
             }
@@ -200,7 +206,7 @@ impl Change {
         Err(self.unreadable(why))
     }
 
-    /// Copies the chunks that are marked. Where the new device is clear, zeros are left out.
+    /// Copies the marked chunks. Zeros are skipped if the new device is clear.
     fn copy_chunks(&mut self, is_clear: bool) -> Result<(), AdminError> {
         let copying = self.copy().copying.clone();
         let share = self.changer.layer().log.rebuild_share;
@@ -217,7 +223,7 @@ impl Change {
             let read = source.read_chunk(chunk);
             let mut pages = read.map_err(|error| self.unreadable(error.to_string()))?;
             self.devices[0].write_chunk(chunk, &mut pages, is_clear)?;
-            // Clients that are there get their share of the devices.
+            // Pauses while clients send requests, so that they get their share of the device.
             if is_clear && seen != std::mem::replace(&mut requests, seen) {
                 let rest =
                     begun.elapsed() * u32::from(100 - share.min(99)) / u32::from(share.max(1));
@@ -228,7 +234,7 @@ impl Change {
         Ok(())
     }
 
-    /// Refuses an old device that the layer lost. Returns the requests of clients so far.
+    /// Returns the number of client requests so far, or an error if the layer lost the old device.
     fn refuse_lost(&mut self) -> Result<u64, AdminError> {
         let index = self.member().index;
         let seen = self
@@ -239,13 +245,13 @@ impl Change {
         if lost.contains(index) { Err(self.unreadable("it was lost".into())) } else { Ok(requests) }
     }
 
-    /// Not all of the old device can be copied, for this reason.
+    /// Marks the old device as unreadable and returns the error.
     fn unreadable(&mut self, why: String) -> AdminError {
         self.copy().is_unreadable = true;
         why.into()
     }
 
-    /// Holds back commands to the old device, and copies the last chunks.
+    /// Defers commands to the old device and copies the last chunks.
     fn hold_back(&mut self) -> Result<(), AdminError> {
         let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
         if !copying.take_over() {
@@ -255,6 +261,7 @@ impl Change {
         changer.port.between(|driver, _| driver.hold(index)).ok_or(CLOSED)?;
         self.copy().held = Some(Held(changer.clone()));
         let begun = Instant::now();
+        // Commands in flight may still change chunks, so the last round starts after them.
         while changer.port.between(|driver, _| driver.is_busy(index)).unwrap_or(false) {
             if begun.elapsed() > ENDS {
                 return Err("its commands did not complete".into());
@@ -270,16 +277,17 @@ impl Change {
         self.copy().held = None;
     }
 
-    /// Writes the superblock of a complete copy, then those of the others. From when its own is
-    /// durable the new device is the member, also when another can't be written.
+    /// Writes the superblock of the complete copy, then those of the others. Once its own is
+    /// durable, the new device is the member, even if another superblock can't be written.
     fn make_member(&mut self) -> Result<(), AdminError> {
         let (handover, device) = (Arc::new(Handover::default()), &self.devices[0]);
         let has = DeviceContent::Everything(device.bytes() / SECTOR as u64, handover.clone());
         let receiver = self.changer.order_install(self.member().index, device, has)?;
         let recorded = match receiver.recv_timeout(PATIENCE) {
             Ok(recorded) => recorded,
+            // Not begun: the writer will not write the superblock of the new device any more.
             Err(_) if handover.withdraw() => Err("cannot write the superblocks".into()),
-            // It is being written: only its end shows which device is the member.
+            // The superblock is being written; only the result shows which device is the member.
             Err(_) => receiver.recv().unwrap_or_else(|_| Err(CLOSED.into())),
         };
         if !handover.is_done() {
@@ -289,8 +297,8 @@ impl Change {
         Ok(())
     }
 
-    /// Leaves no superblock on a device that did not become a member: one may be durable, and must
-    /// go before the old device changes.
+    /// Erases the superblock of a device that did not become a member. It may be durable, and must
+    /// be erased before the old device changes.
     fn withdraw(&mut self) {
         let (device, events) = (&self.devices[0], &self.changer.sources.samples.events);
         if let Err(error) = clear_ends(device) {
@@ -300,7 +308,7 @@ impl Change {
         }
     }
 
-    /// The layer works with the new device from now on, which all superblocks name.
+    /// Switches the layer to the new device, which all superblocks name.
     fn swap(&mut self) -> Result<(), AdminError> {
         self.copy().source = None;
         let (changer, device) = (self.changer.clone(), self.devices.remove(0));
@@ -311,7 +319,7 @@ impl Change {
             driver.end_copy();
             let command = match &old {
                 Ok(_) => AdminCommand::Copied { device: index, discard },
-                // The old device is no member any more, and must not be written.
+                // The old device is no longer a member and must not be written.
                 Err(_) => AdminCommand::Offline(index),
             };
             let is_reported = driver.operate(command, jobs).is_ok();
@@ -330,7 +338,7 @@ impl Change {
         Ok(())
     }
 
-    /// Leaves out a device that can't be copied, and rebuilds the new one from the others.
+    /// Excludes a device that can't be copied and rebuilds the new one from the others.
     fn rebuild(&mut self, why: &AdminError) -> Result<(), AdminError> {
         let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
         let (index, new) = (copying.index, &copying.new);
@@ -357,11 +365,11 @@ impl Change {
     }
 }
 
-/// How a new device got its data.
+/// Origin of the data on the new device.
 const COMPLETE: &str = "it is a complete copy";
 const REBUILT: &str = "its missing data is rebuilt from the others";
 
-/// Returns why a device can't be copied, or can't get a copy.
+/// Returns the reason if a device can be neither source nor target of a copy.
 fn uncopyable(one: &Device) -> Option<&'static str> {
     if matches!(one.backing(), Backing::Absent | Backing::Memory) {
         Some("is missing")
@@ -374,7 +382,7 @@ fn uncopyable(one: &Device) -> Option<&'static str> {
     }
 }
 
-/// Commands to a device are held back until this is dropped.
+/// Guard that defers commands to a device until it is dropped.
 struct Held(Arc<Changer>);
 
 impl Drop for Held {

@@ -1,7 +1,7 @@
-//! Changes of the members: devices that are added, replaced, copied, or brought back.
+//! Membership changes: devices are added, replaced, copied or returned.
 //!
-//! A [`changer::Changer`] changes a volume that is open in this process, beside its clients if it
-//! has any. Each change is a table of named steps: see [`steps`].
+//! A [`changer::Changer`] changes a volume that is open in this process, while its clients are
+//! served. Each change is a table of named steps; see [`steps`].
 
 pub(crate) mod add;
 pub(crate) mod changer;

@@ -1,4 +1,4 @@
-//! A device that was lost comes back, and keeps what it has.
+//! Returns a lost device to the volume with its data.
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use crate::util::error::{AdminError, Error, device};
 use crate::util::events::Level;
 
 impl Changer {
-    /// Takes a device back that the volume does without. Returns whether it was out; else it
-    /// belongs already.
+    /// Returns an excluded device to the volume. Returns `false` if it is already a member.
     pub(crate) fn online(self: &Arc<Self>, index: u8) -> Result<bool, AdminError> {
         let _changes = self.begin()?;
         let finding = self.find_member(index)?;
@@ -24,6 +23,7 @@ impl Changer {
         }
         let name = self.config().devices[usize::from(index)].clone();
         if self.is_journal(index) {
+            // A journal returns by a reopening, because the layer reads it only during recovery.
             self.may_be_closed()?;
             let mut change =
                 Change::new(self, Place::Member(Box::new(finding)), vec![name.clone()]);
@@ -32,6 +32,7 @@ impl Changer {
             self.sources.samples.events.report_device(index, Level::Info, "device-joined", text);
             return Ok(true);
         }
+        // Examined again: the layer refuses while the device is needed to rebuild another one.
         let finding = self.examine(index)?;
         if zoned_path(&name).is_some() {
             self.refuse_to_erase(&name)?;
@@ -40,7 +41,7 @@ impl Changer {
         Ok(true)
     }
 
-    /// Refuses to make a device with zones anew that may have the only copy of something.
+    /// Refuses to erase a zoned device that may hold the only copy of some data.
     fn refuse_to_erase(&self, name: &str) -> Result<(), AdminError> {
         let gauges = self.port.between(|driver, _| driver.layer().gauges()).ok_or(CLOSED)?;
         match gauges.map_or(0, |gauges| gauges.unreadable) {
@@ -53,7 +54,7 @@ impl Changer {
         }
     }
 
-    /// Closes a device that the layer does without: both ways to it.
+    /// Closes an excluded device, both in the driver and in the superblock writer.
     pub(super) fn close(&self, finding: &Finding, name: &str) -> Result<(), AdminError> {
         let (index, absent) = (finding.index, Device::absent(name, finding.length()));
         let nothing = absent.reserve([0, 0])?;
@@ -62,14 +63,15 @@ impl Changer {
             Ok::<_, AdminError>((old, jobs.close_device(index, nothing)))
         });
         let (old, receiver) = closed.ok_or(CLOSED)??;
+        // Closed outside the pause of the driver, because closing may block.
         drop(old);
         receiver
             .map_or(Ok(()), |receiver| receiver.recv_timeout(PATIENCE))
             .map_err(|_| CLOSED.into())
     }
 
-    /// Verifies that a device is the one that was lost. Returns its superblock and the last write
-    /// of the layer that it has for sure; `None` for one with zones, whose data can't be continued.
+    /// Verifies that a device is the lost one. Returns its superblock and the last write of the
+    /// layer that it certainly holds, or `None` for a zoned device, whose data can't be continued.
     pub(super) fn verify(
         &self,
         finding: &Finding,
@@ -86,7 +88,7 @@ impl Changer {
         Ok(Some((own, self.last_on(finding, &found.device, &own)?)))
     }
 
-    /// Returns the last write of the layer that the device has for sure.
+    /// Returns the last write of the layer that the device certainly holds.
     fn last_on(
         &self,
         finding: &Finding,
@@ -108,7 +110,7 @@ impl Changer {
     }
 }
 
-/// Refuses a device that is not the journal's of this volume.
+/// Refuses a device that is not the journal of this volume.
 fn refuse_stranger(finding: &Finding, found: &Member) -> Result<(), AdminError> {
     let own = &found.superblock;
     if own.volume == finding.newest.volume && own.device == finding.uuid() {
@@ -120,12 +122,13 @@ fn refuse_stranger(finding: &Finding, found: &Member) -> Result<(), AdminError> 
     )))
 }
 
-/// Returns the superblock of a device that is to come back in place `index`. It must be the device
-/// that was lost.
+/// Returns the superblock of a device that is to return as member `index`. It must be the lost
+/// device.
 fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<Superblock, Error> {
     let recorded = own.superblock;
     let is_it = recorded.volume == newest.volume
         && recorded.device == newest.members[index]
+        // The survivors recorded the loss with a higher generation.
         && recorded.generation < newest.generation;
     if is_it {
         return Ok(recorded);

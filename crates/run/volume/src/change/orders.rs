@@ -1,4 +1,4 @@
-//! Short commands of an operator, which change no device: one is left out, is to leave, or stays.
+//! Administrative commands that exchange no device: offline, remove, cancel and clear.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,17 @@ use crate::running::jobs::Jobs;
 use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::lock;
 
-/// How long a root may take before a device is left out.
+/// Timeout for roots before a device is taken offline.
 const SETTLES: Duration = Duration::from_secs(2);
-/// How long the superblocks may take to say what an operator wants, before the operator is told.
+/// Timeout for superblocks to record a command before a warning is returned.
 const DURABLE: Duration = Duration::from_millis(2500);
 
 impl Changer {
-    /// Before a device goes: what is written is made known from the start on, so that the device
-    /// lacks little when it is back. That is not waited for long: the device may be the one that
-    /// hangs.
+    /// Writes two roots before a device goes offline, so that little must be resilvered when it
+    /// returns. Gives up after a short time, because the device itself may be the one that hangs.
     pub(crate) fn settle(&self) {
         let (begun, mut roots) = (Instant::now(), 0);
-        // The second is begun when the first, which began after the call, is durable.
+        // Only a root that began after the call covers all writes before it, hence two.
         while roots < 2 && begun.elapsed() < SETTLES {
             match self.port.operate(AdminCommand::Settle) {
                 Ok(AdminOutcome::Started) => roots += 1,
@@ -36,19 +35,20 @@ impl Changer {
         }
     }
 
-    /// Leaves a device out. Whether it was there; else that is so already.
+    /// Takes a device offline. Returns `false` if it was offline already.
     pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
+        // Before the command, so that the loss is reported as ordered and not as a failure.
         self.port.between(|_, jobs| jobs.order(index, true));
         let done = self.ask(AdminCommand::Offline(index));
         if done != Ok(AdminOutcome::Started) {
             self.port.between(|_, jobs| jobs.order(index, false));
         }
         let is_new = done? == AdminOutcome::Started;
-        self.until_said("offline", |it| DeviceSet::from_bits(it.missing).contains(index))?;
+        self.wait_until_recorded("offline", |it| DeviceSet::from_bits(it.missing).contains(index))?;
         Ok(is_new)
     }
 
-    /// Begins to remove a device, or cancels that, durably. Whether that is new.
+    /// Starts or cancels the removal of a device, durably. Returns `false` if nothing changed.
     pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
         let command =
             if leaves { AdminCommand::Remove(index) } else { AdminCommand::Cancel(index) };
@@ -56,13 +56,13 @@ impl Changer {
         let recorded =
             |it: &Superblock| DeviceSet::from_bits(it.leaving | it.removed).contains(index);
         let word = if leaves { "being removed" } else { "kept" };
-        self.until_said(word, |now| recorded(now) == leaves)?;
+        self.wait_until_recorded(word, |now| recorded(now) == leaves)?;
         Ok(is_new)
     }
 
-    /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
-    /// would take it back.
-    fn until_said(
+    /// Waits until all superblocks record the change described by `word`. A power cut before that
+    /// would undo it.
+    fn wait_until_recorded(
         &self,
         word: &str,
         is_so: impl Fn(&Superblock) -> bool,
@@ -82,7 +82,7 @@ impl Changer {
         Err(AdminError::new(AdminErrorKind::Unknown, text))
     }
 
-    /// Acknowledges the events so far, or those of one device, durably.
+    /// Clears all events, or those of one device, durably.
     pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing =
             lock(&self.sources.samples.shown).gauges.map_or(DeviceSet::EMPTY, |it| it.failing);
@@ -91,6 +91,7 @@ impl Changer {
                 self.ask(AdminCommand::Clear(it))?;
             }
         }
+        // Counts since the start cannot be reset in the driver, so the cleared ones are subtracted.
         let shown = lock(&self.sources.samples.shown).stats.devices.clone();
         let mut event_host = lock(&self.sources.event_host);
         let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
@@ -104,16 +105,17 @@ impl Changer {
         cleared.map_err(|why| AdminError::new(AdminErrorKind::Failed, why))
     }
 
-    /// Notes in the volume's file that an operator left a device out, or no longer does, so that
-    /// the next start knows.
+    /// Records in the volume file whether the administrator took a device offline, for the next
+    /// start.
     pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
         let recorded = self.recorded()?;
         let device = Uuid::from_bytes(recorded.members[usize::from(index)]);
+        // In memory first: the file may be unwritable, and this run must still respect the order.
         self.keep_offline(device, is_out);
         Config::set_offline(self.path(), device, is_out).map_err(AdminError::from)
     }
 
-    /// The spares that are ready, as replies show them.
+    /// Returns the IDs of the ready spares.
     pub(crate) fn spares(&self) -> Vec<DeviceId> {
         let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             driver.layer().members().spares() - driver.layer().members().lost()

@@ -1,10 +1,10 @@
-//! The layer of a volume is closed and opened again with other devices, while clients wait: it is
-//! laid out anew with devices that are added, and one that was closed clean needs nothing of its
-//! journal, whose device can be another one then.
+//! Closes and reopens the layer of a volume with other devices, while clients wait. Added devices
+//! need a new layout. A cleanly closed layer needs no data of its journal, so the journal device
+//! can be exchanged.
 //!
-//! With the layer closed the superblocks of the devices that come are written, and those of the
-//! others. Until a superblock of the others is written the volume is opened as it was when
-//! something fails.
+//! While the layer is closed, the superblocks of the new devices are written first, then those of
+//! the others. If a step fails before the first superblock of the others is written, the volume is
+//! reopened unchanged.
 
 use std::mem;
 
@@ -14,7 +14,7 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::add::{come_in, new_superblocks};
+use super::add::{append_names, new_superblocks};
 use super::changer::{CLOSED, Changer};
 use super::steps::{Change, Place};
 use crate::metadata::config::Config;
@@ -30,8 +30,8 @@ use crate::util::error::{AdminError, Error};
 use crate::util::lock;
 
 impl Changer {
-    /// Checks whether the layer may be closed and opened again. Returns the geometry of its
-    /// devices, and those that have left.
+    /// Checks whether the layer may be closed and reopened. Returns the geometry of its devices and
+    /// the removed ones.
     pub(super) fn may_be_closed(&self) -> Result<(PeerGeometry, DeviceSet), AdminError> {
         let (layer, recorded) = (self.layer(), self.recorded()?);
         let is_rehearsed = self.is_rehearsal();
@@ -40,7 +40,7 @@ impl Changer {
             if driver.is_tapped() {
                 return Err("the layer is being recorded; serve the volume without --record");
             }
-            // A journal is not needed once the layer is closed, whatever the others know.
+            // The journal is exempt: a closed layer does not need it.
             let known = DeviceSet::from_bits(recorded.missing);
             let unrecorded = lost - known - journal::recorded(&layer, &recorded);
             if !unrecorded.is_empty() && !is_rehearsed {
@@ -53,13 +53,13 @@ impl Changer {
             }
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
-            // The superblocks may not say so yet: they do when it is closed.
+            // The superblocks may not record the removals yet; closing the layer writes them.
             Ok((PeerGeometry::from_devices(there), driver.layer().members().removed()))
         };
         self.port.between(query).ok_or(CLOSED)?.map_err(AdminError::from)
     }
 
-    /// Shows the volume as it is from now on, which had `count` devices.
+    /// Updates the status to the reopened volume, which had `count` devices before.
     fn show(&self, opened: &OpenedLayer, config: &Config, count: usize, jobs: &Jobs) {
         let (driver, path) = (&opened.driver, self.path());
         let still = Status::new(path, config, &opened.layer, &opened.plan, driver);
@@ -74,7 +74,7 @@ impl Changer {
 }
 
 impl Change {
-    /// Closes the layer, and opens it with the devices that come.
+    /// Closes the layer and reopens it with the new devices.
     pub(super) fn reopen(&mut self) -> Result<(), AdminError> {
         let (changer, file) = (self.changer.clone(), self.changer.file()?);
         let path = changer.path();
@@ -83,14 +83,15 @@ impl Change {
         match renewed.ok_or(CLOSED)? {
             Ok(reopened) => reopened.map_err(AdminError::from),
             Err(why) => {
-                // The volume is over.
+                // The volume has failed, so nothing can be undone.
                 self.decide();
                 Err(why)
             }
         }
     }
 
-    /// Returns the layer that is open then, and why it has the devices of before if it has.
+    /// Returns the driver of the reopened layer, and the error if it was reopened with the previous
+    /// devices.
     fn reopen_with(
         &mut self,
         layer: &LayerConfig,
@@ -100,8 +101,10 @@ impl Change {
         let changer = self.changer.clone();
         let mut rest = reopen::close(driver, jobs)?;
         let (mut config, count) = (changer.config(), rest.devices.len());
+        // The new devices get their superblocks first. Until one of the others names them, they
+        // belong to no volume and the change can be undone.
         let written = self.write_closed(layer, &rest);
-        let seated = match written {
+        let installed = match written {
             Ok(superblocks) => {
                 self.decide();
                 self.install(&superblocks, &mut rest, &mut config)?;
@@ -111,7 +114,7 @@ impl Change {
         };
         let (port, sources) = (&changer.port, &changer.sources);
         let opened = reopen::open(rest, (&config, layer.clone()), (port, sources), jobs)?;
-        if let (Ok(()), Place::Member(finding)) = (&seated, &self.place) {
+        if let (Ok(()), Place::Member(finding)) = (&installed, &self.place) {
             let (index, at) = (finding.index, usize::from(finding.index));
             let device = &opened.driver.devices()[at];
             let uuid = jobs.recorded().map_or([0; 16], |recorded| recorded.members[at]);
@@ -119,12 +122,13 @@ impl Change {
             lock(&sources.event_host).rename(index, device.name().to_owned());
         }
         changer.show(&opened, &config, count, jobs);
+        // After the reopening, so that no client sees a size that the layer does not have.
         port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
         changer.reopened(opened.layer, config);
-        Ok((opened.driver, seated))
+        Ok((opened.driver, installed))
     }
 
-    /// Writes the superblocks of the devices that come, and the session mark.
+    /// Writes the superblocks of the new devices and their session mark.
     fn write_closed(
         &self,
         layer: &LayerConfig,
@@ -140,7 +144,7 @@ impl Change {
                     }
                     Some((own, _)) => superblocks::comeback(&recorded, own),
                 };
-                // A journal lacks nothing: no root says that it is needed.
+                // A journal has no missing data, because no root of the closed layer refers to it.
                 (superblock.fresh, superblock.returning) = (recorded.fresh, recorded.returning);
                 vec![superblock]
             }
@@ -160,7 +164,7 @@ impl Change {
         Ok(superblocks)
     }
 
-    /// Puts the devices in their places, and writes the superblocks of the others.
+    /// Installs the devices and writes the superblocks of the others.
     fn install(
         &mut self,
         superblocks: &[Superblock],
@@ -179,8 +183,9 @@ impl Change {
             }
             Place::New { .. } => {
                 rest.devices.extend(mem::take(&mut self.devices));
+                // The new superblocks are durable already, so they enter the roster as sound.
                 rest.roster.add(&records);
-                come_in(&mut config.devices, &self.names);
+                append_names(&mut config.devices, &self.names);
             }
         }
         let devices = &config.devices;

@@ -1,4 +1,4 @@
-//! A device takes the place of another: as a copy of it, or empty, to be rebuilt from the others.
+//! Replaces a device by a copy of it, or by an empty one that is rebuilt from the others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,46 +20,46 @@ use crate::running::copying::Copying;
 use crate::util::error::{AdminError, Error, device};
 use crate::util::events::Level;
 
-/// What is wanted.
+/// Request to replace a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplaceSpec {
     /// The volume file.
     pub path: PathBuf,
-    /// The device that goes: a path to it, its member number or its UUID.
+    /// The old device: its path, member number or UUID.
     pub old: String,
-    /// The device that comes; a file that does not exist is made, as large as is needed.
+    /// The new device. A file that does not exist is created with the required size.
     pub new: String,
-    /// Whether the new device may hold something. What is in use is refused all the same.
+    /// Whether existing data may be overwritten. Devices in use are always refused.
     pub force: bool,
-    /// Whether nothing is written.
+    /// Whether the change is only checked and nothing is written.
     pub rehearse: bool,
 }
 
-/// What was done, or would be.
+/// Result of a replacement, or of its rehearsal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Replaced {
-    /// The device that went, with the member number that the new one has too.
+    /// The old device. The new one has the same member number.
     pub old: DeviceId,
-    /// The new one; without a UUID while nothing is written.
+    /// The new device, without a UUID after a rehearsal.
     pub new: DeviceId,
-    /// Whether the volume had to do without the old one already.
+    /// Whether the old device was already lost.
     pub was_lost: bool,
-    /// Whether the new one has all that the old one had.
+    /// Whether the new device is a complete copy.
     pub copied: bool,
-    /// Whether the old one is being copied to it: it takes its place when that is done.
+    /// Whether the copy is in progress. The old device is replaced when it ends.
     #[serde(default)]
     pub copying: bool,
-    /// Whether it lacks something, which is made while the volume is served. A journal's device
-    /// that was not copied is empty, and lacks nothing.
+    /// Whether data of the new device must be rebuilt, which happens while the volume is served.
+    /// False for a journal, which starts empty.
     pub lacks: bool,
-    /// Whether the volume is served, and made what the new one lacks from then on.
+    /// Whether the volume is served, so that the rebuild has started.
     pub served: bool,
-    /// What should be known.
+    /// Facts that the administrator should know.
     pub notes: Vec<String>,
 }
 
 impl Changer {
-    /// Puts another device in the place of one. Returns the copy that was begun, if one was.
+    /// Replaces a device. Returns the copy if one was started.
     pub(crate) fn replace(
         self: &Arc<Self>,
         spec: &ReplaceSpec,
@@ -74,8 +74,10 @@ impl Changer {
             let why = format!("is already device {index} of this volume");
             return Err(device(&spec.new, why).into());
         }
+        // An interrupted replacement may have written to its device; repeating it needs no consent.
         let force = spec.force || self.file()?.pending.contains(&new);
         let taken = take_with_room((&spec.new, &new), &finding.peers, finding.length(), force)?;
+        // Before the first write, so that an unsuitable device keeps its content.
         self.would_fit(&finding, &taken.device)?;
         let copying = !is_journal && self.can_copy(&finding, Some(&taken.device))?;
         let mut change = Change::new(self, Place::Member(Box::new(finding)), vec![new.clone()]);
@@ -104,7 +106,7 @@ impl Changer {
         Ok((replaced, None))
     }
 
-    /// Examines a member that is to be replaced.
+    /// Checks whether member `index` can be replaced, and returns its state.
     fn may_replace(&self, index: u8) -> Result<Finding, AdminError> {
         if self.is_journal(index) {
             self.may_be_closed()?;
@@ -115,7 +117,7 @@ impl Changer {
         let [missing, out, fresh, spare] = [missing, out, fresh, spare].map(DeviceSet::from_bits);
         let is_known = (missing | spare).contains(index);
         if self.is_rehearsal() && finding.was_lost && !is_known {
-            // Nobody has agreed yet to do without it: nothing may be lost with it.
+            // The loss is not accepted yet, so it must not exceed the redundancy.
             let lacking = fresh | finding.lacking;
             let away = ((missing - out) | lacking).with(index);
             if away.len() > self.layer().tolerates() {
@@ -129,11 +131,12 @@ impl Changer {
         Ok(finding)
     }
 
-    /// Whether the volume would be laid out with the new device as it is.
+    /// Checks that the layout stays the same with the new device.
     fn would_fit(&self, finding: &Finding, device: &Device) -> Result<(), AdminError> {
         let mut infos = finding.infos.clone();
         infos[usize::from(finding.index)] = device.info();
         let mut layer = self.layer_now(finding);
+        // The layout is that with the new device present.
         layer.members.missing.remove(finding.index);
         let planned = plan(&layer, &infos)?;
         if planned.limits.exported == finding.newest.exported {
@@ -147,7 +150,7 @@ impl Changer {
     }
 }
 
-/// The full name of what comes in place `index`.
+/// Returns the full name of the new device for member `index`.
 fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
     let new = modelled::full_name(asked)?;
     let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);

@@ -1,13 +1,13 @@
-//! A change of the members as a table of named steps.
+//! Membership changes as tables of named steps.
 //!
-//! The steps of a table run in order. When one fails, it and those before it are undone in reverse
-//! order, and nothing was changed. Once a superblock may name a new device as a member the change
-//! is decided, and nothing is undone any more: the next start finishes or undoes it, as the
-//! superblocks say (see [`crate::open::cut`]).
+//! The steps of a table run in order. If one fails, it and the previous ones are undone in reverse
+//! order, and the volume is unchanged. A change is decided once a superblock may name a new device
+//! as a member. From then on no step is undone; the next start completes or undoes the change
+//! according to the superblocks (see [`crate::open::cut`]).
 //!
-//! The order of the steps keeps a cut harmless: the volume file names the new devices as pending
-//! before they are written to; their superblocks are written before those of the others; and the
-//! volume file lists them as members last.
+//! The order of the steps makes power cuts harmless. The volume file lists the new devices as
+//! pending before they are written. Their superblocks are written before those of the others. Last,
+//! the volume file lists them as members.
 
 use std::mem;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use crate::running::superblock_writer::DeviceContent;
 use crate::util::error::AdminError;
 use crate::util::lock;
 
-/// One step of a change.
+/// A step of a change.
 pub(super) struct Step {
-    /// Its name, which a refusal of another change gives.
+    /// Name of the step, shown when another change is refused.
     pub name: &'static str,
     pub action: fn(&mut Change) -> Result<(), AdminError>,
-    /// Takes the step back, also one that failed.
+    /// Undoes the step, even if it failed.
     pub undo: fn(&mut Change),
 }
 
@@ -62,44 +62,44 @@ const REOPEN: Step =
 pub(super) const PUBLISH: Step =
     Step { name: "list the new devices as members", action: Change::publish, undo: nothing };
 
-/// Replaces a device by an empty one, which is rebuilt.
+/// Steps that replace a device by an empty one, which is rebuilt.
 pub(super) const REBUILD: &[Step] = &[ANNOUNCE, CLEAR, LEAVE_OUT, SUPERBLOCKS, EXCHANGE, PUBLISH];
-/// Takes a lost device back with its data, or erased if it has zones.
+/// Steps that return a lost device with its data, or erased if it is zoned.
 pub(super) const TAKE_BACK: &[Step] = &[LEAVE_OUT, OPEN, NOTE, ERASE, SUPERBLOCKS, EXCHANGE];
-/// Adds devices, or replaces the journal's.
+/// Steps that add devices or replace the journal device.
 pub(super) const ADD: &[Step] = &[ANNOUNCE, CLEAR, REOPEN, PUBLISH];
-/// Takes the journal's device back.
+/// Steps that return the journal device.
 pub(super) const TAKE_JOURNAL_BACK: &[Step] = &[OPEN, REOPEN];
 
 fn nothing(_change: &mut Change) {}
 
-/// The places of the devices that come.
+/// Positions of the new devices.
 pub(super) enum Place {
-    /// That of a member.
+    /// Position of an existing member.
     Member(Box<Finding>),
-    /// Places of their own, behind the others.
+    /// New positions after the other devices.
     New { is_spare: bool },
 }
 
-/// A change of the members in progress.
+/// A membership change in progress.
 pub(super) struct Change {
     pub changer: Arc<Changer>,
     pub place: Place,
-    /// The devices that come, by name.
+    /// Names of the new devices.
     pub names: Vec<String>,
-    /// The same, once they are open, until they are in their places.
+    /// The new devices, from their opening until they are installed.
     pub devices: Vec<Device>,
-    /// Files that were made for them, which are removed again unless the change is decided.
+    /// Files created for them, which are removed unless the change is decided.
     pub made: Vec<CreatedFiles>,
-    /// The superblock of a device that comes back with its data, and the last write that it has.
+    /// Superblock of a device that returns with its data, and the last write that it holds.
     pub own: Option<(Superblock, u64)>,
-    /// The copy of the old device, if the new one gets its data from that.
+    /// The copy in progress, for a replacement by copy.
     pub copy: Option<Copy>,
-    /// Facts that the operator should know.
+    /// Facts that the administrator should know.
     pub notes: Vec<String>,
     /// Whether a superblock may name a new device as a member.
     pub is_decided: bool,
-    /// Whether the volume file noted that an operator left the device out.
+    /// Whether the volume file recorded the device as offline.
     was_noted: bool,
 }
 
@@ -119,19 +119,20 @@ impl Change {
         }
     }
 
-    /// Adds a device that was opened for the change.
+    /// Adds a device that was claimed for the change.
     pub(super) fn take(&mut self, ClaimedDevice { device, undo, held }: ClaimedDevice) {
         self.notes.extend(held.map(|held| format!("{} held {held}", device.name())));
         self.devices.push(device);
         self.made.push(undo);
     }
 
-    /// Runs the steps of a table, of which the first `done` are done.
+    /// Runs the steps of a table, except the first `done`, which are complete.
     pub(super) fn run(&mut self, steps: &[Step], done: usize) -> Result<(), AdminError> {
         for (at, step) in steps.iter().enumerate().skip(done) {
             *lock(&self.changer.step) = step.name;
             if let Err(why) = (step.action)(self) {
                 if !self.is_decided {
+                    // Including the failed step, which may have been done in part.
                     steps[..=at].iter().rev().for_each(|step| (step.undo)(self));
                 }
                 return Err(why);
@@ -140,8 +141,8 @@ impl Change {
         Ok(())
     }
 
-    /// Returns the error of a change, with the note that the old device, which worked before if
-    /// `worked`, is left out once the change is decided.
+    /// Returns the error of a change. If the change is decided, adds that the old device, which
+    /// `worked` before, is excluded now.
     pub(super) fn explain(&self, why: AdminError, worked: bool) -> AdminError {
         if !worked || !self.is_decided {
             return why;
@@ -150,7 +151,7 @@ impl Change {
         why.reword(|why| format!("{why}; device {index} is excluded now"))
     }
 
-    /// Returns the member in whose place the device comes.
+    /// Returns the member that is replaced or returns.
     pub(super) fn member(&self) -> &Finding {
         match &self.place {
             Place::Member(finding) => finding,
@@ -158,9 +159,10 @@ impl Change {
         }
     }
 
-    /// From now on a superblock may name the new devices as members.
+    /// Decides the change: from now on a superblock may name the new devices as members.
     pub(super) fn decide(&mut self) {
         self.is_decided = true;
+        // A file that a superblock may name as a member must never be removed.
         mem::take(&mut self.made).into_iter().for_each(CreatedFiles::keep);
     }
 
@@ -180,14 +182,14 @@ impl Change {
 
     fn detach(&mut self) -> Result<(), AdminError> {
         self.changer.detach(self.member())?;
-        // The superblocks have changed.
+        // The superblocks changed with the exclusion.
         self.place = Place::Member(Box::new(self.changer.examine(self.member().index)?));
         Ok(())
     }
 
     fn open(&mut self) -> Result<(), AdminError> {
         let name = &self.names[0];
-        // The device that is open still may be the one that is gone.
+        // The handle that is still open may refer to a device that was disconnected.
         self.changer.close(self.member(), name)?;
         let found = open_member(name, Access::Full)?;
         self.own = self.changer.verify(self.member(), &found)?;
@@ -209,11 +211,14 @@ impl Change {
     }
 
     fn erase(&mut self) -> Result<(), AdminError> {
+        // Only a zoned device returns without usable data.
         if self.own.is_some() { Ok(()) } else { self.clear() }
     }
 
     fn write_superblocks(&mut self) -> Result<(), AdminError> {
         let (index, was) = (self.member().index, Uuid::from_bytes(self.member().uuid()));
+        // The claim of a part of a device precedes its superblock, so that no other volume takes
+        // it.
         claims::make(&self.devices[0], &self.member().newest)?;
         self.decide();
         let device = &self.devices[0];
@@ -224,6 +229,7 @@ impl Change {
         let written = self.changer.write_superblocks(index, device, has);
         self.changer.end(index, written)?;
         if self.own.is_none() {
+            // An erased device gets a new UUID, so the order for the old one is obsolete.
             self.changer.keep_offline(was, false);
         }
         Ok(())
@@ -242,7 +248,7 @@ impl Change {
         Ok(())
     }
 
-    /// The volume has the devices, whatever becomes of its file.
+    /// Lists the devices in the volume file. They are members even if this fails.
     fn publish(&mut self) -> Result<(), AdminError> {
         self.notes.extend(self.changer.publish(&self.names));
         Ok(())

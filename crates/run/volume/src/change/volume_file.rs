@@ -1,4 +1,4 @@
-//! The volume file while the members change. Its owner may write it at any time.
+//! The volume file during membership changes. The administrator may edit it at any time.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::util::error::AdminError;
 use crate::util::events::Level;
 
 impl Changer {
-    /// Reads the volume's file, with its devices listed by member number: its owner may have
-    /// written it anew. A device that has left, or is lost, may be `missing` there.
+    /// Reads the volume file and lists its devices by member number, because the administrator may
+    /// have edited it. Removed and lost devices may be `missing` in the file.
     pub(super) fn file(&self) -> Result<Config, AdminError> {
         let file = Config::load(self.path())?;
         let devices = self.device_list(&file, self.path())?;
@@ -26,7 +26,8 @@ impl Changer {
             driver.layer().members().lost() | driver.layer().members().removed()
         };
         let (served, away) = (self.config(), self.port.between(query).ok_or(CLOSED)?);
-        // A file that could not be written after a change has the new devices as pending.
+        // If the file could not be written after the last change, it still lists its devices as
+        // pending.
         let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
         let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
         let list = if is_behind {
@@ -43,15 +44,15 @@ impl Changer {
         })
     }
 
-    /// Writes the volume's file after a change. Returns a warning when that fails.
+    /// Writes the volume file after a change. Returns a warning if that fails.
     fn conclude(&self, file: &Config) -> Option<String> {
         let warning = file.conclude(self.path())?;
         self.sources.samples.events.report(Level::Warning, "note", warning.as_str());
         Some(warning)
     }
 
-    /// Lists the devices that are members now, and those of `names` as pending no longer. Returns a
-    /// warning when the file can't be written.
+    /// Writes the current members to the volume file and removes `names` from its pending devices.
+    /// Returns a warning if the file can't be written.
     pub(super) fn publish(&self, names: &[String]) -> Option<String> {
         let mut file = match self.file() {
             Ok(file) => file,
@@ -60,13 +61,14 @@ impl Changer {
         let served = self.config();
         file.pending.retain(|name| !names.contains(name));
         file.devices = served.devices;
+        // The served list is authoritative: the file may be older than the last command.
         file.offline.retain(|device| served.offline.contains(device));
         let Config { devices, deadlines, .. } = &mut file;
         deadlines.retain(|name, _| devices.contains(name));
         self.conclude(&file)
     }
 
-    /// Lists devices as pending no longer.
+    /// Removes `names` from the pending devices of the volume file.
     pub(super) fn forget_pending(&self, names: &[String]) {
         let forgotten = self.file().and_then(|mut file| {
             if !file.pending.iter().any(|name| names.contains(name)) {
@@ -85,8 +87,8 @@ impl Changer {
     }
 }
 
-/// The list of a volume's file in the order of the devices that are `served`: those that are `away`
-/// may be `missing` in the file. None where it has others.
+/// Returns the devices of the volume file in the order of the `served` devices. Devices that are
+/// `away` may be `missing` in the file. Returns `None` if the lists differ otherwise.
 fn in_file_order(file: &[String], served: &[String], away: DeviceSet) -> Option<Vec<String>> {
     let mut rest = file.to_vec();
     let mut list = Vec::new();

@@ -121,6 +121,8 @@ impl Config {
         if config.label.chars().any(is_unseen) {
             return Err(wrong("the label has invisible or direction-changing characters".into()));
         }
+        // Checked here, so that a wrong parameter is reported for the file and not later for a
+        // device.
         config.layer_config().map_err(wrong)?;
         config.check_deadlines().map_err(wrong)?;
         Ok(config)
@@ -130,6 +132,8 @@ impl Config {
     pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
         for (name, seconds) in deadlines {
             let name = modelled::full_name(name).map_err(|error| error.to_string())?;
+            // Deadlines are looked up by the listed name, which may be another path of the same
+            // device.
             let listed = storage::find(&self.devices, &name).map(|at| self.devices[at].clone());
             self.deadlines.insert(listed.unwrap_or(name), *seconds);
         }
@@ -170,6 +174,7 @@ impl Config {
     /// When the layer does not exist, or a parameter is invalid.
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
         let mut layer = LayerConfig::parse(&self.layer)?;
+        // Settings override the parameters of the creation, which the superblocks keep.
         for (key, value) in &self.settings {
             settings::change(&mut layer, key, value)?;
         }
@@ -188,6 +193,7 @@ impl Config {
     pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
         Self::refuse_existing(path)?;
         let mut draft = write_beside(path, &self.text(path)?)?;
+        // Publication must not replace a file that appeared since the check above.
         draft.is_new = true;
         Ok(draft)
     }
@@ -204,6 +210,7 @@ impl Config {
     /// Lists the devices of the volume file at `path` by member number.
     pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
         let mut file = Config { devices: devices.into(), ..Config::load(path)? };
+        // The superblocks have decided about the pending devices.
         file.pending.clear();
         // A deadline for an unlisted device would make the file invalid.
         file.deadlines.retain(|name, _| devices.contains(name));
@@ -272,12 +279,16 @@ impl Config {
 
 fn write_beside(path: &Path, text: &str) -> Result<Draft, Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
+    // In the same folder, because a rename is atomic only within a file system. The process ID
+    // keeps the drafts of two processes apart.
     name.push(format!(".{}.new", std::process::id()));
     let temporary = path.with_file_name(name);
     let failed = || file(path, "write the volume file");
     // The draft, which removes its file when dropped, begins only once the file was created here.
     let mut out = new_private(&temporary).map_err(failed())?;
     let draft = Draft { temporary: Some(temporary), path: path.into(), is_new: false };
+    // Durable before the rename; otherwise a power cut could leave an empty file under the final
+    // name.
     out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).map_err(failed())?;
     Ok(draft)
 }
@@ -312,6 +323,7 @@ impl Draft {
             other => other.map_err(file(&self.path, "put the volume file in its place"))?,
         }
         self.temporary = None;
+        // A rename is durable only with its folder.
         sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))?;
         cuts::step();
         Ok(())
@@ -369,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_files_read_back_equal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
         config().draft(&path).unwrap().publish().unwrap();
@@ -379,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_files_of_one_name_stays() {
+    fn an_existing_file_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
         let second = config().draft(&path).unwrap();
@@ -404,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symbolic_link_stays_when_its_file_is_replaced() {
+    fn replacing_a_file_preserves_symbolic_links() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("v.toml"), folder.path().join("l.toml"));
         config().draft(&path).unwrap().publish().unwrap();

@@ -60,6 +60,7 @@ fn reorder(array: &mut Array, values: &Array) {
     let added: Vec<String> = values.iter().map(plain).collect();
     let mut order: Vec<usize> = Vec::new();
     for new in &added {
+        // `missing` may occur several times, so each old value is used once.
         let at = (0..olds.len()).find(|at| olds[*at] == *new && !order.contains(at));
         order.extend(at);
     }
@@ -94,6 +95,7 @@ fn reorder(array: &mut Array, values: &Array) {
 /// Changes a value that differs; the whitespace and comments around it are preserved.
 fn take_value(value: &mut Value, new: &Value) {
     let plain = |value: &Value| value.clone().decorated("", "").to_string();
+    // Comments are part of the decoration, so values are compared without it.
     if plain(value) != plain(new) {
         let around = value.decor().clone();
         *value = new.clone();
@@ -121,7 +123,7 @@ devices = [
 ";
 
     #[test]
-    fn comments_and_order_stay_where_values_change() {
+    fn changed_values_preserve_comments_and_order() {
         let new = "uuid = \"1\"\nlabel = \"db\"\nlayer = \"log\"\ndevices = [\"/dev/a\", \
                    \"/dev/c\"]\n\n[deadlines]\n\"/dev/b\" = 300\n";
         let wanted = OLD
@@ -131,7 +133,7 @@ devices = [
     }
 
     #[test]
-    fn comments_follow_the_devices_that_change_places() {
+    fn comments_move_with_reordered_devices() {
         let order = |text: &str| with_values(OLD, &text.replace("log\"", "log\"\n"));
         let turned = order(
             "uuid = \"1\"\nlayer = \"log\"\ndevices = [\"/dev/b\", \"/dev/a\"]\n\
@@ -145,7 +147,7 @@ devices = [
     }
 
     #[test]
-    fn what_is_gone_goes_and_the_rest_is_as_before() {
+    fn removed_keys_disappear_and_others_are_unchanged() {
         let new = "uuid = \"1\"\nlayer = \"log\"\ndevices = [\"/dev/a\"]\n";
         let text = with_values(OLD, new);
         assert!(

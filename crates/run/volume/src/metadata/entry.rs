@@ -186,6 +186,7 @@ pub(crate) fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
                 error => Err(*ERRORS.get(error - 1)?),
             };
             let token = take(bytes)?;
+            // The length is untrusted and may overflow.
             let len = usize::try_from(take(bytes)?).ok()?.checked_mul(BLOCK)?;
             let (meta, rest) = bytes.split_at_checked(len)?;
             *bytes = rest;
@@ -222,7 +223,7 @@ mod tests {
     use hostftl_core::{Cause, MetaBuf, Request, Scrub, Tally, Ticket, Token};
 
     #[test]
-    fn numbers_of_any_size_come_back() {
+    fn numbers_of_any_size_round_trip() {
         for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put(&mut bytes, number);
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_come_back() {
+    fn inputs_round_trip() {
         let mut bytes = Vec::new();
         let mut buf = MetaBuf::new(2);
         buf.pages_mut()[1].0[5] = 6;

@@ -63,11 +63,13 @@ impl Recording {
             deadlines: layer.deadlines,
             uuid: layer.uuid,
             format: mode == Mode::Format,
+            // Needed for the replay, because it determines the layout but is not in the text.
             missing: layer.members.missing.to_bits(),
             devices: devices.iter().map(HeadDevice::from).collect(),
         };
         let text = serde_json::to_vec(&head).expect("plain fields");
         let begin = || {
+            // Private, because it has metadata of the volume.
             let mut out = new_private(path)?;
             out.write_all(&MAGIC)?;
             out.write_all(&(text.len() as u32).to_le_bytes())?;

@@ -84,6 +84,7 @@ impl Roster {
     /// Updates the superblocks to the states of the members. Superblocks that an interrupted change
     /// left outdated are updated first.
     pub(crate) fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
+        // The next copy depends on which ones are durable, so it is chosen again after each write.
         while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
             let (at, page) = encode_page(&write);
@@ -95,6 +96,7 @@ impl Roster {
                     self.wrote(&write);
                 }
                 Err(error) => {
+                    // The copy may be torn, so it no longer counts as sound.
                     self.failed(&write);
                     return Err(error);
                 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_one_device_that_are_not_known_share_nothing_for_sure() {
+    fn unknown_parts_of_a_device_are_not_reported_as_shared() {
         let disk = Node::Block(8);
         let whole = extent(disk, 0..100, false);
         let (left, right) = (extent(disk, 0..50, false), extent(disk, 50..100, false));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_one_file_share_it() {
+    fn aliases_of_a_file_are_shared_storage() {
         let folder = tempfile::tempdir().unwrap();
         let name = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         for file in ["a", "b"] {

@@ -34,6 +34,7 @@ pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
 
 /// Writes the superblock and the claim of a device, durably.
 pub(crate) fn describe(one: &Device, superblock: &Superblock) -> Result<(), IoError> {
+    // The claim comes first, so that no other volume takes the part meanwhile.
     claims::make(one, superblock)?;
     write_ends(one, superblock.device_sectors, |at| superblock.emit(at))
 }

@@ -103,6 +103,8 @@ impl InterruptedChange {
     /// Finishes or undoes the change at a start, so that the volume file at `path` lists `devices`.
     /// Returns a note.
     pub(crate) fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
+        // Before the volume file forgets the pending names, or the superblocks could be found
+        // later.
         self.undo()?;
         match Config::put_in_order(path, devices) {
             Ok(()) => Ok(self.note()),

@@ -110,6 +110,7 @@ impl EventHost {
     pub(crate) fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
         let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
+        // A full overlay is not caused by the devices, so their events would mislead.
         if troubles.is_empty() || matches!(error, IoError::OverlayFull { .. }) {
             error.into()
         } else {

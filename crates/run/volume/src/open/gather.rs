@@ -98,6 +98,7 @@ pub(crate) fn gather(
         // A device that is present without a member will not become one.
         let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
         let may_come = absent.iter().any(|it| is_away(&it.error));
+        // Waiting does not help against missing permissions or a device in use.
         let is_trouble = absent.iter().any(|it| !is_absence(&it.error));
         let are_lacking =
             || is_lacking(&InterruptedChange::preview(&members, &coming, redundancy), redundancy);
@@ -107,6 +108,7 @@ pub(crate) fn gather(
         if !reported {
             let list: Vec<&str> = absent.iter().map(|it| it.name.as_str()).collect();
             let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
+            // Once: the list may shrink, but a line at each attempt would flood the log.
             (options.report)(&format!("waiting up to {most} s for {list} (--wait-devices)"));
             reported = true;
         }
@@ -143,9 +145,11 @@ fn settle_for(
     // The volume does not need this pending device.
     absent.retain(|it| lacking || !it.is_pending);
     let plain = redundancy.devices == 0 && !redundancy.journal;
+    // A device of another version is never omitted, because this version cannot judge its data.
     let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
     let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
     let trouble = absent.iter().position(|it| is_trouble(&it.error));
+    // Without redundancy the first error is the cause; the verdict on the rest would hide it.
     let needed = plain && lacking && !absent.is_empty();
     match trouble.or_else(|| needed.then_some(0)) {
         Some(at) => Err(absent.swap_remove(at).error),

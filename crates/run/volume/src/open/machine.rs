@@ -25,12 +25,14 @@ pub(crate) fn as_members(
 ) -> LayerConfig {
     let members = Members {
         missing,
+        // An absent device has no data to complete.
         fresh: DeviceSet::from_bits(newest.fresh) - missing,
         returning: DeviceSet::from_bits(newest.returning) - missing,
         born: newest.born,
         removed: DeviceSet::from_bits(newest.removed),
         leaving: DeviceSet::from_bits(newest.leaving),
         spare: DeviceSet::from_bits(newest.spare),
+        // From the volume file; the caller sets it.
         planned: DeviceSet::EMPTY,
     };
     LayerConfig {

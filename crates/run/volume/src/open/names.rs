@@ -112,6 +112,7 @@ fn open_and_inspect(name: &str) -> Found {
         return Found::Absent;
     }
     let path = modelled::backing(name).unwrap_or(name);
+    // Inspection needs no exclusive access: the device may be open in a server.
     let Ok(opened) = Device::open_as(path, Access::Inspect) else { return Found::Absent };
     let copies = copies(opened.bytes() / SECTOR as u64, |at| opened.read_page(at));
     match copies.map(|[(_, head), (_, tail)]| choose(head, tail)) {
@@ -179,6 +180,7 @@ impl Names {
             return Names { volume, entries: inspected.into_iter().map(entry).collect() };
         };
         let listed = inspected.len();
+        // An edited file may list more devices than the superblocks.
         let count = usize::from(newest.count).max(listed);
         let mut places: Vec<Option<(String, bool)>> = vec![None; count];
         let mut rest = Vec::new();
@@ -217,6 +219,7 @@ impl Names {
         let entry = &self.entries[usize::from(index)];
         let uuid = match entry.uuid {
             [0, ..] if entry.uuid == [0; 16] => String::new(),
+            // Volumes in memory have no UUIDs of devices.
             uuid => Uuid::from_bytes(uuid).to_string(),
         };
         DeviceId { number: index, uuid, path: entry.name.clone() }
@@ -271,6 +274,7 @@ impl Names {
         {
             let uuid = Uuid::from_bytes(it.device);
             let is_member = self.entries.get(usize::from(it.index));
+            // A replaced device keeps its number in its own superblock, so the UUID decides.
             if is_member.is_none_or(|entry| entry.uuid != it.device) {
                 return Err(AdminError::refused(format!(
                     "{path} is a former member of the volume ({uuid}); {by_number}"
@@ -288,6 +292,7 @@ impl Names {
                 ))),
             };
         }
+        // No superblock proves the path, so it must be listed exactly once.
         let [index] = named[..] else {
             return Err(if named.is_empty() {
                 self.unknown(path)

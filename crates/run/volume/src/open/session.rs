@@ -19,7 +19,7 @@ use std::slice;
 
 use hostftl_core::DeviceSet;
 use hostftl_format::page::Fault;
-use hostftl_format::session::{Mark, PLACES, place_of};
+use hostftl_format::session::{Mark, PLACES, mark_sector};
 use hostftl_io::{Backing, Device, IoError};
 use uuid::Uuid;
 
@@ -214,6 +214,7 @@ impl Session {
 pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
     let last = Last::read(config, devices, DeviceSet::EMPTY);
     let left = find_log(config, &last)?;
+    // An empty log means that every acknowledged write had been flushed.
     let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
     let word = match last {
         Last::Mark(Mark { serving: false, .. }) | Last::None => return Ok(None),
@@ -226,6 +227,7 @@ pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<
 /// Writes a mark of an unknown end if the devices have no mark, so that the next run treats the
 /// last one as unclean.
 pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
+    // An existing mark already describes the end and must not be replaced by a worse one.
     if last(volume.into_bytes(), devices, DeviceSet::EMPTY) != Last::None {
         return Ok(());
     }
@@ -236,6 +238,7 @@ pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError
 pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Result<(), IoError> {
     let mark = match last(volume.into_bytes(), devices, DeviceSet::EMPTY) {
         Last::None => return Ok(()),
+        // The new device must not look as if the volume had never been served.
         Last::Damaged => UNKNOWN,
         Last::Mark(mark) => mark,
     };
@@ -246,6 +249,8 @@ pub(crate) fn carry_over(volume: Uuid, devices: &[Device], new: &Device) -> Resu
 pub(crate) fn find_log(config: &Config, last: &Last) -> Result<Option<PreviousLog>, Error> {
     let here = MachineBoot::now();
     match last {
+        // The log is in memory: after a reboot or on another machine it cannot be that of the last
+        // server.
         Last::Mark(mark)
             if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) =>
         {
@@ -292,8 +297,10 @@ fn decide(
 
 /// Returns the loss that an uncleanly ended run may have caused for clients that still exist.
 fn loss(mark: &Mark, here: MachineBoot) -> &'static str {
+    // An ID that cannot be read is zero. Two unknown IDs must not count as equal.
     let known = ![mark.machine, mark.boot, here.machine, here.boot].contains(&[0; 16]);
     let rebooted = known && mark.machine == here.machine && mark.boot != here.boot;
+    // A reboot ends only the clients on this machine; clients `beyond` it may still wait.
     match (mark.through, rebooted && !mark.beyond) {
         (true, _) => DURABLE,
         (false, true) => REBOOTED,
@@ -350,8 +357,10 @@ fn write(
     lost: DeviceSet,
 ) -> Result<(), IoError> {
     let page = mark.emit(volume);
+    // Consecutive marks alternate between two sectors, so a torn write leaves the previous one
+    // intact.
     let write = |device: &Device| {
-        device.write_page(place_of(mark.number), &page).and_then(|()| device.sync())
+        device.write_page(mark_sector(mark.number), &page).and_then(|()| device.sync())
     };
     let results: Vec<_> = members(devices, lost).map(write).collect();
     // One durable mark suffices, because the newest one counts.
@@ -395,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclean_end_holds_the_plain_name_until_the_operator_says_go_on() {
+    fn an_unclean_shutdown_reserves_the_export_name_until_consent() {
         let (first, _) = decide(Last::None, HERE, LOCAL, false, false);
         let (second, unclean) = decide(Last::Mark(first), HERE, LOCAL, false, false);
         assert_eq!(unclean, Some(UNFLUSHED));
@@ -427,14 +436,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_when_answered_meant_durable() {
+    fn durable_acknowledgements_lose_nothing() {
         let (first, _) = decide(Last::None, HERE, REMOTE, true, false);
         let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, false);
         assert_eq!((unclean, second.generation), (Some(DURABLE), 1));
     }
 
     #[test]
-    fn nothing_is_lost_when_what_was_answered_is_kept() {
+    fn preserved_acknowledged_writes_lose_nothing() {
         let (first, _) = decide(Last::None, HERE, REMOTE, false, false);
         let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, true);
         assert_eq!((unclean, second.generation), (Some(KEPT), 1));
@@ -443,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_of_the_machine_ends_its_own_clients_and_no_others() {
+    fn a_reboot_ends_local_clients_only() {
         for (service, here, expected) in [
             (LOCAL, AGAIN, 1),
             (REMOTE, AGAIN, 2),
@@ -460,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_can_not_be_read_is_no_clean_end() {
+    fn an_unreadable_mark_is_not_a_clean_shutdown() {
         let (mark, unclean) = decide(Last::Damaged, HERE, LOCAL, false, false);
         assert_eq!((mark.generation, mark.plain, unclean), (2, 1, Some(UNFLUSHED)));
     }

@@ -35,6 +35,7 @@ pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
         return Err(device(name, "the volume file has no device for this number"));
     }
     let mut opened = modelled::open_as(name, access)?;
+    // Before the superblock: with a wrong range it would be that of a neighbouring part.
     claims::verify(&opened)?;
     let Chosen { superblock, other, sound } = find_superblock(&opened)?;
     known_format(name, &superblock)?;
@@ -62,6 +63,7 @@ pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> 
     let head = parse(0)?;
     let ends_at = head.map_or(sectors, |superblock| superblock.device_sectors);
     let at = places(ends_at.min(sectors))[1];
+    // A truncated device has lost its second copy; the page now at its end is not one.
     let tail = if ends_at > sectors { Err(SuperFault::Foreign) } else { parse(at)? };
     Ok([(0, head), (at, tail)])
 }
@@ -69,6 +71,7 @@ pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> 
 /// Returns the superblock in effect.
 fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
     let sectors = opened.bytes() / SECTOR as u64;
+    // The two superblocks, of one block each, do not fit.
     if sectors < 16 {
         let why = format!("is too small for a device of a volume ({} bytes)", opened.bytes());
         return Err(device(opened.name(), why));
@@ -177,6 +180,7 @@ pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
     let newest = members.iter().max_by_key(|one| one.generation);
     let set = |bits: Option<u16>| DeviceSet::from_bits(bits.unwrap_or(0));
+    // Only `devices` of the others may be absent; this is checked below.
     let spares = set(newest.map(|it| it.spare)).len();
     match assemble(members, devices + u32::from(journal) + spares) {
         Verdict::Degraded { mut order, mut stale, unsaid } => {
@@ -241,6 +245,7 @@ pub(crate) fn order(
     let take = |at: Option<usize>| at.map(|at| slots[at].take().expect("each place occurs once"));
     let members: Vec<Option<Member>> = order.into_iter().map(take).collect();
     let used = members.iter().flatten().map(|member| member.superblock);
+    // The members in use may lag behind each other after an interrupted update.
     let superblock = used.max_by_key(|one| one.generation);
     let superblock = superblock.expect("a stack that can be used has a member");
     Ok(Assembly {

@@ -92,6 +92,7 @@ fn read(path: &Path, options: &OpenOptions) -> Result<(Config, LayerConfig, File
     config
         .add_deadlines(&options.deadlines)
         .map_err(|why| Error::Asked(format!("{}: {why}", path.display())))?;
+    // Locked before the devices are opened, so that of two starts only one touches them.
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
     Ok((config, layer, lock))
@@ -151,6 +152,7 @@ impl Gathered {
     ) -> Result<Self, Error> {
         let found = gather((&config.devices, &config.pending), redundancy(&layer), options)
             .map_err(|error| moved::explain(path, &config, error))?;
+        // `take_cut` changes the list, but the result of the change is reported by these names.
         let pending = config.pending.clone();
         if !pending.is_empty() {
             config.take_cut(&found);
@@ -203,6 +205,8 @@ impl Gathered {
         options: &OpenOptions,
     ) -> Result<Volume, Error> {
         if !self.found.unrecorded.is_within(replaced) && !options.degraded {
+            // Consent is needed once. Afterwards the superblocks record the loss, and the member is
+            // no longer unrecorded.
             let error = refusal(&self.path, &self.found, &self.config.devices, options.command);
             return Err(moved::explain(&self.path, &self.config, error));
         }
@@ -217,6 +221,8 @@ impl Gathered {
 /// Returns the devices that may be absent when a volume is searched.
 pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
     let knows_lost = layer.kind.registration().promises.knows_lost;
+    // Such a layer cannot run without a device, but the search must succeed so that the error can
+    // name the lost data.
     let devices = if knows_lost { 1 } else { layer.tolerates() };
     Redundancy { devices, journal: layer.log.journal }
 }
@@ -233,6 +239,8 @@ pub(crate) fn raise(
     let listed = std::mem::replace(&mut config.devices, names.list());
     let is_permuted = listed != config.devices;
     let mut layer = as_members(layer, found.missing(), &found.superblock);
+    // Only the volume file has the devices that were taken offline by command; no spare may replace
+    // them.
     layer.members.planned = config.planned(&found.superblock);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
@@ -353,6 +361,7 @@ const LEAST: u64 = 3 << 20;
 /// Checks that the volume file agrees with the superblocks.
 pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
     let superblock = found.superblock;
+    // Checked first: other differences are meaningless between two volumes.
     if *config.uuid.as_bytes() != superblock.volume {
         let (theirs, ours) = (Uuid::from_bytes(superblock.volume), config.uuid);
         let why = format!("holds volume {theirs}, but {} names volume {ours}", path.display());

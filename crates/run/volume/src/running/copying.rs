@@ -71,6 +71,7 @@ impl Copying {
     }
 
     fn leave(&self, next: u8) -> bool {
+        // One atomic step, so that a cancellation and the switch exclude each other.
         let was = self.state.compare_exchange(RUNS, next, SeqCst, SeqCst);
         // The first decision counts; repeating it succeeds.
         was.is_ok() || was == Err(next)
@@ -96,6 +97,7 @@ impl Copying {
         let outcome = lock(&self.outcome);
         let waited = self.ends.wait_timeout_while(outcome, most, |outcome| outcome.is_none());
         waited
+            // The outcome is a single value, which is valid even if another thread panicked.
             .map_or_else(|poisoned| poisoned.into_inner().0.clone(), |(outcome, _)| outcome.clone())
     }
 

@@ -57,6 +57,7 @@ impl DeviceViews {
         for device in &devices[count..] {
             let link = device.watch();
             link.iter().for_each(|link| report_reconnect(device.name(), link, events));
+            // Existing devices keep their links, which count reconnections since the start.
             self.links.push(link);
             self.drives.add(device);
         }

@@ -111,6 +111,8 @@ impl Engine {
     pub(crate) fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
         loop {
             self.help();
+            // The state of the core is unknown after a panic, so the process must end instead of
+            // answering.
             assert!(!self.is_broken(), "the driver failed in another thread");
             let mut core = self.lock();
             if let Some(end) = core.end.take() {
@@ -158,6 +160,8 @@ impl Engine {
             let receivers =
                 core.parts.as_mut().map(|(_, jobs)| jobs.receivers()).unwrap_or_default();
             let flying = core.parts.as_ref().is_some_and(|(driver, _)| driver.is_flying());
+            // Stored before the core is released: a thread that goes to sleep afterwards must see
+            // it.
             self.flying.store(flying, SeqCst);
             self.note(pace);
             drop(core);
@@ -193,6 +197,8 @@ impl Engine {
 
     /// Wakes the driver's own thread to detect the end.
     fn end(&self) {
+        // Stored before the wake-up, or the driver's own thread could sleep again without seeing
+        // the end.
         self.over.store(true, SeqCst);
         self.waker.ring();
         // That thread checks `over` under this lock before it parks, so it can't miss the
@@ -329,6 +335,8 @@ impl Engine {
             let unheard = !hears && self.flying.load(SeqCst);
             unheard || self.has_jobs() || self.wants.load(SeqCst) < wants
         });
+        // While awake, the thread re-evaluates all conditions before its next sleep, so no wake-up
+        // is needed.
         self.sleeps.store(0, SeqCst);
         self.hears.store(false, SeqCst);
         // Only the client sent data: the thread helps once it has read the request.
@@ -352,6 +360,7 @@ struct Alarm<'a>(&'a Engine);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
+        // A panic outside the core leaves the lock unpoisoned and does not affect the driver.
         if std::thread::panicking() && self.0.core.is_poisoned() {
             self.0.broken.store(true, SeqCst);
             self.0.end();
@@ -364,11 +373,14 @@ impl Core {
     fn advance(&mut self) -> Option<Pace> {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
         let advanced = driver.advance(jobs, TURNS);
+        // After each turn, because the layer may have lost a device in it.
         let most = jobs.keep(driver.layer());
         removed_devices::close(driver, jobs);
         let retries = jobs.retries();
         let end = match advanced {
             Ok(Pace::Rests { .. } | Pace::Over) if retries => return Some(Pace::More),
+            // Answers about durability still wait for the superblocks, which no device event
+            // announces.
             Ok(Pace::Over) if jobs.holds() => {
                 return Some(Pace::Rests { until: most, pulls: false });
             }

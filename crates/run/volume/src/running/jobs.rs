@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_fails_leaves_nobody_waiting() {
+    fn a_failed_driver_releases_all_waiters() {
         let arena = Arena::new(&HOST_CLASSES, Class::with_sectors(8, 0)).unwrap();
         let export = export(4096);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_waits_until_it_fits_and_later_ones_behind_it() {
+    fn jobs_wait_for_capacity_in_order() {
         let arena = Arena::new(&HOST_CLASSES, Class::with_sectors(8, 0)).unwrap();
         let export = export(8192);
         let (port, inbox) = Port::new(export, arena, Arc::new(Waker::new().unwrap()));

@@ -11,6 +11,7 @@ use crate::running::jobs::Jobs;
 /// Closes the removed devices that all superblocks record and that have no commands in flight.
 pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
     for index in jobs.closable() {
+        // A command in flight uses the handle; the next turn tries again.
         if driver.is_busy(index) {
             continue;
         }
@@ -20,6 +21,7 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
             Ok(old) => drop(thread::Builder::new().name("closing".into()).spawn(|| drop(old))),
             Err(error) => jobs.stays_open(index, &error),
         }
+        // Also after a failure, which is reported once and not at each turn.
         jobs.is_closed(index);
     }
 }

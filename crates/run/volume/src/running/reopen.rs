@@ -56,6 +56,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Clo
     let tasks = driver.layer().tasks();
     let scrub = tasks.into_iter().find(|task| task.kind == TaskKind::Scrub);
     let scrub = scrub.map(|task| (task.place, task.is_paused));
+    // The new layer starts with empty fault counters, so known damage is passed on explicitly.
     let damage = KnownDamage::from_gauges(driver.layer().gauges().as_ref());
     // Other threads keep the last snapshot; this driver updates another one from here on.
     driver.show_in(Arc::default());
@@ -78,6 +79,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Clo
     let length = |at: usize| roster.target().map_or(0, |recorded| recorded.lengths[at]);
     for index in lost {
         let at = usize::from(index);
+        // The new layer must not reach a device that it considers lost.
         devices[at] = Device::absent(&format!("missing device {index}"), length(at));
     }
     Ok(ClosedLayer { devices, roster, lost, scrub, damage })
@@ -99,8 +101,10 @@ pub(crate) fn open(
     let (arena, waker) = port.means();
     let mut driver = drive(&layer, &plan, (devices, Mode::Open), (arena, waker), None)?;
     driver.start(&mut DrainHost(jobs))?;
+    // Recovery may have excluded a device; this must be durable before the first request.
     settle(&layer, Some(&mut roster), &driver)?;
     resume((scrub, damage), &mut driver, jobs);
+    // Published only now, so that other threads never see the state of a recovery.
     driver.show_in(sources.samples.shown.clone());
     let fresh = layer.members.fresh;
     jobs.set_superblock_writer(SuperblockWriter::new(
@@ -113,6 +117,8 @@ pub(crate) fn open(
     )?);
     jobs.reopened(fresh);
     let mut event_host = lock(&sources.event_host);
+    // The error counts of the new driver start at 0, and the cleared counts are subtracted from
+    // them.
     event_host.cleared_errors = [0; 16];
     drop(event_host);
     Ok(OpenedLayer { driver, layer, plan })

@@ -126,6 +126,7 @@ impl Scrubbing {
         let noted = read(&path);
         if let Some(place) = noted.damage().scrub_from(noted.place) {
             port.operate(AdminCommand::Scrub(Scrub::Start(place))).ok();
+            // A paused scrub must be started first: the layer of this run knows no position yet.
             if noted.paused {
                 port.operate(AdminCommand::Scrub(Scrub::Pause)).ok();
             }
@@ -188,6 +189,7 @@ impl Scrubbing {
         if self.noted == self.written {
             return;
         }
+        // Also after a failure, which limits the rate of the attempts.
         self.at = Instant::now();
         let trouble = self.keep().err().map(|error| {
             format!(

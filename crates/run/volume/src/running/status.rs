@@ -275,6 +275,7 @@ impl Status {
         // A missing drive writes nothing, so its unknown counter does not matter.
         let there = self.devices.iter().filter(|device| device.health != MISSING);
         let each = there.map(|device| device.drive.as_ref()?.flash_bytes);
+        // One unknown counter makes the sum unknown.
         let all: Option<u64> = each.sum();
         if let Some(traffic) = &mut self.traffic {
             traffic.set_flash(all);
@@ -370,6 +371,7 @@ impl Status {
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
         for (index, (device, stats)) in devices.enumerate() {
+            // The driver counts since its start; `hostftl clear` only moves the origin.
             let errors = stats.errors.saturating_sub(event_host.cleared_errors[index]);
             device.errors = errors;
             device.written_bytes = stats.sent * SECTOR as u64;

@@ -43,6 +43,7 @@ impl StatusSources {
         let device_views = lock(&self.device_views);
         let mut status = device_views.fixed.with(&snapshot, &event_host, &latencies);
         let unrecorded = (event_host.unrecorded, snapshot.members.removed() - event_host.removed);
+        // The driver takes these locks in each turn, so they are released early.
         drop((event_host, latencies));
         let meters = lock(&self.samples.meters);
         status.tasks = meters.statuses(&snapshot.tasks);
@@ -56,6 +57,7 @@ impl StatusSources {
         drop(fill_level);
         status.problems.extend(self.samples.save_error.why());
         status.problems.extend(self.samples.events.trouble());
+        // After the tasks and the space, on which it depends.
         status.need_room();
         device_views.add_to(&mut status);
         let copy = lock(&self.copy);
@@ -77,6 +79,8 @@ impl StatusSources {
         drop(shown);
         let why = || {
             let events = self.samples.events.since(0);
+            // The layer only reports that it failed; the last event of a device is usually the
+            // cause.
             let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
             match last {
                 Some(last) => format!("writes fail: {}", last.text),
@@ -99,6 +103,7 @@ fn hold_back(status: &mut Status, (rebuilt, removed): (DeviceSet, DeviceSet)) {
         }
     }
     if let Some(space) = &mut status.space {
+        // The layer already counts these devices as rebuilt.
         space.failures_tolerated = space.failures_tolerated.saturating_sub(rebuilt.len());
     }
 }

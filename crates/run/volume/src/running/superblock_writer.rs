@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_promised_before_the_members_know_and_nobody_waits_for_ever() {
+    fn durability_waits_for_superblocks_with_a_timeout() {
         let ((orders, inbox), (_leaves, end)) = (channel(), channel());
         let progress = Arc::new(Mutex::new(Progress::default()));
         let (since, suspects, patience) = (Instant::now(), false, Duration::from_millis(300));

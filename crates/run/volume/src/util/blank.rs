@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn known_formats_are_named() {
+    fn known_formats_are_recognised() {
         let bytes = 8 << 20;
         for (name, at, mark) in SIGNATURES {
             assert_eq!(found(*at as u64, mark, bytes).as_deref(), Some(*name));

@@ -11,7 +11,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_is_singular() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(counted(0, "range"), "0 ranges");
         assert_eq!(counted(1, "range"), "1 range");
         assert_eq!(counted(21, "range"), "21 ranges");

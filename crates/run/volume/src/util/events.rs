@@ -196,6 +196,7 @@ impl Events {
             device,
             text,
         };
+        // The lock is released before the file and the sink are used, because they may be slow.
         let event = self.lock().push(event, kind);
         // A repeat is logged and saved when its count reaches a power of two; the monitor thread
         // saves the others.
@@ -258,6 +259,7 @@ impl Events {
     /// Returns the retained events of this run with a number above `number`, oldest first.
     pub fn since(&self, number: u64) -> Vec<Event> {
         let ring = self.lock();
+        // Events of earlier runs have lower numbers.
         let number = number.max(ring.begun());
         ring.iter().filter(|event| event.number > number).cloned().collect()
     }
@@ -316,6 +318,8 @@ fn now() -> u64 {
 
 /// Limits the length of a text and replaces control characters.
 fn sane(text: &str) -> String {
+    // Device names and errors come from outside: a line must not become several, or control a
+    // terminal.
     let cut = text.floor_char_boundary(LONGEST);
     text[..cut].chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_gets_the_events_before_it_too() {
+    fn a_new_sink_receives_earlier_events() {
         let (events, heard) = (Events::default(), Arc::new(Mutex::new(Vec::new())));
         events.report(Level::Info, "note", "one");
         let ear = heard.clone();
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_of_a_device_are_one_entry_with_a_count() {
+    fn repeated_device_events_are_counted_in_one_entry() {
         let (events, lines) = (Events::default(), Arc::new(Mutex::new(0)));
         let count = lines.clone();
         events.follow(Box::new(move |_| *count.lock().unwrap() += 1));

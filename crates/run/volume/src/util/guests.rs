@@ -43,6 +43,7 @@ impl Guests {
     pub fn enter(&self, socket: OwnedFd) -> Guest<'_> {
         let mut state = self.lock();
         if state.all.len() >= self.most {
+            // Its thread notices the end of the stream and leaves by itself.
             state.all.pop_first().iter().for_each(|(_, oldest)| shut(oldest));
         }
         let number = state.next;
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_guest_makes_room_for_the_newest() {
+    fn the_oldest_guest_is_evicted() {
         let guests = Guests::new(2);
         let pair = || UnixStream::pair().expect("a pair of sockets");
         let (first, mut first_peer) = pair();

@@ -33,6 +33,7 @@ pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let new = path.with_file_name(name);
+    // A killed process may have left its draft.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -40,6 +41,8 @@ pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let mut file = new_private(&new)?;
     let written = file
         .write_all(content)
+        // Before the rename: a power cut must leave the old content or the new one, never an empty
+        // file.
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&new, path))
         .and_then(|()| sync_folder(path));
@@ -66,12 +69,14 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Makes the creation or removal of `path` durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    // The parent of a bare file name is the empty path.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Opens a regular file for reading. Symbolic links, devices and pipes are refused.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    // Without NONBLOCK, opening a named pipe would wait for a writer.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
     if file.metadata()?.is_file() {

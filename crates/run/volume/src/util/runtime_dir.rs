@@ -30,6 +30,7 @@ pub(crate) fn own(folder: &Path) -> Result<(), Error> {
         .recursive(true)
         .create(folder)
         .map_err(file(folder, "create the runtime directory"))?;
+    // Not through a link: in /tmp another user may have placed one under this name.
     let found = fs::symlink_metadata(folder).map_err(file(folder, "examine the directory"))?;
     let why = match found {
         _ if !found.is_dir() => "it is not a directory; remove it",

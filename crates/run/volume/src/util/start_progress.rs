@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_recovered_before_the_devices_are_there() {
+    fn recovery_starts_after_all_devices_are_present() {
         let start_progress = StartProgress::default();
         let other = start_progress.clone();
         assert_eq!(other.recovering(), None);

@@ -49,6 +49,7 @@ impl VolumeLock {
             let mut opened = options.open(&path).map_err(file(&path, "open the lock"))?;
             let holder = match opened.try_lock() {
                 Ok(()) if is_named(&opened) => {
+                    // Written under the lock, so a refused process reads the owner or nothing.
                     sign(&mut opened, file_path).map_err(file(&path, "write the lock owner"))?;
                     return Ok(VolumeLock { path, file: opened });
                 }
@@ -85,6 +86,7 @@ fn is_named(opened: &File) -> bool {
 /// Writes the path of the volume file into the lock file.
 fn sign(opened: &mut File, file_path: &Path) -> io::Result<()> {
     let full = fs::canonicalize(file_path).unwrap_or_else(|_| file_path.to_owned());
+    // A killed owner may have left its text.
     opened.set_len(0)?;
     opened.write_all(full.as_os_str().as_bytes())
 }
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lock_is_one_for_a_volume_and_goes_with_its_owner() {
+    fn the_volume_lock_is_exclusive_and_released_with_its_owner() {
         let volume = Uuid::new_v4();
         let first = VolumeLock::take(volume, Path::new("/etc/a.toml")).unwrap();
         let refused = VolumeLock::take(volume, Path::new("/etc/b.toml")).unwrap_err().to_string();
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_volume_file_itself_is_no_copy() {
+    fn the_original_volume_file_is_not_a_copy() {
         let (volume, folder) = (Uuid::new_v4(), tempfile::tempdir().unwrap());
         let (path, copy) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
         fs::write(&path, "").unwrap();
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_left_behind_is_taken() {
+    fn a_stale_lock_is_taken_over() {
         let volume = Uuid::new_v4();
         runtime_dir::prepare().unwrap();
         let path = runtime_dir::path(volume, "lock");

@@ -64,7 +64,7 @@ pub(crate) fn is_sound(place: &Place) -> bool {
 }
 
 #[test]
-fn a_full_volume_grows_by_what_the_rehearsal_said_and_holds_that() {
+fn a_full_volume_grows_by_the_rehearsed_size() {
     let place = made("log:parity=yes:compress=none:spare=20", 3);
     let before = blocks(&place);
     serve(&place, 0..before, 0..before, 1);
@@ -101,7 +101,7 @@ fn a_full_volume_grows_by_what_the_rehearsal_said_and_holds_that() {
 }
 
 #[test]
-fn one_device_becomes_three() {
+fn one_device_grows_to_three() {
     let place = made("log:compress=none", 1);
     let before = blocks(&place);
     serve(&place, 0..before, 0..before, 0);
@@ -150,7 +150,7 @@ fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
+fn obstacles_to_an_addition_are_named_and_change_nothing() {
     let place = made("log:parity=yes", 2);
     let before = fs::read(place.path("v.toml")).unwrap();
     let refused = |spec: AddSpec, why: &str| {
@@ -182,7 +182,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_lost_device_by_itself() {
+fn a_spare_replaces_a_lost_device_automatically() {
     let place = made("log:parity=yes:compress=none", 3);
     serve(&place, 0..2000, 0..2000, 1);
     let size = blocks(&place);

@@ -44,7 +44,7 @@ fn a_zoned_file_is_allocated_too() {
 }
 
 #[test]
-fn without_room_nothing_is_made() {
+fn a_create_without_disk_space_leaves_no_files() {
     let place = Place::new();
     let Some(small) = Small::mount(place.path("small"), "24M") else {
         return skipped("a small file system needs root to mount it");

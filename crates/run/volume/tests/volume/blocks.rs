@@ -71,7 +71,7 @@ fn old_data_of_a_block_device_is_found_and_does_not_show() {
 }
 
 #[test]
-fn two_loop_devices_of_one_file_are_one_device() {
+fn two_loop_devices_of_a_file_are_the_same_device() {
     let place = Place::new();
     let Some(device) = Loop::over(&place.path("back")) else { return };
     let Some(other) = Loop::at(&place.path("back")) else { return };
@@ -91,7 +91,7 @@ fn two_loop_devices_of_one_file_are_one_device() {
 }
 
 #[test]
-fn a_block_device_is_a_device_like_any_other() {
+fn a_block_device_serves_as_a_volume() {
     for layer in LayerKind::block_layers() {
         let place = Place::new();
         let Some(device) = Loop::over(&place.path("back")) else { return };
@@ -137,7 +137,7 @@ fn fill_and_trim(place: &Place, device: &str, look: impl FnOnce()) -> Status {
 }
 
 #[test]
-fn a_flash_drive_is_told_what_is_free() {
+fn a_flash_drive_receives_trims() {
     let place = Place::new();
     let back = place.path("back");
     let Some(device) = Loop::over(&back) else { return };
@@ -152,7 +152,7 @@ fn a_flash_drive_is_told_what_is_free() {
 }
 
 #[test]
-fn a_disk_that_turns_is_not_told() {
+fn a_rotating_disk_receives_no_trims() {
     let place = Place::new();
     let Some(device) = Loop::over(&place.path("back")) else { return };
     let Some(()) = device.turns(true) else { return };
@@ -161,7 +161,7 @@ fn a_disk_that_turns_is_not_told() {
 }
 
 #[test]
-fn a_file_is_not_told_either() {
+fn a_file_receives_no_trims() {
     let place = Place::new();
     fs::File::create(place.path("d0")).unwrap().set_len(64 * MIB).unwrap();
     let status = fill_and_trim(&place, &place.name("d0"), || ());

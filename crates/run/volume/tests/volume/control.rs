@@ -13,7 +13,7 @@ use hostftl_volume::{
 };
 
 use crate::common::{MIB, Place};
-use crate::volume_lock::socket_of;
+use crate::volume_lock::control_socket;
 
 const SET: &str = r#"{"wish":{"set":{"key":"gc","value":"greedy"}}}"#;
 
@@ -28,11 +28,11 @@ fn request(socket: &Path, deadline_ns: u64) -> (String, BufReader<UnixStream>) {
 }
 
 #[test]
-fn a_request_is_carried_out_only_before_its_deadline_and_for_a_client_that_waits() {
+fn expired_and_abandoned_requests_are_not_executed() {
     let place = Place::with_volume("log", 1, 64);
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
-    let socket = socket_of(&running.status().uuid);
+    let socket = control_socket(&running.status().uuid);
     let is_set = || fs::read_to_string(&path).unwrap().contains("greedy");
 
     let (said, gives_up) = request(&socket, u64::MAX);
@@ -56,11 +56,11 @@ fn a_request_is_carried_out_only_before_its_deadline_and_for_a_client_that_waits
 }
 
 #[test]
-fn clients_that_are_slow_hold_up_no_other() {
+fn slow_clients_do_not_block_others() {
     let place = Place::with_volume("log", 1, 64);
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
-    let socket = socket_of(&running.status().uuid);
+    let socket = control_socket(&running.status().uuid);
     // More clients than the server keeps; each has sent part of a message.
     let slow: Vec<_> = (0..100)
         .map(|_| {
@@ -77,11 +77,11 @@ fn clients_that_are_slow_hold_up_no_other() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
+fn an_unresponsive_server_is_named_and_the_command_fails() {
     let place = Place::with_volume("log", 1, 64);
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
-    let socket = socket_of(&running.status().uuid);
+    let socket = control_socket(&running.status().uuid);
     // A server that is stopped: connections enter its queue and are never accepted.
     fs::remove_file(&socket).unwrap();
     let still = UnixListener::bind(&socket).unwrap();
@@ -97,7 +97,7 @@ fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
 }
 
 #[test]
-fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_this_one() {
+fn served_and_local_commands_return_the_same_error_kinds() {
     let place = Place::new();
     let mut layer = LayerConfig::new(LayerKind::Log);
     layer.log.journal = true;
@@ -145,7 +145,7 @@ fn the_outcome_is_unknown_when_the_server_ends_after_it_took_a_request() {
     let place = Place::with_volume("log", 1, 64);
     let path = place.path("v.toml");
     let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
-    let socket = socket_of(&running.status().uuid);
+    let socket = control_socket(&running.status().uuid);
     fs::remove_file(&socket).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     let error = std::thread::scope(|scope| {

@@ -57,7 +57,7 @@ fn is_whole(place: &Place) {
 }
 
 #[test]
-fn volumes_of_one_device_move_to_a_larger_one() {
+fn single_device_volumes_move_to_a_larger_device() {
     for layer in ["passthrough", "hard", "mhatl", "shatl", "hatl-auto"] {
         let place = Place::with_volume(layer, 1, 64);
         fill(&place);
@@ -86,7 +86,7 @@ fn each_device_of_a_volume_without_parity_can_be_copied() {
 }
 
 #[test]
-fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
+fn an_interrupted_copy_is_completed_by_the_same_command() {
     let place = Place::with_volume("log", 2, 64);
     fill(&place);
     let before = fs::read_to_string(place.path("v.toml")).unwrap();
@@ -99,7 +99,7 @@ fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
 }
 
 #[test]
-fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
+fn a_formerly_replaced_device_is_not_mistaken_for_the_copy() {
     let place = Place::with_volume("hard", 1, 64);
     put(&place, "0", "n0").unwrap();
     fill(&place);
@@ -130,7 +130,7 @@ fn set_superblocks(place: &Place, name: &str, [head, tail]: &[Vec<u8>; 2]) {
 }
 
 #[test]
-fn a_copy_that_was_cut_off_at_its_end_is_finished_by_the_next_start() {
+fn a_copy_interrupted_at_its_end_is_finished_by_the_next_start() {
     for (layer, files) in [("hard", 1), ("log", 2)] {
         let place = Place::with_volume(layer, files, 64);
         let others = (files > 1).then(|| superblocks(&place, "d1"));
@@ -148,7 +148,7 @@ fn a_copy_that_was_cut_off_at_its_end_is_finished_by_the_next_start() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
+fn obstacles_to_a_copy_are_named_and_change_nothing() {
     let place = Place::with_volume("log", 2, 64);
     fill(&place);
     let before = fs::read(place.path("v.toml")).unwrap();

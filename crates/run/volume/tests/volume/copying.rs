@@ -69,6 +69,7 @@ fn held(layer: &str, files: usize) -> (Place, Running, Port) {
     let (running, port) = serve(&place);
     write(&Client::new(port.clone()), 0);
     set_copies(&place.name("n"), Copies::Wait);
+    // The command returns although the copy waits, because it runs in the background.
     let told = put(&place, "1", &place.name("n")).unwrap();
     assert!(told.copying && told.served && !told.was_lost && !told.copied && !told.lacks);
     (place, running, port)
@@ -124,6 +125,7 @@ fn is_complete(layer: &str, files: usize) {
     write(&Client::new(port.clone()), 0);
     let over = AtomicBool::new(false);
     let turn = std::thread::scope(|scope| {
+        // Overwrites during the copy force further rounds and the deferral of commands at the end.
         let writer = scope.spawn(|| {
             let client = Client::new(port.clone());
             let mut turn = 0;
@@ -135,6 +137,7 @@ fn is_complete(layer: &str, files: usize) {
         });
         assert!(put(&place, "1", &place.name("n")).unwrap().copying);
         until(&running, |it| has(it, "device-replaced"));
+        // Writes continue until the switch, which must not lose any of them.
         over.store(true, SeqCst);
         writer.join().unwrap()
     });
@@ -150,6 +153,7 @@ fn is_complete(layer: &str, files: usize) {
     let (running, port) = serve(&place);
     verify(&Client::new(port), turn);
     running.stop().unwrap();
+    // Without another device, the data of the copy is needed.
     fs::rename(place.path("d2"), place.path("away")).unwrap();
     let (running, port) = serve(&place);
     verify(&Client::new(port), turn);
@@ -157,7 +161,7 @@ fn is_complete(layer: &str, files: usize) {
 }
 
 #[test]
-fn a_copy_that_was_made_beside_a_writer_is_complete() {
+fn a_copy_made_during_writes_is_complete() {
     is_complete("log:parity=yes:compress=none", 4);
 }
 
@@ -167,7 +171,7 @@ fn a_copy_of_a_device_with_two_parities_is_complete() {
 }
 
 #[test]
-fn a_device_of_a_layer_without_redundancy_is_copied_beside_a_writer() {
+fn a_device_without_redundancy_is_copied_during_writes() {
     let layers = [("passthrough", 1), ("hard", 1), ("mhatl", 1), ("shatl", 1), ("hatl-auto", 1)];
     for (layer, files) in layers.into_iter().chain([("tier", 2), ("log", 2)]) {
         let place = Place::with_volume(layer, files, 64);
@@ -179,6 +183,7 @@ fn a_device_of_a_layer_without_redundancy_is_copied_beside_a_writer() {
         assert!(put(&place, &old, &place.name("n")).unwrap().copying, "{layer}");
         write(&client, 1);
         assert!(online(&place.path("v.toml"), &old).unwrap().is_new, "{layer}: it is cancelled");
+        // A cancelled copy removes the file that was created for it.
         assert!(!place.path("n").exists() && Config::load(&place.path("v.toml")).is_ok());
         put(&place, &old, &place.name("n")).unwrap();
         write(&client, 2);
@@ -199,7 +204,7 @@ fn a_device_of_a_layer_without_redundancy_is_copied_beside_a_writer() {
 }
 
 #[test]
-fn a_device_that_nothing_can_rebuild_stays_when_it_can_not_be_read() {
+fn an_unreadable_device_without_redundancy_remains_a_member() {
     let place = Place::with_volume("passthrough", 1, 48);
     let (running, port) = serve(&place);
     let client = Client::new(port);
@@ -218,7 +223,7 @@ fn a_device_that_nothing_can_rebuild_stays_when_it_can_not_be_read() {
 }
 
 #[test]
-fn a_cancelled_copy_leaves_the_old_device_a_member() {
+fn a_cancelled_copy_keeps_the_old_device() {
     let (place, running, port) = held("log:parity=yes", 3);
     let path = place.path("v.toml");
     let client = Client::new(port);
@@ -266,7 +271,7 @@ fn a_stop_cancels_a_copy() {
 }
 
 #[test]
-fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
+fn an_error_of_the_new_device_keeps_the_old_one() {
     let (place, running, port) = held("log:parity=yes", 3);
     let client = Client::new(port);
     let path = place.path("v.toml");
@@ -289,7 +294,7 @@ fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
 
 /// A device is not excluded when the others lack some of its data.
 #[test]
-fn a_device_that_can_not_be_read_and_is_needed_stays() {
+fn an_unreadable_but_needed_device_remains_a_member() {
     let (place, running, port) = held("log:parity=yes:compress=none", 4);
     let client = Client::new(port);
     fs::write(place.path("d2"), vec![0xa5; (48 * MIB) as usize]).unwrap();
@@ -308,7 +313,7 @@ fn a_device_that_can_not_be_read_and_is_needed_stays() {
 }
 
 #[test]
-fn a_device_that_can_not_be_read_is_rebuilt_where_the_others_allow_it() {
+fn an_unreadable_device_is_rebuilt_from_the_others() {
     let (place, running, port) = held("log:parity=yes:compress=none", 4);
     File::options().write(true).open(place.path("d1")).unwrap().set_len(0).unwrap();
     set_copies(&place.name("n"), Copies::Run);
@@ -329,7 +334,7 @@ const CHILD: &str = "HOSTFTL_TEST_KILLED_COPY";
 
 #[test]
 #[ignore = "another test runs it, in a process of its own"]
-fn the_process_that_is_killed() {
+fn child_process_that_is_killed() {
     let Ok(path) = env::var(CHILD) else { return };
     let path = Path::new(&path);
     let new = path.with_file_name("n").to_str().unwrap().to_owned();
@@ -349,7 +354,7 @@ fn a_kill_during_a_copy_undoes_it() {
     let place = Place::with_volume("log:parity=yes", 3, 48);
     let path = place.path("v.toml");
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "copying::the_process_that_is_killed", "--ignored", "--nocapture"]);
+    child.args(["--exact", "copying::child_process_that_is_killed", "--ignored", "--nocapture"]);
     let ended = child.env(CHILD, &path).output().unwrap();
     assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(Config::load(&path).unwrap().pending, [place.name("n")]);

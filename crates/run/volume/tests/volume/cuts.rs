@@ -43,6 +43,7 @@ fn made(command: &str) -> Place {
         range.for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
         client.flush();
     };
+    // In halves, so that a returning device has some of the data and misses the rest.
     write(0..BLOCKS / 2);
     if command == "online" {
         operate(&place.path("v.toml"), &AdminRequest::Offline("1".into())).unwrap().unwrap();
@@ -85,7 +86,7 @@ fn act(path: &Path, command: &str, is_served: bool) -> Result<(), String> {
 
 #[test]
 #[ignore = "the other tests run it, in a process of its own"]
-fn the_process_that_is_cut_off() {
+fn child_process_that_is_cut_off() {
     let Ok(told) = env::var(CHILD) else { return };
     let told: Vec<&str> = told.split('|').collect();
     let [path, command, is_served, steps] = told[..] else { panic!("{told:?}") };
@@ -93,12 +94,14 @@ fn the_process_that_is_cut_off() {
     let running = is_served.then(|| serve(path, false));
     hostftl_io::cuts::after(steps.parse().unwrap());
     act(path, command, is_served).unwrap();
+    // A served copy continues in the background; its steps must be cut as well.
     if let (Some((running, _)), "replace") = (&running, command) {
         until(running, |it| it.status().events.contains_key("device-replaced"));
     }
     if let (Some((running, _)), "remove") = (&running, command) {
         until(running, |it| it.status().devices[1].health == "removed");
     }
+    // Without a stop, so that the next start has to recover.
     exit(0);
 }
 
@@ -107,7 +110,7 @@ pub(crate) fn cut_off(place: &Place, command: &str, is_served: bool, steps: u64)
     let path = place.path("v.toml");
     let told = format!("{}|{command}|{is_served}|{steps}", path.display());
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "cuts::the_process_that_is_cut_off", "--ignored", "--nocapture"]);
+    child.args(["--exact", "cuts::child_process_that_is_cut_off", "--ignored", "--nocapture"]);
     let ended = child.env(CHILD, told).output().unwrap();
     // A cut has no exit code; a panic has one.
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -119,6 +122,7 @@ fn survives(command: &str, is_served: bool, steps: u64) -> bool {
     let (place, told) = (made(command), format!("{command}, served {is_served}, {steps} steps"));
     let path = place.path("v.toml");
     let is_over = cut_off(&place, command, is_served, steps);
+    // Without redundancy no device can be removed afterwards.
     if command == "copy" {
         let (running, client) = serve(&path, false);
         verify(&client, &told);
@@ -134,6 +138,7 @@ fn survives(command: &str, is_served: bool, steps: u64) -> bool {
     });
     verify(&client, &told);
     running.stop().unwrap();
+    // Redundancy is reported as restored; the loss of another device proves it.
     fs::remove_file(place.path("d0")).unwrap();
     let (running, client) = serve(&path, true);
     verify(&client, &told);
@@ -147,6 +152,7 @@ fn all_survive(is_served: bool, stride: u64) {
         if command == "copy" && is_served {
             continue;
         }
+        // Commands start at different steps, so that together they are cut at more kinds of steps.
         let mut steps = 1 + at as u64 % stride;
         while !survives(command, is_served, steps) {
             steps += stride;
@@ -156,24 +162,24 @@ fn all_survive(is_served: bool, stride: u64) {
 }
 
 #[test]
-fn a_verb_that_is_cut_off_is_finished_or_undone_by_the_next_start() {
+fn an_interrupted_command_is_finished_or_undone_by_the_next_start() {
     all_survive(false, 4);
 }
 
 #[test]
-fn a_served_verb_that_is_cut_off_is_finished_or_undone_by_the_next_start() {
+fn an_interrupted_online_command_is_finished_or_undone_by_the_next_start() {
     all_survive(true, 4);
 }
 
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn verbs_that_are_cut_off_after_any_step_are_finished_or_undone() {
+fn commands_interrupted_after_any_step_are_finished_or_undone() {
     all_survive(false, 1);
     all_survive(true, 1);
 }
 
 #[test]
-fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
+fn an_unwritable_volume_file_prevents_any_change() {
     let cases = VERBS[..5].iter().flat_map(|command| [(*command, false), (*command, true)]);
     let cases = cases.filter(|it| *it != ("copy", true));
     for (command, is_served) in cases {
@@ -198,6 +204,7 @@ fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
         }
         let expected = if command == "online" { Verdict::Degraded } else { Verdict::Sound };
         assert_eq!(check(&path).unwrap().verdict, expected, "{command}");
+        // The refusal left nothing behind that prevents the command now.
         act(&path, command, false).unwrap();
         let (running, client) = serve(&path, false);
         verify(&client, command);

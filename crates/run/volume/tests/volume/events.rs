@@ -55,7 +55,7 @@ fn kinds<'a>(events: &'a [Event], kind: &str) -> Vec<&'a Event> {
 }
 
 #[test]
-fn a_device_that_recovery_drops_is_an_event_like_any_loss() {
+fn a_device_excluded_by_recovery_is_reported_as_lost() {
     let place = filled();
     let path = place.path("v.toml");
     // Destroys all roots and no superblocks.
@@ -84,7 +84,7 @@ fn repair_notes(status: &Status) -> usize {
 }
 
 #[test]
-fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
+fn repairs_of_a_device_are_one_event_until_cleared() {
     let place = filled();
     let path = place.path("v.toml");
     damage(&path, "d1");
@@ -125,7 +125,7 @@ fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
 }
 
 #[test]
-fn damage_that_a_scrub_left_needs_a_hand_over_restarts_until_it_is_acknowledged() {
+fn unrepaired_damage_is_a_problem_across_restarts_until_cleared() {
     let place = filled();
     let path = place.path("v.toml");
     damage(&path, "d0");

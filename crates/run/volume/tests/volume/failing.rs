@@ -39,7 +39,7 @@ fn may_lose(running: &Running) -> u32 {
 }
 
 #[test]
-fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
+fn a_failing_device_counts_as_missing_and_makes_the_others_required() {
     let (place, running, port) = truncated("log:parity=yes:compress=none:fault-after=0");
     read_all(&port);
     until(&running, |it| it.status().devices[2].health == "failing");
@@ -68,7 +68,7 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
 }
 
 #[test]
-fn known_damage_outlives_the_layer_until_a_scrub_has_verified_all_data() {
+fn known_damage_persists_until_a_complete_scrub() {
     let place = Place::with_volume("log:parity=yes:compress=none:fault-after=0", 4, 48);
     let start = || {
         let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
@@ -124,7 +124,7 @@ fn known_damage_outlives_the_layer_until_a_scrub_has_verified_all_data() {
 }
 
 #[test]
-fn a_device_that_fails_too_often_is_given_up_for_a_spare() {
+fn a_device_with_too_many_errors_is_replaced_by_a_spare() {
     let (place, running, port) = truncated("log:parity=yes:compress=none:fault-after=10");
     read_all(&port);
     until(&running, |it| it.status().devices[2].health == "faulted");

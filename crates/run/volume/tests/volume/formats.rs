@@ -64,7 +64,7 @@ fn a_mirror_is_not_served_without_the_half_of_another_format() {
 }
 
 #[test]
-fn lengths_and_labels_that_can_not_be_are_refused_everywhere() {
+fn invalid_lengths_and_labels_are_refused_everywhere() {
     let odd: [fn(&mut Superblock); 5] = [
         |one| one.device_sectors = u64::MAX - 7,
         |one| one.data_len = u64::MAX / 2,

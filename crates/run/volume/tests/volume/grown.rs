@@ -109,23 +109,23 @@ fn grows(layer: &str, files: usize) {
 }
 
 #[test]
-fn an_array_grows_beside_a_client() {
+fn an_array_grows_while_served() {
     grows("log:parity=yes:compress=none", 3);
 }
 
 #[test]
-fn a_mirror_grows_into_an_array_beside_a_client() {
+fn a_mirror_grows_into_an_array_while_served() {
     grows("log:parity=yes", 2);
 }
 
 #[test]
-fn a_volume_without_parity_grows_beside_a_client() {
+fn a_volume_without_parity_grows_while_served() {
     grows("log", 1);
 }
 
 /// A spare that was added while a client writes replaces a device that is lost later.
 #[test]
-fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
+fn a_spare_added_while_served_replaces_a_lost_device() {
     let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
     let (running, port) = serve(&place);
     let client = Client::new(port.clone());
@@ -160,7 +160,7 @@ fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
 /// After an added spare has replaced a device that was missing at the start, no note about that
 /// device remains.
 #[test]
-fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
+fn a_device_replaced_by_a_spare_is_not_missing() {
     let place = Place::with_volume("log:parity=yes:compress=none", 2, 48);
     let (running, port) = serve(&place);
     write(&Client::new(port), 0);
@@ -183,7 +183,7 @@ fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
 }
 
 #[test]
-fn a_scrub_goes_on_where_it_was() {
+fn a_scrub_continues_at_its_position() {
     let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
     let (running, port) = serve(&place);
     let client = Client::new(port);
@@ -200,7 +200,7 @@ fn a_scrub_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
+fn obstacles_are_named_and_the_volume_keeps_serving() {
     let place = Place::with_volume("log:parity=yes", 3, 48);
     let (running, port) = serve(&place);
     let client = Client::new(port.clone());
@@ -226,7 +226,7 @@ fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
 }
 
 #[test]
-fn a_volume_file_that_was_edited_ends_nothing() {
+fn an_edited_volume_file_does_not_stop_the_server() {
     let place = Place::with_volume("log:parity=yes", 3, 48);
     let (running, port) = serve(&place);
     let client = Client::new(port);

@@ -42,7 +42,7 @@ fn bring(place: &Place, names: &[&str]) {
 }
 
 #[test]
-fn what_was_flushed_is_there_after_a_kill() {
+fn flushed_data_survives_a_kill() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     let path = place.path("v.toml");
@@ -198,7 +198,7 @@ fn a_volume_with_a_journal_takes_more_devices_served_or_not() {
 }
 
 #[test]
-fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
+fn a_journal_absent_during_a_device_loss_is_accepted() {
     let place = array();
     serve(&place, 0, 100);
     let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
@@ -218,7 +218,7 @@ fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
 }
 
 #[test]
-fn another_journal_comes_when_the_one_before_is_lost_and_not_needed() {
+fn a_lost_and_unneeded_journal_is_replaced() {
     let place = array();
     serve(&place, 0, 100);
     let (running, port) =
@@ -253,7 +253,7 @@ fn another_journal_comes_when_the_one_before_is_lost_and_not_needed() {
 }
 
 #[test]
-fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not() {
+fn a_journal_is_replaced_while_served() {
     let place = array();
     let path = place.path("v.toml");
     let replaces = |old: &str, new: &str| {
@@ -320,7 +320,7 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
 }
 
 #[test]
-fn the_journal_itself_comes_back_beside_a_client() {
+fn the_journal_returns_while_served() {
     let place = array();
     let path = place.path("v.toml");
     serve(&place, 0, 20);
@@ -370,7 +370,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
 }
 
 #[test]
-fn a_journal_does_not_come_while_the_volume_file_can_not_be_written() {
+fn a_journal_is_not_replaced_while_the_volume_file_is_unwritable() {
     let place = array();
     let path = place.path("v.toml");
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();

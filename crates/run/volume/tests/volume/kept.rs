@@ -69,7 +69,7 @@ fn die(place: &Place, acks: Acks, act: impl FnOnce(&Client)) {
 }
 
 #[test]
-fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
+fn acknowledged_writes_are_replayed_in_order_and_keep_the_name() {
     if !has_memory() {
         return;
     }
@@ -126,7 +126,7 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
 }
 
 #[test]
-fn what_was_answered_before_the_volume_was_served_elsewhere_is_never_put_through() {
+fn stale_acknowledged_writes_are_never_replayed() {
     if !has_memory() {
         return;
     }
@@ -152,7 +152,7 @@ fn what_was_answered_before_the_volume_was_served_elsewhere_is_never_put_through
 }
 
 #[test]
-fn a_start_that_was_cut_off_leaves_nothing_that_speaks_for_a_later_run() {
+fn an_interrupted_start_does_not_vouch_for_a_later_run() {
     if !has_memory() {
         return;
     }
@@ -190,7 +190,7 @@ fn older_copies_of_the_devices_are_refused_while_a_later_run_has_answered_writes
 }
 
 #[test]
-fn more_than_the_memory_holds_goes_through_without_a_flush_of_the_client() {
+fn a_full_ack_log_is_flushed_automatically() {
     if !has_memory() {
         return;
     }
@@ -207,7 +207,7 @@ fn more_than_the_memory_holds_goes_through_without_a_flush_of_the_client() {
 }
 
 #[test]
-fn a_volume_in_memory_has_nothing_that_outlives_the_process() {
+fn a_memory_volume_has_no_ack_log() {
     let place = Place::new();
     let mut spec = place.spec(LayerKind::Hard);
     (spec.devices, spec.size) = (vec!["mem:16M".into()], None);

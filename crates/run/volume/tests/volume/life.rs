@@ -15,7 +15,7 @@ fn each_layer(test: impl Fn(LayerKind)) {
 }
 
 #[test]
-fn what_was_written_is_there_after_stop_and_start() {
+fn data_survives_stop_and_start() {
     each_layer(|layer| {
         let place = Place::new();
         let created = create(&place.spec(layer)).unwrap();
@@ -67,7 +67,7 @@ fn what_was_written_is_there_after_stop_and_start() {
 }
 
 #[test]
-fn a_volume_that_is_in_use_tells_its_status_and_refuses_a_second_opener() {
+fn a_volume_in_use_shows_its_status_and_refuses_a_second_open() {
     each_layer(|layer| {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
@@ -153,7 +153,7 @@ fn a_recording_replays_to_the_same_digest() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
+fn invalid_recordings_are_refused() {
     let place = Place::new();
     for bytes in [&b""[..], b"HFTLREC1", b"something else that is long enough"] {
         std::fs::write(place.path("r"), bytes).unwrap();

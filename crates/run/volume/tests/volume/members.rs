@@ -88,7 +88,7 @@ fn refusal(place: &Place) -> String {
 }
 
 #[test]
-fn any_order_and_a_volume_file_that_is_lost() {
+fn import_works_in_any_order_without_the_volume_file() {
     let place = Place::new();
     let created = create(&spec(&place)).unwrap();
     write(&place, 3);
@@ -111,7 +111,7 @@ fn contents(place: &Place) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn a_missing_device_needs_consent_once_and_everything_is_served() {
+fn a_missing_device_needs_consent_once() {
     for (index, gone) in FILES.into_iter().enumerate() {
         let place = Place::new();
         create(&spec(&place)).unwrap();
@@ -140,7 +140,7 @@ fn a_missing_device_needs_consent_once_and_everything_is_served() {
 }
 
 #[test]
-fn a_member_that_missed_nothing_is_taken_back_without_a_word() {
+fn an_up_to_date_member_returns_without_consent() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -159,7 +159,7 @@ fn a_member_that_missed_nothing_is_taken_back_without_a_word() {
 }
 
 #[test]
-fn a_start_waits_for_a_member_that_comes() {
+fn a_start_waits_for_a_late_member() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -185,7 +185,7 @@ fn a_start_waits_for_a_member_that_comes() {
 }
 
 #[test]
-fn what_is_no_absence_is_an_error_and_changes_nothing() {
+fn errors_other_than_absence_change_nothing() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -208,7 +208,7 @@ fn what_is_no_absence_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn a_device_that_comes_back_after_it_missed_writes_is_left_out() {
+fn a_stale_device_is_excluded() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -249,7 +249,7 @@ fn a_stale_half_does_not_start_alone() {
 }
 
 #[test]
-fn halves_that_were_served_apart_are_both_refused_until_one_is_chosen() {
+fn diverged_halves_are_refused_until_one_is_chosen() {
     let place = Place::new();
     mirror(&place, 1);
     fs::rename(place.path("b"), place.path("away")).unwrap();
@@ -277,7 +277,7 @@ fn halves_that_were_served_apart_are_both_refused_until_one_is_chosen() {
 }
 
 #[test]
-fn what_is_too_short_or_blank_is_left_out() {
+fn short_and_blank_devices_are_excluded() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -318,7 +318,7 @@ fn copies_and_devices_of_other_volumes_are_refused() {
 }
 
 #[test]
-fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
+fn import_works_without_a_redundant_device() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     write(&place, 1);
@@ -347,7 +347,7 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
 }
 
 #[test]
-fn a_smallest_device_that_is_lost_does_not_change_where_things_lie() {
+fn losing_the_smallest_device_keeps_the_layout() {
     let place = Place::new();
     File::create(place.path("d1")).unwrap().set_len(40 * MIB).unwrap();
     for name in ["d0", "d2"] {
@@ -360,7 +360,7 @@ fn a_smallest_device_that_is_lost_does_not_change_where_things_lie() {
 }
 
 #[test]
-fn a_change_of_members_that_was_cut_off_is_finished() {
+fn an_interrupted_membership_change_is_finished() {
     let says = |place: &Place, name: &str| {
         let mut page = [0; 4096];
         File::open(place.path(name)).unwrap().read_exact_at(&mut page, 0).unwrap();

@@ -76,7 +76,7 @@ fn with_health(status: &Status, health: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named() {
+fn commands_act_on_the_named_device_after_a_start() {
     let place = permuted();
     let (path, names) = (place.path("v.toml"), ["d0", "d1", "d2", "d3", "d4"]);
     let before = status(&path).unwrap();
@@ -116,7 +116,7 @@ fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named
 }
 
 #[test]
-fn a_volume_that_is_not_served_changes_the_device_that_is_named() {
+fn offline_commands_act_on_the_named_device() {
     let place = permuted();
     let path = place.path("v.toml");
     let (running, port) = serve(&place);
@@ -152,7 +152,7 @@ fn a_volume_that_is_not_served_changes_the_device_that_is_named() {
 
 /// Editing the file while the volume is served does not change the names.
 #[test]
-fn a_volume_file_that_is_permuted_while_it_is_served_changes_nothing() {
+fn permuting_the_volume_file_while_served_changes_nothing() {
     let place = permuted();
     let path = place.path("v.toml");
     let (running, port) = serve(&place);
@@ -175,7 +175,7 @@ fn a_volume_file_that_is_permuted_while_it_is_served_changes_nothing() {
 }
 
 #[test]
-fn a_tier_copies_the_device_that_is_named() {
+fn a_tier_copies_the_named_device() {
     let place = Place::new();
     fs::File::create(place.path("a")).unwrap().set_len(32 << 20).unwrap();
     fs::File::create(place.path("b")).unwrap().set_len(96 << 20).unwrap();
@@ -205,7 +205,7 @@ fn a_tier_copies_the_device_that_is_named() {
 }
 
 #[test]
-fn a_name_that_is_not_certain_is_refused() {
+fn an_ambiguous_name_is_refused() {
     let place = Place::with_volume("log:parity=2:compress=none", 5, 48);
     let path = place.path("v.toml");
     permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
@@ -235,7 +235,7 @@ fn a_name_that_is_not_certain_is_refused() {
 
 /// A deadline may name a device by any path.
 #[test]
-fn a_deadline_is_of_the_device_that_a_link_leads_to() {
+fn a_deadline_applies_to_the_target_of_a_link() {
     let place = permuted();
     symlink(place.path("d3"), place.path("link")).unwrap();
     let deadlines = vec![(place.name("link"), 7)];
@@ -274,7 +274,7 @@ fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
 
 /// A start does not require a spare, and takes it again when it returns.
 #[test]
-fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
+fn a_spare_may_be_absent_and_a_short_one_is_refused() {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     let path = place.path("v.toml");
     let spare = |name: &str| {

@@ -59,7 +59,7 @@ fn a_new_volume_reads_zeros_with_every_layer() {
 }
 
 #[test]
-fn clearing_says_how_far_it_is() {
+fn clearing_reports_progress() {
     let place = Place::new();
     let spec = CreateSpec { force: true, ..over_old_data(&place, Passthrough) };
     let mut told = Vec::new();
@@ -81,7 +81,7 @@ fn data_anywhere_on_a_device_is_not_blank() {
 }
 
 #[test]
-fn a_deleted_volume_leaves_zeros() {
+fn deletion_leaves_zeros() {
     for layer in ["passthrough", "log:parity=yes"] {
         let count = if layer == "passthrough" { 1 } else { 3 };
         let place = Place::with_volume(layer, count, 64);
@@ -109,7 +109,7 @@ fn another_device_at_the_path_of_a_member_is_not_cleared() {
 }
 
 #[test]
-fn a_deletion_that_was_cut_off_is_finished_by_the_same_command() {
+fn an_interrupted_deletion_is_finished_by_the_same_command() {
     let place = Place::with_volume("passthrough", 1, 64);
     let opened = open(&place.path("v.toml")).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
@@ -129,7 +129,7 @@ fn a_deletion_that_was_cut_off_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn a_device_that_replaces_another_shows_nothing_of_its_own() {
+fn a_replacement_does_not_expose_its_old_data() {
     let place = Place::with_volume("passthrough", 1, 64);
     fill(&place, "n");
     let spec = ReplaceSpec {

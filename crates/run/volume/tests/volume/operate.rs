@@ -13,7 +13,7 @@ use hostftl_volume::{
 use crate::common::{Client, MIB, Place};
 
 #[test]
-fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
+fn a_refusal_by_the_layer_of_a_served_volume_is_returned() {
     let place = Place::new();
     create(&place.spec(LayerKind::Passthrough)).unwrap();
     let path = place.path("v.toml");
@@ -41,7 +41,7 @@ fn a_wish_reaches_the_layer_of_a_served_volume_and_comes_back_refused() {
 }
 
 #[test]
-fn a_wish_for_a_volume_that_nobody_serves_opens_it_and_closes_it_again() {
+fn a_command_opens_and_closes_an_unserved_volume() {
     let place = Place::new();
     create(&place.spec(LayerKind::Hard)).unwrap();
     let path = place.path("v.toml");
@@ -82,7 +82,7 @@ fn wait(running: &Running) {
 }
 
 #[test]
-fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
+fn a_scrub_finds_corruption_and_resumes_after_a_restart() {
     let place = Place::new();
     array(&place, "");
     let path = place.path("v.toml");
@@ -164,7 +164,7 @@ fn a_parameter_is_changed_served_or_not_and_kept() {
 }
 
 #[test]
-fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
+fn a_thin_volume_reports_its_fill_level() {
     let place = Place::new();
     array(&place, ":logical-size=512m");
     let path = place.path("v.toml");
@@ -198,7 +198,7 @@ fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
 }
 
 #[test]
-fn where_a_scrub_is_that_can_not_be_kept_is_told_once_until_it_can() {
+fn an_unsaved_scrub_position_is_reported_once() {
     let place = Place::new();
     array(&place, "");
     let path = place.path("v.toml");

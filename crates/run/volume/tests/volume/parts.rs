@@ -61,7 +61,7 @@ impl Served {
 }
 
 #[test]
-fn three_volumes_on_parts_of_one_device_live_side_by_side() {
+fn three_volumes_share_a_device_in_parts() {
     let place = Place::new();
     let parts = [
         ("pblk", "#units=0-1", "pblk:superpage=16k:spare=30"),
@@ -113,7 +113,7 @@ fn three_volumes_on_parts_of_one_device_live_side_by_side() {
 }
 
 #[test]
-fn parts_that_overlap_are_refused_and_both_are_named() {
+fn overlapping_parts_are_refused_and_named() {
     let place = Place::new();
     let first = spec(&place, "first", "#units=1-2", "pblk:superpage=16k");
     create(&first).unwrap();
@@ -153,7 +153,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
 }
 
 #[test]
-fn a_volume_file_that_names_other_zones_is_refused() {
+fn a_volume_file_with_other_zones_is_refused() {
     let place = Place::new();
     let spec = spec(&place, "v", "#units=1-2", "pblk:superpage=16k");
     create(&spec).unwrap();
@@ -177,7 +177,7 @@ fn a_volume_file_that_names_other_zones_is_refused() {
 }
 
 #[test]
-fn parts_that_can_t_be_are_refused_and_leave_nothing() {
+fn invalid_parts_are_refused_and_leave_no_files() {
     let place = Place::new();
     let of = |part: &str| why(&spec(&place, "v", part, "pblk:superpage=16k"));
     for (part, word) in [
@@ -217,7 +217,7 @@ fn parts_that_can_t_be_are_refused_and_leave_nothing() {
 }
 
 #[test]
-fn a_volume_is_deleted_from_any_device_and_others_are_left_alone() {
+fn deletion_by_any_device_spares_other_volumes() {
     for layer in ["passthrough", "log"] {
         let place = Place::with_volume(layer, 1, 64);
         let (path, copy) = (place.path("v.toml"), place.path("copy"));

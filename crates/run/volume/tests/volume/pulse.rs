@@ -37,7 +37,7 @@ fn beats(running: &Running, most: Duration) -> bool {
 }
 
 #[test]
-fn a_driver_that_is_stuck_takes_no_turns_and_an_idle_one_does() {
+fn a_stuck_driver_has_no_pulse_and_an_idle_one_does() {
     let place = Place::new();
     let spec = place.spec(Hard);
     create(&spec).unwrap();

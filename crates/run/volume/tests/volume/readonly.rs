@@ -96,7 +96,7 @@ fn a_read_only_run_after_a_death_changes_no_byte_of_any_device() {
 }
 
 #[test]
-fn a_read_only_run_without_a_member_tells_the_others_nothing() {
+fn a_degraded_read_only_run_writes_no_superblocks() {
     let place = Place::new();
     let devices = ["d0", "d1", "d2"];
     create(&CreateSpec {
@@ -123,7 +123,7 @@ fn a_read_only_run_without_a_member_tells_the_others_nothing() {
 }
 
 #[test]
-fn what_is_in_memory_or_a_drive_model_is_refused_in_words() {
+fn memory_and_model_devices_are_refused_with_a_reason() {
     let place = Place::new();
     let devices = vec!["mem:64m".into()];
     create(&CreateSpec { devices, size: None, ..place.spec(LayerKind::Hard) }).unwrap();

@@ -29,7 +29,7 @@ fn sized(path: &Path, bytes: u64) {
 }
 
 #[test]
-fn files_that_do_not_suit() {
+fn unsuitable_files_are_refused() {
     let place = Place::new();
     let spec = place.spec(Passthrough);
     let missing = CreateSpec { size: None, ..spec.clone() };
@@ -54,7 +54,7 @@ fn files_that_do_not_suit() {
 }
 
 #[test]
-fn devices_that_hold_something() {
+fn devices_with_data_are_refused() {
     let place = Place::new();
     sized(&place.path("d0"), 64 * MIB);
     let device = File::options().write(true).open(place.path("d0")).unwrap();
@@ -74,7 +74,7 @@ fn devices_that_hold_something() {
 }
 
 #[test]
-fn a_volume_file_that_exists_or_has_no_folder() {
+fn existing_volume_files_and_missing_folders_are_refused() {
     let place = Place::new();
     let spec = place.spec(Passthrough);
     fs::write(&spec.path, "mine").unwrap();
@@ -118,7 +118,7 @@ fn a_device_in_use() {
 }
 
 #[test]
-fn a_device_that_became_shorter_or_changed() {
+fn shortened_and_changed_devices_are_refused() {
     let place = Place::new();
     let spec = place.spec(Passthrough);
     create(&spec).unwrap();
@@ -136,7 +136,7 @@ fn a_device_that_became_shorter_or_changed() {
 }
 
 #[test]
-fn one_damaged_superblock_is_enough_to_live() {
+fn one_sound_superblock_suffices() {
     for at in [100, 64 * MIB - 1000] {
         let place = Place::new();
         let spec = place.spec(Hard);
@@ -186,7 +186,7 @@ fn import_writes_the_same_file_again() {
 }
 
 #[test]
-fn a_volume_file_that_lies() {
+fn wrong_volume_files_are_refused() {
     let place = Place::new();
     let spec = place.spec(Hard);
     create(&spec).unwrap();
@@ -201,7 +201,7 @@ fn a_volume_file_that_lies() {
 }
 
 #[test]
-fn a_volume_that_was_moved_with_its_files() {
+fn a_volume_can_be_moved_with_its_files() {
     for (layer, count) in [("passthrough", 1), ("log:parity=yes", 3)] {
         let place = Place::with_volume(layer, count, 64);
         let moved = place.path("moved to");

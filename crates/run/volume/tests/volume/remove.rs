@@ -82,17 +82,17 @@ fn leaves(layer: &str, files: usize, lose: u32) {
 }
 
 #[test]
-fn a_device_leaves_a_volume_with_parity() {
+fn a_device_is_removed_from_a_volume_with_parity() {
     leaves("log:parity=yes:compress=none", 4, 1);
 }
 
 #[test]
-fn a_device_leaves_a_volume_without_parity() {
+fn a_device_is_removed_from_a_volume_without_parity() {
     leaves("log:compress=none", 3, 0);
 }
 
 #[test]
-fn a_device_that_has_left_comes_again_under_its_name() {
+fn a_removed_device_can_be_added_again_by_name() {
     for served in [true, false] {
         let place = made("log:parity=yes:compress=none", 4);
         let (running, client) = serve(&place);
@@ -126,7 +126,7 @@ fn a_device_that_has_left_comes_again_under_its_name() {
 }
 
 #[test]
-fn what_is_left_takes_what_it_has_room_for_and_keeps_that() {
+fn a_removal_moves_data_that_fits_and_keeps_it() {
     let place = made("log:compress=none", 3);
     let (running, client) = serve(&place);
     let path = place.path("v.toml");
@@ -150,7 +150,7 @@ fn what_is_left_takes_what_it_has_room_for_and_keeps_that() {
 }
 
 #[test]
-fn a_removal_goes_on_after_a_restart_and_can_be_cancelled() {
+fn a_removal_continues_after_a_restart_and_can_be_cancelled() {
     let place = made("log:parity=yes:compress=none", 4);
     let (running, client) = serve(&place);
     (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
@@ -181,7 +181,7 @@ fn a_removal_goes_on_after_a_restart_and_can_be_cancelled() {
 }
 
 #[test]
-fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
+fn a_removal_without_space_is_refused_with_the_size() {
     let place = made("log:parity=yes:compress=none:spare=10", 3);
     let blocks = status(&place.path("v.toml")).unwrap().exported_bytes / 4096;
     let (running, client) = serve(&place);
@@ -203,7 +203,7 @@ fn what_has_no_room_elsewhere_is_named_before_anything_begins() {
 }
 
 #[test]
-fn a_device_that_was_away_gets_what_was_written_since() {
+fn a_returning_device_is_resilvered() {
     let place = made("log:parity=yes:compress=none:spare=20", 3);
     let path = place.path("v.toml");
     let blocks = status(&path).unwrap().exported_bytes / 4096;
@@ -258,7 +258,7 @@ fn nothing_goes_on(running: &Running) {
 }
 
 #[test]
-fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
+fn removal_is_refused_below_the_minimum_for_parity() {
     for (layer, files, lost) in [("log:parity=yes", 2, 1), ("log:parity=2", 4, 2)] {
         let place = Place::with_volume(layer, files, 48);
         let (running, client) = serve(&place);
@@ -284,7 +284,7 @@ fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
 }
 
 #[test]
-fn what_status_says_must_be_trimmed_is_enough_after_each_of_several_losses() {
+fn the_reported_trim_size_suffices_after_several_losses() {
     let place = made("log:parity=yes:compress=none", 7);
     let (running, client) = serve(&place);
     let path = place.path("v.toml");

@@ -70,7 +70,7 @@ fn is_sound(place: &Place) -> bool {
 }
 
 #[test]
-fn devices_are_lost_and_replaced_one_after_the_other() {
+fn devices_are_replaced_one_after_the_other() {
     let place = made("log:parity=yes:compress=none", 4);
     heal(&place, true);
     fs::remove_file(place.path("d1")).unwrap();
@@ -124,7 +124,7 @@ fn is_refused(place: &Place, newcomer: &str, gone: bool) {
 }
 
 #[test]
-fn no_device_is_replaced_that_one_that_came_needs() {
+fn a_device_needed_by_a_joined_one_is_not_replaced() {
     let place = lacks_most();
     is_refused(&place, "n2", true);
     is_refused(&place, "n2", false);
@@ -135,7 +135,7 @@ fn no_device_is_replaced_that_one_that_came_needs() {
 }
 
 #[test]
-fn no_device_is_replaced_that_one_that_just_came_needs() {
+fn a_device_needed_by_a_joining_one_is_not_replaced() {
     let place = made("log:parity=yes:compress=none", 3);
     heal(&place, true);
     fs::remove_file(place.path("d1")).unwrap();
@@ -160,7 +160,7 @@ fn noise(mut seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_new_device_alone_is_written_though_the_volume_is_full() {
+fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     let place = made("log:parity=yes:compress=none", 4);
     let start = || {
         let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
@@ -234,7 +234,7 @@ fn rot(place: &Place, device: &str) {
 }
 
 #[test]
-fn a_mirror_is_made_again_on_a_new_device() {
+fn a_mirror_is_rebuilt_on_a_new_device() {
     let place = made("log:parity=yes", 2);
     heal(&place, true);
     fs::remove_file(place.path("d0")).unwrap();
@@ -247,7 +247,7 @@ fn a_mirror_is_made_again_on_a_new_device() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
+fn obstacles_to_a_replacement_are_named_and_change_nothing() {
     let place = made("log:parity=yes", 3);
     heal(&place, true);
     let before = fs::read(place.path("v.toml")).unwrap();
@@ -273,7 +273,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_device_that_was_replaced_is_left_out() {
+fn a_replaced_device_is_excluded() {
     let place = made("log:parity=yes", 3);
     heal(&place, true);
     fs::rename(place.path("d1"), place.path("old")).unwrap();
@@ -297,7 +297,7 @@ fn lost_blocks(client: &Client) -> usize {
 }
 
 #[test]
-fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it_is_back() {
+fn data_on_a_lost_device_only_is_unreadable_until_it_returns() {
     let place = lacks_most();
     fs::rename(place.path("d0"), place.path("away")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
@@ -326,7 +326,7 @@ fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it
 }
 
 #[test]
-fn what_the_loss_of_another_device_means_is_said_as_it_is_now() {
+fn the_reported_redundancy_is_current() {
     let place = made("log:parity=yes:compress=none", 4);
     heal(&place, true);
     fs::remove_file(place.path("d3")).unwrap();

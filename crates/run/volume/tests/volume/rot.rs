@@ -73,7 +73,7 @@ fn read_all(path: &Path) -> Checked {
 }
 
 #[test]
-fn a_check_that_reads_everything_names_what_is_damaged() {
+fn a_full_check_names_damaged_data() {
     let place = Place::new();
     let spec = place.spec(LayerKind::Log);
     fill(&spec);
@@ -89,7 +89,7 @@ fn a_check_that_reads_everything_names_what_is_damaged() {
 }
 
 #[test]
-fn corruption_that_nothing_mends_is_told_before_the_error() {
+fn unrepairable_corruption_is_reported_before_the_error() {
     let place = Place::new();
     let spec = place.spec(LayerKind::Log);
     fill(&spec);
@@ -111,7 +111,7 @@ fn corruption_that_nothing_mends_is_told_before_the_error() {
 }
 
 #[test]
-fn what_parity_mends_is_told_with_its_device() {
+fn parity_repairs_are_reported_with_the_device() {
     let place = Place::new();
     let mut spec = place.spec(LayerKind::Log);
     spec.devices = (0..3).map(|device| place.name(&format!("d{device}"))).collect();

@@ -106,12 +106,12 @@ fn all_are_replaced(layer: &str, files: usize) {
 }
 
 #[test]
-fn all_devices_of_an_array_are_replaced_beside_a_client() {
+fn all_devices_of_an_array_are_replaced_while_served() {
     all_are_replaced("log:parity=yes:compress=none", 4);
 }
 
 #[test]
-fn both_devices_of_a_mirror_are_replaced_beside_a_client() {
+fn both_devices_of_a_mirror_are_replaced_while_served() {
     all_are_replaced("log:parity=yes", 2);
 }
 
@@ -139,7 +139,7 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
 }
 
 #[test]
-fn a_device_that_was_missing_at_the_start_is_replaced() {
+fn a_device_missing_at_the_start_is_replaced() {
     let place = made("log:parity=yes", 3);
     let (running, port) = serve(&place);
     write(&Client::new(port), 0);
@@ -158,7 +158,7 @@ fn a_device_that_was_missing_at_the_start_is_replaced() {
 }
 
 #[test]
-fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
+fn obstacles_while_served_are_named_and_change_nothing() {
     let place = made("log:parity=yes", 3);
     let (running, port) = serve(&place);
     write(&Client::new(port.clone()), 0);
@@ -195,7 +195,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
 
 /// A device that was excluded returns, and only data written meanwhile is written to it.
 #[test]
-fn a_device_comes_back_beside_a_client_with_what_it_has() {
+fn a_device_returns_with_its_data_while_served() {
     let place = made("log:parity=yes:compress=none", 4);
     let path = place.path("v.toml");
     let (running, port) = serve(&place);
@@ -225,7 +225,7 @@ fn a_device_comes_back_beside_a_client_with_what_it_has() {
 }
 
 #[test]
-fn a_device_that_was_missing_at_the_start_comes_back() {
+fn a_device_missing_at_the_start_returns() {
     let place = made("log:parity=yes", 3);
     let path = place.path("v.toml");
     let (running, port) = serve(&place);

@@ -34,7 +34,7 @@ fn die(place: &Place, options: &StartOptions) {
 }
 
 #[test]
-fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
+fn an_unclean_shutdown_refuses_the_export_name_until_consent() {
     layers().for_each(|layer| {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
@@ -68,7 +68,7 @@ fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
 }
 
 #[test]
-fn writes_that_are_answered_when_durable_survive_and_the_name_stays() {
+fn durably_acknowledged_writes_survive_and_keep_the_name() {
     layers().filter(|layer| !layer.takes_zones()).for_each(|layer| {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
@@ -82,7 +82,7 @@ fn writes_that_are_answered_when_durable_survive_and_the_name_stays() {
 }
 
 #[test]
-fn a_start_that_serves_nobody_leaves_the_mark_as_it_is() {
+fn a_start_without_clients_keeps_the_session_mark() {
     let place = Place::new();
     create(&place.spec(LayerKind::Hard)).unwrap();
     die(&place, &options(LOCAL));
@@ -102,7 +102,7 @@ impl Answers for Bomb {
 }
 
 #[test]
-fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
+fn a_panic_in_the_driver_is_reported_by_any_thread() {
     for helps in [false, true] {
         let place = Place::new();
         create(&place.spec(LayerKind::Passthrough)).unwrap();

@@ -40,7 +40,7 @@ fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
 }
 
 #[test]
-fn a_tier_without_its_fast_device_says_what_is_lost() {
+fn a_tier_without_its_fast_device_names_the_lost_data() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     let path = place.path("v.toml");
@@ -66,7 +66,7 @@ fn a_tier_without_its_fast_device_says_what_is_lost() {
 }
 
 #[test]
-fn one_device_alone_is_refused() {
+fn a_single_device_is_refused() {
     let place = Place::new();
     let two = spec(&place);
     let one = CreateSpec { devices: vec![place.name("slow")], ..two.clone() };

@@ -24,7 +24,7 @@ fn block(round: u64, block: u64) -> Vec<u8> {
     word.to_le_bytes().repeat(512)
 }
 
-fn round_of(bytes: &[u8], number: u64) -> u64 {
+fn read_round(bytes: &[u8], number: u64) -> u64 {
     let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     assert!(word == 0 || word & 0xffff_ffff == number, "another block's bytes: {word:x}");
     assert!(bytes.chunks(8).all(|chunk| chunk == word.to_le_bytes()), "a torn block {number}");
@@ -41,7 +41,7 @@ fn child() {
     };
     let (_running, port) = open(Path::new(&path)).unwrap().start(&options).unwrap();
     let client = Client::new(port);
-    let begun = round_of(&client.read(0, 4096), 0);
+    let begun = read_round(&client.read(0, 4096), 0);
     for round in begun + 1.. {
         for number in 0..BLOCKS {
             client.write(number * 4096, &block(round, number), false).unwrap();
@@ -74,7 +74,7 @@ fn kill_after(mut child: Child, rounds: usize) -> u64 {
 }
 
 #[test]
-fn what_was_flushed_survives_a_kill() {
+fn flushed_data_survives_a_kill() {
     for layer in layers() {
         let place = Place::new();
         survives_kills(&place, &place.spec(layer), !layer.takes_zones());
@@ -106,11 +106,11 @@ fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
         let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
         let client = Client::new(port);
         for number in 0..BLOCKS {
-            let round = round_of(&client.read(number * 4096, 4096), number);
+            let round = read_round(&client.read(number * 4096, 4096), number);
             assert!(round >= flushed, "{layer}: block {number} is of round {round} < {flushed}");
         }
         // Make all blocks of one round, from which the next child continues.
-        let top = round_of(&client.read(0, 4096), 0);
+        let top = read_round(&client.read(0, 4096), 0);
         for number in 0..BLOCKS {
             client.write(number * 4096, &block(top, number), false).unwrap();
         }
@@ -194,7 +194,7 @@ fn put_content(device: &Path) {
 }
 
 #[test]
-fn a_create_by_force_that_fails_says_what_is_lost() {
+fn a_failed_forced_create_names_the_lost_data() {
     let place = Place::new();
     let Some(small) = Small::mount(place.path("small"), "24K") else {
         return skipped("a full file system needs root to mount a small one");
@@ -232,7 +232,7 @@ fn child_without_engine() {
 }
 
 #[test]
-fn what_can_fail_without_writing_fails_before_anything_is_written() {
+fn checks_precede_all_writes() {
     let place = Place::new();
     put_content(&place.path("d0"));
     let before = std::fs::read(place.path("d0")).unwrap();
@@ -248,7 +248,7 @@ fn what_can_fail_without_writing_fails_before_anything_is_written() {
 }
 
 #[test]
-fn many_clients_read_what_they_wrote() {
+fn many_clients_read_back_their_writes() {
     for layer in layers() {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
@@ -276,7 +276,7 @@ fn churn(client: &Client, number: u64) {
         let (at, choice) = ((state >> 33) % 64, (state >> 60) % 8);
         let name = number * 64 + at;
         match choice {
-            0 => assert_eq!(round_of(&client.read(name * 4096, 4096), name), model[at as usize]),
+            0 => assert_eq!(read_round(&client.read(name * 4096, 4096), name), model[at as usize]),
             1 => {
                 client.ask(JobOp::Trim { fua: false }, name * 4096, 4096).unwrap();
                 model[at as usize] = 0;

@@ -48,7 +48,7 @@ fn reads_without(place: &Place, name: &str, all: u64) {
 }
 
 #[test]
-fn all_of_the_longer_devices_is_used_and_any_one_may_be_lost() {
+fn longer_devices_are_used_completely_and_any_one_may_be_lost() {
     let (place, all) = made(&[20, 20, 40, 40]);
     let (even, of_short) = made(&[20; 4]);
     assert!(all > of_short * 6 / 5, "{all} blocks, {of_short} on devices as short as the first");
@@ -66,7 +66,7 @@ fn all_of_the_longer_devices_is_used_and_any_one_may_be_lost() {
 }
 
 #[test]
-fn what_comes_in_the_place_of_a_device_is_as_long() {
+fn a_replacement_must_be_long_enough() {
     let (place, all) = made(&[20, 20, 40, 40]);
     serve(&place, 0..100, 0..100, 1);
     File::create(place.path("short")).unwrap().set_len(20 * MIB).unwrap();
@@ -79,7 +79,7 @@ fn what_comes_in_the_place_of_a_device_is_as_long() {
 }
 
 #[test]
-fn devices_of_other_lengths_come() {
+fn devices_of_other_lengths_are_added() {
     let (place, before) = made(&[32; 3]);
     serve(&place, 0..before, 0..before, 1);
     for (name, mib) in [("short", 20), ("long", 48)] {

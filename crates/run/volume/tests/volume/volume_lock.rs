@@ -37,7 +37,7 @@ fn a_copy_is_refused_while_the_original_is_served() {
 }
 
 #[test]
-fn the_status_of_a_copy_is_not_that_of_the_original() {
+fn a_copied_volume_file_has_its_own_status() {
     let place = Place::new();
     create(&place.spec(LayerKind::Hard)).unwrap();
     let (original, copy) = (place.path("v.toml"), copy(&place));
@@ -63,7 +63,7 @@ fn a_volume_stops_also_when_its_control_socket_was_removed_or_replaced() {
         let place = Place::new();
         create(&place.spec(LayerKind::Passthrough)).unwrap();
         let running = start(&place.path("v.toml")).unwrap();
-        let socket = socket_of(&running.status().uuid);
+        let socket = control_socket(&running.status().uuid);
         fs::remove_file(&socket).unwrap();
         let another = replaced.then(|| std::os::unix::net::UnixListener::bind(&socket).unwrap());
         let begun = Instant::now();
@@ -77,7 +77,7 @@ fn a_volume_stops_also_when_its_control_socket_was_removed_or_replaced() {
 }
 
 /// Returns the socket of a volume in one of the possible directories.
-pub(crate) fn socket_of(uuid: &str) -> PathBuf {
+pub(crate) fn control_socket(uuid: &str) -> PathBuf {
     let name = format!("{}.sock", uuid.replace('-', ""));
     let mut folders: Vec<PathBuf> = vec!["/run".into()];
     folders.extend(fs::read_dir("/run/user").into_iter().flatten().flatten().map(|it| it.path()));

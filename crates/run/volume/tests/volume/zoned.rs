@@ -60,7 +60,7 @@ pub(crate) fn zoned_log(place: &Place, layer: &str) -> CreateSpec {
 }
 
 #[test]
-fn a_log_over_zoned_files_keeps_what_it_has_without_one_of_them() {
+fn a_zoned_log_serves_without_one_device() {
     let place = Place::new();
     let spec = zoned_log(&place, "log:parity=yes:compress=none");
     let created = create(&spec).unwrap_or_else(|why| panic!("{why}"));
@@ -95,7 +95,7 @@ fn a_log_over_zoned_files_keeps_what_it_has_without_one_of_them() {
 }
 
 #[test]
-fn a_volume_on_a_zoned_file_is_made_and_found_again() {
+fn a_volume_on_a_zoned_file_is_created_and_reopened() {
     for layer in ["pblk", "rrpc", "log"] {
         let place = Place::new();
         let spec = spec(&place, layer);
@@ -113,7 +113,7 @@ fn a_volume_on_a_zoned_file_is_made_and_found_again() {
 }
 
 #[test]
-fn what_can_t_be_zoned_is_refused_in_words_and_leaves_nothing() {
+fn unsuitable_zoned_files_are_refused_and_leave_no_files() {
     let place = Place::new();
     let why = |spec: &CreateSpec| create(spec).unwrap_err().to_string();
     let passthrough = spec(&place, "passthrough");

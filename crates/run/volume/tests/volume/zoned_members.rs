@@ -92,7 +92,7 @@ fn is_sound(place: &Place) {
 }
 
 #[test]
-fn each_device_is_replaced_while_clients_write_and_while_nobody_serves() {
+fn each_zoned_device_is_replaced_served_and_unserved() {
     let place = made(3);
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);
@@ -123,7 +123,7 @@ fn each_device_is_replaced_while_clients_write_and_while_nobody_serves() {
 }
 
 #[test]
-fn one_with_other_zones_or_none_or_fewer_is_refused_and_nothing_changes() {
+fn a_device_with_other_zones_is_refused_and_changes_nothing() {
     let place = made(3);
     Served::start(&place).stop();
     fs::remove_file(place.path("d1")).unwrap();
@@ -155,7 +155,7 @@ fn one_with_other_zones_or_none_or_fewer_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn a_device_that_comes_back_is_made_anew() {
+fn a_returning_zoned_device_is_rebuilt() {
     let place = made(3);
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);
@@ -185,7 +185,7 @@ fn a_device_that_comes_back_is_made_anew() {
 }
 
 #[test]
-fn one_that_may_have_the_only_copy_is_not_erased() {
+fn a_zoned_device_with_the_only_copy_is_not_erased() {
     let place = made(3);
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);
@@ -206,7 +206,7 @@ fn one_that_may_have_the_only_copy_is_not_erased() {
 }
 
 #[test]
-fn devices_come_and_leave_and_a_spare_takes_the_place_of_a_lost_one() {
+fn zoned_devices_are_added_and_removed_and_a_spare_replaces_a_lost_one() {
     let place = made(4);
     let it = Served::start(&place);
     it.write(0..BLOCKS, 0);

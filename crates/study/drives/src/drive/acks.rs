@@ -26,7 +26,7 @@ pub(super) struct Acks {
     issued: u64,
     released: u64,
     writes: VecDeque<Waiting>,
-    /// Programs under way in each epoch, from the oldest unfinished epoch on.
+    /// Programs in progress in each epoch, from the oldest unfinished epoch on.
     epochs: VecDeque<u32>,
     oldest: u64,
     flushes: VecDeque<Waiting>,

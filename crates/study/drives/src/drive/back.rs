@@ -253,7 +253,7 @@ impl Back {
         }
     }
 
-    /// Sets the clock while no operation is under way.
+    /// Sets the clock while no operation is in progress.
     pub(super) fn set_timed(&mut self, timed: bool) {
         self.timed = timed;
         for open in self.open.iter_mut().flatten() {

@@ -88,7 +88,7 @@ impl Back {
         }
         let reads = match self.units_per_row {
             1 => programs,
-            _ => self.rows_of(pool, from, crossing),
+            _ => self.count_rows(pool, from, crossing),
         };
         let sectors = reads * self.rows_per_unit * self.row_sectors.min(self.unit);
         self.work.crossed[gc as usize] += u64::from(programs * self.unit + sectors);
@@ -98,7 +98,7 @@ impl Back {
 
     /// Returns the number of rows that contain the pages `from + bit`, without the row that was
     /// read last.
-    fn rows_of(&mut self, pool: u32, from: u32, mut live: u64) -> u32 {
+    fn count_rows(&mut self, pool: u32, from: u32, mut live: u64) -> u32 {
         let per_row = self.units_per_row;
         if live == 0 {
             return 0;

@@ -45,7 +45,7 @@ use gate::{Gate, Passage};
 use tally::{book, take};
 use window::{Data, Window};
 
-/// A command under way and the number of operations that it waits for.
+/// A command in flight and the number of operations that it waits for.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pending: u32,
@@ -251,7 +251,7 @@ impl Drive {
         }
     }
 
-    /// Returns whether no command and no operation is under way.
+    /// Returns whether no command and no operation is in flight.
     pub fn idle(&self) -> bool {
         let passed = self.gate.as_ref().is_none_or(|gate| gate.next_at().is_none());
         self.back.flash.idle() && self.back.acks.idle() && passed
@@ -260,7 +260,7 @@ impl Drive {
     /// Sets the clock.
     ///
     /// # Panics
-    /// When a command or an operation is under way.
+    /// When a command or an operation is in flight.
     pub fn set_clock(&mut self, clock: Clock) {
         assert!(self.idle(), "the clock changes only when the drive is idle");
         self.back.set_timed(clock == Clock::Timed);
@@ -300,7 +300,7 @@ impl Drive {
         self.pools.iter().map(|pool| pool.bytes()).sum::<u64>() + raw
     }
 
-    /// Checks every invariant, including the state of every page. No operation may be under way.
+    /// Checks every invariant, including the state of every page. No operation may be in progress.
     ///
     /// # Errors
     /// The first invariant that does not hold.

@@ -67,7 +67,7 @@ impl Drive {
         if pages.is_empty() {
             return 0;
         }
-        let (lane, page) = self.lane_of(pages.start);
+        let (lane, page) = self.lane_at(pages.start);
         self.back.work.crossed[cause as usize] += u64::from(sectors);
         self.back.read(lane, page, pages.len() as u32, sectors, cause, now, slot);
         1
@@ -76,7 +76,7 @@ impl Drive {
     fn program_rows(&mut self, now: Nanos, slot: u32, pages: Range<u32>, tally: &Tally) -> u32 {
         book(&mut self.back.work.sectors, tally);
         book(&mut self.back.work.crossed, tally);
-        let (lane, page) = self.lane_of(pages.start);
+        let (lane, page) = self.lane_at(pages.start);
         let rows = pages.len() as u32;
         if !self.back.timed {
             self.back.count_programs(lane, page, rows, 0);
@@ -110,7 +110,7 @@ impl Drive {
 
     /// Returns the lane of a page and the page's number in that lane. `page` is numbered over all
     /// segments.
-    fn lane_of(&self, page: u32) -> (u32, u32) {
+    fn lane_at(&self, page: u32) -> (u32, u32) {
         let of_lane = self.spec.shape.blocks * self.spec.shape.rows;
         (page / of_lane, page % of_lane)
     }

@@ -22,7 +22,7 @@ impl Drive {
     /// When writing to `out` fails.
     ///
     /// # Panics
-    /// When a command or an operation is under way.
+    /// When a command or an operation is in flight.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         assert!(self.idle(), "a drive is saved only when idle");
         if let Some(raw) = &self.raw {

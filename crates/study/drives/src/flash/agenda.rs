@@ -7,7 +7,7 @@ use std::hint::select_unpredictable;
 
 use hostftl_core::Nanos;
 
-/// Time of an index with nothing under way.
+/// Time of an index with nothing in progress.
 const NEVER: Nanos = Nanos::MAX;
 
 /// A time and its index. Both have the size of a register, so that the processor selects between
@@ -27,7 +27,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Makes an agenda for `count` indices with nothing under way.
+    /// Makes an agenda for `count` indices with nothing in progress.
     pub(super) fn new(count: u32) -> Self {
         let leaves = (count as usize).next_power_of_two();
         let mut agenda = Agenda { nodes: vec![[Least { at: NEVER, index: 0 }; 2]; leaves], leaves };
@@ -72,13 +72,13 @@ impl Agenda {
         self.node(self.leaves + index as usize).at
     }
 
-    /// Marks `index` as having nothing under way.
+    /// Marks `index` as having nothing in progress.
     #[inline]
     pub(super) fn clear(&mut self, index: u32) {
         self.set(index, NEVER);
     }
 
-    /// Returns the earliest time and its index. Something must be under way.
+    /// Returns the earliest time and its index. Something must be in progress.
     #[inline]
     pub(super) fn first(&self) -> (Nanos, u32) {
         let Least { at, index } = self.node(1);

@@ -18,7 +18,7 @@ const MOST_INTERRUPTS: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
-    /// Array operation under way, or a transfer to the die.
+    /// Array operation in progress, or a transfer to the die.
     Busy,
     /// The rows of a read wait for the bus or use it.
     Leaving,

@@ -247,13 +247,13 @@ impl Flash {
         self.tables.busy[kind][cause] += took;
     }
 
-    /// Returns whether no operation is queued or under way. Operations that are only prepared do
+    /// Returns whether no operation is queued or in progress. Operations that are only prepared do
     /// not count.
     pub(crate) fn idle(&self) -> bool {
         self.dies.iter().all(|die| die.phase == Phase::Idle && die.waiting == [0, 0])
     }
 
-    /// Returns the number of operations that are prepared, queued or under way.
+    /// Returns the number of operations that are prepared, queued or in progress.
     pub(crate) fn in_use(&self) -> usize {
         self.ops.in_use()
     }

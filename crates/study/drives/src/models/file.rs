@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_entry_is_named() {
+    fn errors_name_the_wrong_entry() {
         let why = |from: &str, to: &str| read(&GOOD.replace(from, to)).unwrap_err();
         assert!(why("reason = \"a guess\"", "source = \"rumour\"").contains("no source 'rumour'"));
         assert!(why(", reason = \"a guess\"", "").contains("ways needs either"));

@@ -144,7 +144,7 @@ fn latencies(spec: &DriveSpec) -> [Option<f64>; 2] {
     [us(spec.read + transfer + link), write.and_then(us)]
 }
 
-/// A drive and its clock, with a constant number of requests under way.
+/// A drive and its clock, with a constant number of requests in flight.
 struct Player {
     drive: Drive,
     now: Nanos,
@@ -201,7 +201,7 @@ impl Player {
         });
     }
 
-    /// Waits until nothing is under way, and sets the clock.
+    /// Waits until nothing is in progress, and sets the clock.
     fn settle(&mut self, clock: Clock) {
         while self.drive.next_at().is_some() {
             self.advance();

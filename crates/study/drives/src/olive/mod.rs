@@ -49,7 +49,7 @@ pub struct Conflicts {
     pub hit: u64,
 }
 
-/// A request under way, ordered by time and then by arrival.
+/// A request in flight, ordered by time and then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_on_one_bus_or_behind_one_controller_conflict() {
+    fn chips_sharing_a_bus_or_controller_conflict() {
         let two = [(0, 8), (8, 8)];
         let spec = OliveSpec { interleave: 8, ..OliveSpec::default() };
         assert_eq!(ends(&spec, &two).1, Conflicts { pieces: 2, ..Conflicts::default() });

@@ -162,7 +162,7 @@ mod tests {
 
     /// The operations of the sink, applied to flash, leave each logical page with its last content.
     #[test]
-    fn what_the_sink_is_told_keeps_the_data() {
+    fn reported_moves_preserve_the_data() {
         for spec in specs() {
             let mut pool = Pool::new(spec).unwrap();
             let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_finds_what_is_wrong() {
+    fn the_check_finds_inconsistencies() {
         let spec = specs().next().unwrap();
         let broken = |harm: fn(&mut Pool)| {
             let mut pool = Pool::new(spec).unwrap();

@@ -65,7 +65,7 @@ impl Pool {
     }
 
     /// Chooses the next victim that has both valid and invalid pages. Returns false if the choice
-    /// had no valid page: it is erased at once, which gains enough, and no victim is under way. A
+    /// had no valid page: it is erased at once, which gains enough, and no victim is in progress. A
     /// choice without invalid pages is moved at once, without gain.
     #[cold]
     fn choose(&mut self, sink: &mut impl Sink) -> bool {
@@ -131,7 +131,7 @@ impl Pool {
             let at = (segment * words + word) as usize;
             let live = !self.stale[at];
             if live != 0 {
-                let Frontier { next, end } = self.room_of(frontier);
+                let Frontier { next, end } = self.open_frontier(frontier);
                 let now = lowest(live, (most - moved).min(end - next));
                 self.copy(segment * pages + word * BITS, now, frontier, sink);
                 self.stale[at] |= now;

@@ -162,7 +162,7 @@ impl Pool {
             self.move_cold(sink);
         }
         let placement = usize::from(placement.min(self.spec.placements - 1));
-        let page = self.room_of(placement).next;
+        let page = self.open_frontier(placement).next;
         self.frontiers[placement].next += 1;
         self.work.host += 1;
         self.room -= 1;
@@ -249,10 +249,10 @@ impl Pool {
         }
     }
 
-    /// Returns a write point that has at least one page left, after opening a free segment if
+    /// Returns a frontier with at least one page left, after opening a free segment if
     /// necessary.
     #[inline]
-    fn room_of(&mut self, frontier: usize) -> Frontier {
+    fn open_frontier(&mut self, frontier: usize) -> Frontier {
         if self.frontiers[frontier].next == self.frontiers[frontier].end {
             self.open(frontier);
         }

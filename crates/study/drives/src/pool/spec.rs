@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_impossible_is_said_in_words() {
+    fn impossible_values_are_refused_with_a_reason() {
         let spec = PoolSpec::new(16, 64, 14 * 64);
         assert_eq!(spec.check(), Ok(()));
         let refused = |spec: PoolSpec| spec.check().unwrap_err().to_string();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_a_page_of_a_cache_moves_none() {
+    fn cache_fills_cause_no_levelling_moves() {
         let spec = ScmSpec { overwrites_only: true, ..ScmSpec::memory_type(10, 2) };
         let mut scm = Scm::new(&spec);
         let mut write = |cause: Cause| {

@@ -16,7 +16,7 @@ impl Scm {
     /// When writing to `out` fails.
     ///
     /// # Panics
-    /// When a command is under way.
+    /// When a command is in flight.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         assert!(self.idle(), "a memory is saved only when idle");
         self.level.words().try_for_each(|word| out.write_all(&word.to_le_bytes()))
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loaded_memory_goes_on_like_the_one_that_was_saved() {
+    fn a_loaded_memory_continues_like_the_saved_one() {
         let spec = ScmSpec::memory_type(8, 2);
         let mut scm = Scm::new(&spec);
         for write in 0..60 {

@@ -15,7 +15,7 @@
 
 use serde::Deserialize;
 
-/// Power of an operation under way, in mW.
+/// Power of an operation in progress, in mW.
 pub(super) const POWER_MW: f64 = 82.5;
 
 /// Number of bits per cell.

@@ -207,7 +207,7 @@ impl DriveSpec {
 
     /// Returns the energy that `work` took for `cause`, in nJ. Erases are attributed to garbage
     /// collection: the drive's own, or the layer's if the drive is raw.
-    pub fn energy_of(&self, work: &DriveWork, cause: Cause) -> u64 {
+    pub fn energy_nj(&self, work: &DriveWork, cause: Cause) -> u64 {
         let Energy { read, program, erase, bus } = self.energy;
         let row = u64::from(self.shape.row_sectors);
         let crossed = work.crossed[cause as usize] * bus / row;

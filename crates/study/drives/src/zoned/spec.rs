@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_impossible_is_said_in_words() {
+    fn impossible_values_are_refused_with_a_reason() {
         let spec = ZonedSpec::new(4, 8, 64, 8);
         assert_eq!(spec.check(), Ok(()));
         for (spec, part) in [

@@ -43,7 +43,7 @@ fn every_drive_counts_the_same_under_both_clocks() {
         assert_eq!(timed, counts, "{name}");
         assert!(timed.0.flash.erases > 0 && timed.0.flash.programs > 0, "{name}");
         let energy = |work: &DriveWork| -> u64 {
-            Cause::ALL.into_iter().map(|cause| spec.energy_of(work, cause)).sum()
+            Cause::ALL.into_iter().map(|cause| spec.energy_nj(work, cause)).sum()
         };
         assert!(energy(&timed.0) > 0, "{name}");
     }

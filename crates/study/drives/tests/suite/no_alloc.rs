@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target};
 use hostftl_drives::{Clock, Drive, DriveSpec};
 
-/// Commands under way at once.
+/// Commands in progress at once.
 const DEPTH: u32 = 64;
 
 fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {

@@ -127,7 +127,7 @@ fn placements_keep_streams_apart() {
 
 /// The hint names the pages that garbage collection moves next.
 #[test]
-fn the_hint_comes_true() {
+fn the_hint_names_the_next_victim() {
     for gc in policies() {
         let spec = PoolSpec { gc, burst: 256, ..PoolSpec::new(64, 64, 64 * 50) };
         let mut pool = Pool::new(spec).expect("a possible pool");

@@ -83,7 +83,7 @@ fn play(changes: &[Change], logical: u32, gc: &str, frontiers: Frontiers) -> Str
 }
 
 #[test]
-fn every_policy_does_what_it_did() {
+fn every_policy_reproduces_its_golden_counts() {
     let golden = std::fs::read_to_string(table()).unwrap_or_default();
     let (mut found, mut played) = (HEAD.to_owned(), Vec::new());
     for (name, source) in workloads() {

@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn a_loaded_pool_goes_on_alike(spec in spec(), seed: u64, count in 0..30_000u32) {
+    fn a_loaded_pool_continues_alike(spec in spec(), seed: u64, count in 0..30_000u32) {
         let mut pool = Pool::new(spec).unwrap();
         play(&mut pool, seed, count);
         let mut file = Vec::new();
@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported_with_a_reason() {
     let spec = PoolSpec::new(30, 16, 30 * 12);
     let mut file = Vec::new();
     Pool::new(spec).unwrap().save(&mut file).unwrap();

@@ -116,7 +116,7 @@ fn a_command_takes_its_time() {
 }
 
 #[test]
-fn units_work_side_by_side_and_segments_of_one_do_not() {
+fn units_work_in_parallel_and_segments_of_a_unit_do_not() {
     for (other, factor) in [(1, 2.0), (64, 1.0)] {
         let mut device = Patient::new("open-channel:capacity=1g:ways=1", Clock::Timed);
         let Segments { size, count, units, .. } = device.segments();
@@ -177,7 +177,7 @@ fn play(clock: Clock, name: &str) -> (DriveWork, Vec<u32>, u32) {
 }
 
 #[test]
-fn both_clocks_count_alike_what_fails_too() {
+fn both_clocks_give_equal_counts_with_failures() {
     let name = format!("{SMALL}:failing_programs_ppm=300:failing_erases_ppm=3000:bad_percent=4");
     let (timed, counts) = (play(Clock::Timed, &name), play(Clock::Counts, &name));
     assert_eq!(timed, counts);

@@ -28,7 +28,7 @@ fn the_drives_of_the_paper_have_the_sizes_of_the_paper() {
 }
 
 #[test]
-fn mlc_32g_is_what_simulators_use() {
+fn mlc_32g_matches_common_simulators() {
     let spec = find("mlc-32g");
     assert_eq!(spec.shape.sectors() * 512, 32 << 30);
     assert_eq!((spec.shape.channels, spec.shape.dies, spec.shape.lanes_per_die), (8, 32, 2));
@@ -56,7 +56,7 @@ fn every_shipped_drive_fits_twelve_bytes_a_page() {
 }
 
 #[test]
-fn the_estimate_is_what_the_tables_take() {
+fn the_memory_estimate_matches_the_tables() {
     for name in ["mlc-32g:capacity=4g", "tlc:capacity=1g", "hatl-2g"] {
         let spec = find(name);
         let drive = Drive::new(&spec).expect("it fits");
@@ -79,7 +79,7 @@ fn options_change_keys() {
 }
 
 #[test]
-fn a_wrong_option_is_named() {
+fn errors_name_the_wrong_option() {
     let why = |name: &str| DriveSpec::find(name).unwrap_err().to_string();
     assert_eq!(why("tlc:gc=lru").split("; use").next(), Some("tlc:gc=lru: no gc 'lru'"));
     assert!(why("tlc:colour=red").starts_with("tlc:colour=red: unknown field `colour`"));

@@ -34,7 +34,7 @@ fn written(more: &str, units: u64) -> Rig {
 }
 
 #[test]
-fn one_command_at_a_time() {
+fn a_die_serves_one_command_at_a_time() {
     let mut rig = rig("");
     let write = rig.write(0, 8);
     rig.drain();
@@ -50,7 +50,7 @@ fn one_command_at_a_time() {
 }
 
 #[test]
-fn two_reads_of_one_die_follow_each_other() {
+fn two_reads_of_a_die_are_serialised() {
     let mut rig = written("", 2);
     let (one, two) = (rig.read(0, 8), rig.read(8, 8));
     rig.drain();
@@ -70,7 +70,7 @@ fn two_dies_share_a_bus() {
 }
 
 #[test]
-fn two_channels_share_nothing() {
+fn two_channels_are_independent() {
     let mut rig = written("channels = 2\n", 2);
     let (one, two) = (rig.read(0, 8), rig.read(8, 8));
     let (three, four) = (rig.write(16, 8), rig.write(24, 8));
@@ -139,7 +139,7 @@ fn a_partial_write_reads_the_rest_first() {
 }
 
 #[test]
-fn a_stripe_works_as_one() {
+fn a_stripe_operates_as_one_lane() {
     let mut rig = written("channels = 2\nways = 2\nstripe = 'all'\n", 1);
     assert_eq!(rig.drive.spec().map_unit, 32);
     let (write, read) = (rig.write(0, 8), rig.read(32, 32));
@@ -150,7 +150,7 @@ fn a_stripe_works_as_one() {
 }
 
 #[test]
-fn parts_that_become_whole_in_the_buffer_cost_one_program() {
+fn parts_merged_in_the_buffer_cost_one_program() {
     let mut rig = written("map_unit_kib = 8\nwrite_buffer_kib = 64\nmerge = true\n", 1);
     let before = rig.drive.work();
     let (one, two) = (rig.write(0, 4), rig.write(4, 12));
@@ -168,7 +168,7 @@ fn parts_that_become_whole_in_the_buffer_cost_one_program() {
 }
 
 #[test]
-fn the_window_lets_the_oldest_go() {
+fn a_full_buffer_evicts_the_oldest() {
     let mut rig = written("map_unit_kib = 8\nwrite_buffer_kib = 64\nmerge = true\n", 8);
     let before = rig.drive.work();
     // Half of the buffer, four units, is for partial units.
@@ -250,7 +250,7 @@ fn chips_hit_by_random_requests() {
 }
 
 #[test]
-fn commands_pass_the_host_link_one_after_the_other() {
+fn commands_are_serialised_on_the_host_link() {
     // 4 KiB take 10 µs on the link.
     let link = "channels = 2\nlink_mbs = 409.6\ncommand_us = 5\nlatency_us = 20\n";
     let mut rig = written(link, 2);
@@ -276,7 +276,7 @@ fn a_buffered_write_takes_the_time_of_the_host_link() {
 }
 
 #[test]
-fn the_budget_limits_programs_and_nothing_else() {
+fn the_budget_limits_only_programs() {
     let mut rig = written("channels = 3\nprogram_dies = 2\n", 3);
     let writes = [24, 32, 40].map(|lba| rig.write(lba, 8));
     rig.drain();

@@ -72,7 +72,7 @@ fn every_shape_obeys_the_rules() {
 }
 
 #[test]
-fn the_flash_is_told_what_is_done() {
+fn completed_work_is_reported_to_the_flash() {
     let spec = ZonedSpec { write: 2, write_best: 2, ..ZonedSpec::new(2, 3, 4, 8) };
     let mut zoned = Zoned::new(spec).unwrap();
     let mut ops = Vec::new();

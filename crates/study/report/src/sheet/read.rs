@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_sheets_read_back() {
         let mut sheet = Sheet::new();
         sheet.column("name", Values::Texts(vec!["hard".into(), "ü, \"x\"".into(), String::new()]));
         sheet.column("whole", Values::Flags(vec![true, false, true]));

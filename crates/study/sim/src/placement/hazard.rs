@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_goes_a_part_of_the_way_and_starts_with_the_first_interval() {
+    fn a_mean_moves_partially_and_starts_at_the_first_interval() {
         let mut it = ByHazard::new(BLOCKS);
         assert_eq!(it.followed(NEW, ALL, 0.0), 128);
         assert_eq!(it.followed(128, ALL, 0.0), 128, "as it was foretold");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_has_deaths_over_exposure_and_begins_as_the_mean_says() {
+    fn a_hazard_is_deaths_over_exposure_with_the_mean_as_prior() {
         let mut it = Table::new(BLOCKS);
         let young = it.interval(128, 10.0);
         assert!((young / ALL - 1.0).abs() < 1e-9 && it.interval(128, 4.0 * ALL) > 3.9 * ALL);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_starts_anew_where_short_intervals_are_many() {
+    fn a_mean_restarts_after_repeated_short_intervals() {
         let mut it = ByHazard::new(BLOCKS);
         let long = code(4.0 * ALL, ALL, 0.0);
         let mut play = |short: u32, of: u32| {
@@ -280,7 +280,7 @@ mod tests {
 
     /// Blocks that have survived for long: copies go to colder classes than the average implies.
     #[test]
-    fn what_has_rested_goes_to_a_colder_class() {
+    fn idle_blocks_move_to_a_colder_class() {
         let mut it = ByHazard::new(BLOCKS);
         let mut classes = [0; 64];
         let hot: Vec<u32> = (0..64).collect();

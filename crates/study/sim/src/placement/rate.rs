@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_go_to_colder_classes_alone() {
+    fn copies_move_only_to_colder_classes() {
         let it = Frequency::new(BLOCKS, 6);
         assert_eq!(it.of_copy(3, 10.0, 0.0), 3);
         assert_eq!(it.of_copy(1, 0.9 * BLOCKS as f64, 0.5), 2);

@@ -23,11 +23,16 @@ fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
 /// once.
 fn waf(collector: Collector, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
     let log = SegmentLog::new(SPEC, placement.classes(), collector);
-    waf_of(log, placement, writes, batch)
+    measure_waf(log, placement, writes, batch)
 }
 
 /// Returns the same for a given log.
-fn waf_of(mut log: SegmentLog, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
+fn measure_waf(
+    mut log: SegmentLog,
+    placement: &mut dyn Placement,
+    writes: &[u32],
+    batch: usize,
+) -> f64 {
     let all: Vec<u32> = (0..SPEC.blocks).collect();
     all.chunks(batch).for_each(|lbas| log.write(lbas, placement));
     let (first, second) = writes.split_at(writes.len() / 2);
@@ -45,7 +50,7 @@ fn known(policy: GcPolicy, placement: &dyn Placement) -> Collector {
 }
 
 #[test]
-fn uniform_writes_are_amplified_as_theory_says() {
+fn uniform_writes_match_the_theory() {
     let writes = draws(SPEC.blocks, 600_000, 0);
     let mut plain = Plain { parted: false };
     let found = waf(known(GcPolicy::Fifo, &plain), &mut plain, &writes, 1000);
@@ -71,7 +76,7 @@ fn sepbit_copies_less_and_hardly_depends_on_the_batch() {
 
 /// The future copies less than rates, and frequency copies less than SepBIT.
 #[test]
-fn rules_that_know_more_copy_less() {
+fn better_informed_rules_copy_less() {
     let writes = draws(SPEC.blocks, 600_000, 9);
     let found = |mut rule: Box<dyn Placement>, gc: &str| {
         let collector = known(gc.parse().expect("a policy"), &*rule);
@@ -95,7 +100,7 @@ fn the_rates_of_log_copy_less_than_lifetimes() {
     let found = |mut rule: Box<dyn Placement>| {
         let collector = known(GcPolicy::DecliningCost, &*rule);
         let log = SegmentLog::new(SPEC, rule.classes(), collector).with_ages_of_segments();
-        waf_of(log, &mut *rule, &writes, 1000)
+        measure_waf(log, &mut *rule, &writes, 1000)
     };
     let (sepbit, rate) =
         (found(Box::<SepBit>::default()), found(Box::new(ByRate::new(SPEC.blocks))));
@@ -105,7 +110,7 @@ fn the_rates_of_log_copy_less_than_lifetimes() {
 /// With many rates and a changing hot set, one byte per block is better than the class of a
 /// segment.
 #[test]
-fn a_byte_a_block_tells_many_rates_apart() {
+fn one_byte_per_block_distinguishes_many_rates() {
     let draws = draws(SPEC.blocks, 1_200_000, 0);
     // Nested halves, each of which is written as often as the whole.
     let halves = |at: usize| ((at as u32).wrapping_mul(40_503) >> 4) % 10;
@@ -138,7 +143,7 @@ impl Choose for Emptiest {
 }
 
 #[test]
-fn a_collector_from_outside_may_do_what_a_known_one_does() {
+fn an_external_policy_can_reproduce_a_builtin_one() {
     let writes = draws(SPEC.blocks, 200_000, 8);
     let mut plain = Plain { parted: true };
     let greedy = waf(known(GcPolicy::Greedy, &plain), &mut plain, &writes, 1000);

@@ -45,7 +45,7 @@ mod tests {
 
     /// A single candidate is a random victim, and the result does not depend on the segment size.
     #[test]
-    fn one_draw_is_random() {
+    fn one_choice_equals_random() {
         for (alpha, pages) in [(1.1, 16), (1.25, 64), (2.0, 256)] {
             let found = d_choices(alpha, 1, pages);
             assert!((found / super::super::random(alpha) - 1.0).abs() < 1e-9, "{found}");

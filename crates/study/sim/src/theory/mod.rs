@@ -187,14 +187,14 @@ mod tests {
 
     /// Two halves with equal rates do not change the result, whether mixed or separated.
     #[test]
-    fn skew_that_is_none_changes_nothing() {
+    fn zero_skew_equals_uniform() {
         let same = [Class { rate: 0.5, fraction: 0.5 }; 2];
         agrees(mixed_fifo(1.25, &same), fifo(1.25), 9);
         agrees(separated(1.25, &same).0, fifo(1.25), 9);
     }
 
     #[test]
-    fn a_life_is_what_wear_allows() {
+    fn life_follows_from_wear() {
         let waf = 2.5;
         let (pages, segments, cycles, page_bytes) = (256, 1024, 3000.0, 4096.0);
         let capacity = page_bytes * f64::from(pages) * f64::from(segments);

@@ -60,7 +60,7 @@ fn shatl_stays_below_its_bound_unless_it_is_dense_and_above_hard() {
 /// On an aged drive, `hatl-auto` must return space: the drive needs it for its own garbage
 /// collection.
 #[test]
-fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
+fn hatl_auto_leaves_free_space_on_an_aged_drive() {
     for span in ["16m", "64m"] {
         let workload = format!("synth:uniform:size=4k,span={span},count=40000");
         let layers = ["none", "shatl", "hatl-auto:budget=1400k"];
@@ -75,7 +75,7 @@ fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
 /// the aged drive, the bound is higher: units that random writes left in the hidden area occupy
 /// space that the drive lacks.
 #[test]
-fn hatl_auto_sends_home_what_is_written_in_order() {
+fn hatl_auto_writes_sequential_data_home() {
     for (warm, most) in [(Warm::NEW, 1.05), (Warm::STEADY, 1.4)] {
         let workload = "synth:sequential:size=4k,span=128m,count=40000";
         let state = (warm, Export::Share(700));

@@ -110,7 +110,7 @@ fn told(drive: &str) -> (u64, Result<Vec<u64>, DeviceError>) {
 }
 
 #[test]
-fn a_drive_tells_what_it_collects() {
+fn a_drive_reports_its_next_victim() {
     let (unit, told) = told("mlc-32g:capacity=64m:hint=true");
     let told = told.unwrap();
     assert!(!told.is_empty(), "the next victims hold something");

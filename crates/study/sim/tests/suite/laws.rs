@@ -131,7 +131,7 @@ fn a_restless_layer_is_stopped() {
 }
 
 #[test]
-fn a_layer_that_fails_its_own_check_fails_the_run() {
+fn a_failed_layer_check_fails_the_run() {
     assert_eq!(run(Fault::Unsound), Err(Violation::Check("the layer", "planted")));
 }
 

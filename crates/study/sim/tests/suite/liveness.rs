@@ -164,25 +164,25 @@ fn over_drive(layer: &str, drive: &str, area: u64, habits: &[Habit]) {
 const QUICK: &[Habit] = &[HABITS[0], HABITS[2]];
 
 #[test]
-fn ressd_goes_on_at_its_defaults() {
+fn ressd_progresses_with_defaults() {
     over_blocks("shatl:mode=ressd", &[2048], 256, &[HABITS[0], HABITS[1], HABITS[4]]);
 }
 
 /// With small superpages the log fills with kills at once, while few superpages remain.
 #[test]
-fn ressd_goes_on_with_small_superpages() {
+fn ressd_progresses_with_small_superpages() {
     over_blocks("shatl:superpage=8k:mode=ressd", &[2048], 256, &[HABITS[1], HABITS[4]]);
 }
 
 #[test]
-fn layers_with_a_hidden_area_go_on_at_their_defaults() {
+fn layers_with_a_hidden_area_progress_with_defaults() {
     over_blocks("shatl", &[2048], 256, QUICK);
     over_blocks("shatl", &[2048], 64, &[HABITS[1]]);
     over_blocks("hatl-auto", &[2048], 256, QUICK);
 }
 
 #[test]
-fn layers_with_a_spare_go_on_at_their_defaults() {
+fn layers_with_a_spare_progress_with_defaults() {
     over_blocks("hard", &[1024], 160, QUICK);
     over_blocks("mhatl", &[1024], 160, QUICK);
     over_blocks("passthrough", &[1024], 64, QUICK);
@@ -190,7 +190,7 @@ fn layers_with_a_spare_go_on_at_their_defaults() {
 }
 
 #[test]
-fn log_and_tier_go_on_at_their_defaults() {
+fn log_and_tier_progress_with_defaults() {
     over_blocks("log", &[1024], 160, QUICK);
     over_blocks("log:parity=yes", &[512, 512, 512], 160, QUICK);
     over_blocks("log:journal=yes", &[1024, 64], 160, &[HABITS[2], HABITS[5]]);
@@ -198,7 +198,7 @@ fn log_and_tier_go_on_at_their_defaults() {
 }
 
 #[test]
-fn layers_on_zones_go_on_at_their_defaults() {
+fn layers_on_zones_progress_with_defaults() {
     over_drive("pblk", "open-channel:capacity=1g", 224, QUICK);
     over_drive("rrpc", "open-channel:channels=2:ways=1:capacity=1g", 224, QUICK);
 }
@@ -206,7 +206,7 @@ fn layers_on_zones_go_on_at_their_defaults() {
 /// Plays all habits on volumes of 4 GiB, which takes minutes.
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn every_layer_goes_on_whatever_the_host_does() {
+fn every_layer_progresses_under_any_load() {
     for layer in ["shatl:mode=ressd", "shatl", "hatl-auto", "hard", "mhatl", "mhatl:gather=vsp"] {
         over_blocks(layer, &[4096], 1024, &HABITS);
         println!("{layer} goes on");
@@ -216,7 +216,7 @@ fn every_layer_goes_on_whatever_the_host_does() {
 
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn superpages_of_every_size_go_on_whatever_the_host_does() {
+fn superpages_of_every_size_progress_under_any_load() {
     for size in ["8k", "1m"] {
         for layer in ["shatl", "shatl:mode=ressd"] {
             let layer = format!("{layer}:superpage={size}");
@@ -228,7 +228,7 @@ fn superpages_of_every_size_go_on_whatever_the_host_does() {
 
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn log_and_tier_go_on_whatever_the_host_does() {
+fn log_and_tier_progress_under_any_load() {
     over_blocks("log", &[4096], 1024, &HABITS);
     over_blocks("log:parity=yes", &[2048, 2048, 2048], 1024, &HABITS);
     over_blocks("log:parity=yes", &[2048, 2048], 512, &HABITS);
@@ -241,7 +241,7 @@ fn log_and_tier_go_on_whatever_the_host_does() {
 
 #[test]
 #[ignore = "takes minutes: `make live`"]
-fn layers_on_drives_go_on_whatever_the_host_does() {
+fn layers_on_drives_progress_under_any_load() {
     over_drive("scrambler", "hatl-2g:hint=true", 512, &HABITS);
     over_drive("pblk", "open-channel:capacity=2g", 512, &HABITS);
     over_drive("rrpc", "open-channel:channels=2:ways=1:capacity=2g", 512, &HABITS);

@@ -11,10 +11,10 @@ use hostftl_sim::{
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
 
 fn row(drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
-    row_of(WORK, drive, layer, cache)
+    run_row(WORK, drive, layer, cache)
 }
 
-fn row_of(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
+fn run_row(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row {
     let study = Study {
         workloads: vec![Load::parse(work).expect("a workload")],
         drives: vec![DriveSpec::find(drive).unwrap_or_else(|why| panic!("{why}")).into()],
@@ -39,7 +39,7 @@ const DRIVE: &str = "open-channel:channels=2:ways=1:capacity=256m:pages=16";
 const FAILING: &str = ":bad_percent=1:failing_programs_ppm=20:failing_erases_ppm=200";
 
 #[test]
-fn segments_that_fail_are_done_without() {
+fn failed_segments_are_avoided() {
     for layer in ["pblk:spare=20", "rrpc:spare=20"] {
         let sound = row(DRIVE, layer, None);
         let failing = row(&format!("{DRIVE}{FAILING}"), layer, None);
@@ -62,7 +62,7 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
     // This layer reads pages directly after they were written.
     let drive = format!("{DRIVE}:unreadable_pages=0");
     let layer = "log:compress=none:spare=35:separation=none:gc=greedy";
-    let row = row_of("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, None);
+    let row = run_row("synth:uniform:size=4k,span=155m,count=40000", &drive, layer, None);
     let of = |cause: &str| -> u64 {
         let mut parts = row.programmed_bytes.parts();
         parts.find(|(name, _)| *name == cause).expect("a cause").1
@@ -88,10 +88,10 @@ fn log_on_a_raw_drive_agrees_with_theory_and_with_the_dies() {
 
 /// The choice of the next free line changes the distribution of wear only.
 #[test]
-fn erases_lie_closer_together_where_the_free_line_with_the_fewest_is_filled() {
+fn filling_the_least_erased_line_narrows_the_wear() {
     let work = "synth:moving:size=4k,span=140m,count=150000,hot=10,share=90,every=20000";
     let [fifo, fewest] = ["pblk:spare=30:reuse=fifo", "pblk:spare=30"].map(|layer| {
-        let row = row_of(work, DRIVE, layer, None);
+        let row = run_row(work, DRIVE, layer, None);
         println!("{layer}: waf {:?}, {:?}", row.waf_total, row.erases);
         row
     });
@@ -101,7 +101,7 @@ fn erases_lie_closer_together_where_the_free_line_with_the_fewest_is_filled() {
 }
 
 #[test]
-fn a_saved_stack_on_a_raw_drive_goes_on() {
+fn a_saved_stack_on_a_raw_drive_continues() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raw-warm");
     let _ = std::fs::remove_dir_all(&folder);
     let saved = row(DRIVE, "pblk", Some(folder.clone()));

@@ -45,7 +45,7 @@ fn adds_up(row: &Row) {
 const DRIVES: &str = "4*tlc:capacity=256m";
 
 #[test]
-fn an_array_is_told_beside_raid_5_and_by_device() {
+fn an_array_is_shown_with_raid_5_and_per_device() {
     let work = "synth:uniform:size=4k,span=300m,count=30000,read=20,compress=3";
     let layers = ["raid5", "log:parity=yes", "log:parity=yes:journal=scm-m", "hard"];
     let study = study(work, DRIVES, &layers, Warm::FILL);
@@ -70,7 +70,7 @@ fn an_array_is_told_beside_raid_5_and_by_device() {
 }
 
 #[test]
-fn a_tier_is_told_by_device_on_flash_and_on_memories() {
+fn a_tier_is_shown_per_device_on_flash_and_memories() {
     let work = "synth:zipf:size=4k,span=200m,count=30000,read=50";
     for stack in
         ["slc-1g:capacity=64m + qlc-64k:capacity=512m", "scm-m:capacity=32m+scm-s:capacity=512m"]
@@ -89,7 +89,7 @@ fn a_tier_is_told_by_device_on_flash_and_on_memories() {
 }
 
 #[test]
-fn chips_that_nothing_is_known_of_are_told_without_a_life() {
+fn unknown_chips_are_shown_without_a_life() {
     let work = "synth:uniform:size=64k,span=200m,count=2000,read=30";
     let speed = |stack: &str| {
         let rows = rows(&study(work, stack, &["none", "hard"], Warm::NEW));

@@ -61,7 +61,7 @@ fn states_are_side_by_side_and_older_drives_write_more() {
 
 /// After `self`, the write amplification of the run equals that of the previous span.
 #[test]
-fn a_drive_that_its_workload_has_aged_is_steady() {
+fn a_drive_aged_by_its_workload_is_steady() {
     let work = "synth:uniform:size=4k,span=160m,count=50000";
     let row = outcome(&study(work, SMALL, &["none"], &["self"])).rows.remove(0);
     let again = format!("{work}0");
@@ -74,7 +74,7 @@ fn a_drive_that_its_workload_has_aged_is_steady() {
 }
 
 #[test]
-fn what_only_reads_changes_nothing_and_what_hardly_writes_does_not_settle() {
+fn read_only_workloads_change_no_state_and_rare_writes_do_not_settle() {
     let row = |work: &str| outcome(&study(work, SMALL, &["none"], &["self"])).rows.remove(0);
     let reads = row("synth:uniform:size=4k,span=1m,count=100,read=100");
     assert_eq!((reads.warm.as_str(), reads.warm_rounds), ("self", Some(1)));
@@ -83,7 +83,7 @@ fn what_only_reads_changes_nothing_and_what_hardly_writes_does_not_settle() {
 }
 
 #[test]
-fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
+fn impossible_combinations_are_gaps_between_rows() {
     let work = "synth:uniform:size=4k,span=64m,count=2000";
     let mut study = study(work, SMALL, &["scrambler", "none", "hard:spare=40"], &["new"]);
     study.drives.push(DriveSpec::find("slc-1g:capacity=64m").expect("a drive").into());
@@ -106,7 +106,7 @@ fn a_combination_that_can_t_be_is_a_hole_and_the_others_are_rows() {
 /// A compressing layer benefits from the stated compressibility, including during ageing; the drive
 /// without a layer does not.
 #[test]
-fn data_that_compresses_costs_a_compressing_layer_less() {
+fn compressible_data_costs_a_compressing_layer_less() {
     let waf = |option: &str| {
         let work = format!("synth:uniform:size=4k,span=96m,count=20000{option}");
         let mut study = study(&work, SMALL, &["none", "log:spare=30"], &["fill=70%"]);
@@ -121,7 +121,7 @@ fn data_that_compresses_costs_a_compressing_layer_less() {
 }
 
 #[test]
-fn what_is_exported_is_as_it_was_asked_for() {
+fn the_export_has_the_requested_size() {
     let work = "synth:uniform:size=4k,span=16m,count=1000";
     let mut study = study(work, SMALL, &["none", "hard"], &["new"]);
     for (export, mib) in [(Export::Bytes(100 << 20), 100), (Export::Share(500), 128)] {
@@ -135,7 +135,7 @@ fn what_is_exported_is_as_it_was_asked_for() {
 }
 
 #[test]
-fn shared_states_are_new_where_nothing_is_written() {
+fn unwritten_shared_states_are_new() {
     assert_eq!("new".parse::<Warm>(), Ok(Warm::NEW));
     let rows = outcome(&study("synth:mix:count=500", SMALL, &["none"], &["new", "self=1%"])).rows;
     assert!(rows[0].warm_overwrites.is_none() && rows[1].warm_overwrites.is_some());

@@ -107,7 +107,7 @@ fn a_counted_run_has_the_wear_of_a_timed_one_and_no_latencies() {
 }
 
 #[test]
-fn requests_come_at_regular_intervals() {
+fn requests_arrive_at_regular_intervals() {
     let mut study = study("synth:uniform:size=4k,span=64m,count=1000,read=100");
     study.pace = Pace::Every(2_000_000);
     let row = row(&study);
@@ -117,7 +117,7 @@ fn requests_come_at_regular_intervals() {
 }
 
 #[test]
-fn one_seed_is_one_digest() {
+fn equal_seeds_give_equal_digests() {
     let mut study = study("synth:mix:count=5000,flush=50");
     study.warm = vec![Warm::FILL];
     let (one, same) = (row(&study), row(&study));
@@ -134,7 +134,7 @@ fn long_requests_are_split_and_joined() {
 }
 
 #[test]
-fn what_does_not_fit_says_how_it_would() {
+fn errors_for_a_too_large_footprint_suggest_a_size() {
     let text = "0,W,1000000000000,4096\n1,W,4096,4096\n2,R,1000000000000,512\n";
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("far.csv");
     std::fs::write(&path, text).expect("the test's folder is writable");
@@ -173,7 +173,7 @@ impl Watch for Impatient {
 }
 
 #[test]
-fn a_cancelled_study_shows_what_is_known() {
+fn a_cancelled_study_shows_partial_results() {
     let mut study = study("synth:uniform:count=100000");
     study.layers = vec![LayerKind::Passthrough.into(); 3];
     let outcome = compare(&study, &Impatient::new(50_000)).unwrap();
@@ -188,7 +188,7 @@ fn a_cancelled_study_shows_what_is_known() {
 
 /// Two workloads, two drives and three layers yield the same rows for any number of threads.
 #[test]
-fn threads_change_nothing() {
+fn results_do_not_depend_on_threads() {
     let mut study = study("synth:mix:count=4000,flush=20");
     study.export = Export::Usual;
     study.workloads.push(Load::parse("synth:zipf:count=5000").unwrap());

@@ -49,7 +49,7 @@ fn targets_that_share_channels_share_no_more_than_these() {
 }
 
 #[test]
-fn targets_that_can_t_be_are_refused_in_words() {
+fn invalid_targets_are_refused_with_a_reason() {
     let why = |text: &str| {
         let file = TargetsFile::parse(text);
         file.and_then(|file| run_targets(&file, 1)).expect_err("it is refused")

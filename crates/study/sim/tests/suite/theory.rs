@@ -199,7 +199,7 @@ fn a_frontier_for_copies() {
 
 /// The erases predicted by the closed form equal the counters of the segments.
 #[test]
-fn wear_is_what_amplification_makes_of_host_writes() {
+fn wear_is_amplification_times_host_writes() {
     let spec = spec(1.25, 64, "greedy", Frontiers::Shared);
     let (pool, work) = run(spec, UNIFORM);
     let waf = theory::greedy(pool.alpha(), spec.pages);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_and_mean_come_out() {
+    fn generated_counts_match_points_and_mean() {
         for (points, mean) in
             [([32.0, 241.0, 422.0, 508_818.0], 154.0), ([1.0, 2.0, 4.0, 8377.0], 2.3)]
         {

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_comes_out() {
+    fn generated_sizes_match_the_mean() {
         let cases = [
             (4096.0, 16384.0, 10240.0),
             (4096.0, 4096.0, 4096.0),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_said() {
+    fn files_that_are_no_disks_are_refused() {
         let why = |path: &str| Device::find(Path::new(path)).unwrap_err();
         assert!(why("/dev/null").starts_with("not a block device"));
         assert!(why("/dev/no-such-device").starts_with("no such device"));

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_grow_and_lose_nothing() {
+    fn intervals_grow_without_losing_counts() {
         let mut traffic = Traffic::default();
         (0..10_000u64).for_each(|i| traffic.count(5_000 + i * 1_000_000, 1, 2));
         traffic.count(0, 1, 2);

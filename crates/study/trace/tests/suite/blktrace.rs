@@ -88,7 +88,7 @@ fn operations_are_those_of_blkparse() {
 }
 
 #[test]
-fn gaps_cuts_and_other_versions_are_said() {
+fn gaps_truncation_and_other_versions_are_reported() {
     let two: Vec<u8> = [(5, 0), (5, 1), (9, 2)]
         .iter()
         .flat_map(|(n, time)| event((*n, *time, 8, 512), WRITE | 7, 1, b"", false))

@@ -60,7 +60,7 @@ const PACKS: [(&str, Pack); 6] = [
 ];
 
 #[test]
-fn every_compression_is_read_in_one_part_and_in_several() {
+fn compressed_traces_are_read_in_one_and_several_parts() {
     let text = msr();
     let (first, second) = text.split_at(text.len() / 2);
     for (name, pack) in PACKS {
@@ -79,7 +79,7 @@ fn every_compression_is_read_in_one_part_and_in_several() {
 }
 
 #[test]
-fn padding_behind_compressed_data_is_left_out_with_a_warning() {
+fn padding_after_compressed_data_is_skipped_with_a_warning() {
     for (name, pack) in PACKS.into_iter().filter(|(name, _)| *name != "lz4") {
         let padded = [pack(msr().as_bytes()), vec![0; 512]].concat();
         let read = seen(&format!("padded.{name}"), padded, "").unwrap();
@@ -111,7 +111,7 @@ fn texts_in_utf_16_and_with_old_line_ends_are_read() {
 }
 
 #[test]
-fn files_that_are_known_and_not_read_are_named_with_the_next_step() {
+fn unsupported_formats_are_named_with_the_next_step() {
     let mut tar = vec![0; 1024];
     tar[..7].copy_from_slice(b"msr.csv");
     tar[148..156].fill(b' ');

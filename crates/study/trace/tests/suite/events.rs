@@ -100,7 +100,7 @@ fn scan(name: &str, text: &str, options: &str) -> String {
 }
 
 #[test]
-fn files_without_the_event_that_counts_say_so() {
+fn files_without_the_counted_event_are_reported() {
     let text = writes("8,0", "C", 20);
     let why = scan("bp-complete", &text, "");
     assert!(why.contains("no D (issued) or Q (queued) events, only 20 × C; record"), "{why}");

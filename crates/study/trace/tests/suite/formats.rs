@@ -218,7 +218,7 @@ fn oracle_general() {
 }
 
 #[test]
-fn content_tells_how_it_is_compressed() {
+fn compression_is_detected_by_content() {
     use std::io::Write;
     let (_, expected) = read("plain", MSR);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -294,7 +294,7 @@ fn odd_texts_are_read_or_named() {
 }
 
 #[test]
-fn one_device_of_several() {
+fn one_of_several_devices_is_selected() {
     let path = file("devices", BLKPARSE);
     for (dev, wanted) in [("8:0", 1), ("8388624", 4)] {
         let named: TraceFile = format!("{}:dev={dev}", path.display()).parse().unwrap();
@@ -324,7 +324,7 @@ fn addresses_shift_and_traces_repeat() {
 }
 
 #[test]
-fn wrong_options_say_what_is_right() {
+fn errors_for_wrong_options_list_valid_ones() {
     let why = |options: &str| {
         let parsed: Result<TraceFile, TraceError> = format!("x.csv:{options}").parse();
         parsed.unwrap_err().to_string()
@@ -364,7 +364,7 @@ fn doubtful_times_are_evidenced() {
 }
 
 #[test]
-fn an_unknown_format_is_said() {
+fn unknown_formats_are_reported() {
     let error = complaint("unknown", b"hello world\n", "");
     assert!(error.contains(
         "unknown trace format, the file begins with 'hello world'; state the format, as in FILE:"

@@ -21,7 +21,7 @@ fn is_like(text: &str, info: &Info) {
 
 /// Whole weeks: mostly writes, mostly reads, and one with very uneven writes per page.
 #[test]
-fn whole_weeks_come_out() {
+fn whole_weeks_are_reproduced() {
     for name in ["w106", "w105", "w103"] {
         let text = format!("synth:like:volume={name}");
         is_like(&text, &info(&text, 1));
@@ -39,7 +39,7 @@ fn a_part_of_a_week_keeps_its_shape() {
 }
 
 #[test]
-fn one_seed_is_one_workload() {
+fn equal_seeds_give_equal_workloads() {
     let run = |seed| info("synth:like:w99,scale=0.01", seed);
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).interarrival_ns, run(2).interarrival_ns);

@@ -9,7 +9,7 @@ fn msr() -> String {
 }
 
 #[test]
-fn options_that_a_format_does_not_use_are_refused() {
+fn unused_options_of_a_format_are_refused() {
     let refused = [
         (":id=bytes", "id= has no effect with the format msr; use format, dev, time, skip"),
         (":op=W", "op= has no effect with the format msr"),
@@ -31,7 +31,7 @@ fn options_that_a_format_does_not_use_are_refused() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_answered_with_those_that_are() {
+fn errors_for_an_unknown_device_list_the_devices() {
     let why = |name: &str, text: &str, options: &str| {
         let path = file(name, text.as_bytes());
         let source: Source = format!("{}{options}", path.display()).parse().unwrap();
@@ -61,7 +61,7 @@ fn options_hold_while_a_format_is_detected() {
 }
 
 #[test]
-fn requests_of_no_length_are_left_out_and_counted() {
+fn empty_requests_are_skipped_and_counted() {
     let samples = [
         ("own", "t_us,op,byte_off,byte_len\n0,W,0,4096\n5,W,0,0\n"),
         ("msr", "1,h,0,Write,0,512,1\n2,h,0,Write,0,0,1\n"),

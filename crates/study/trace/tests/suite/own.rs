@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn every_record_comes_back(records in prop::collection::vec(record(), 1..60)) {
+    fn every_record_round_trips(records in prop::collection::vec(record(), 1..60)) {
         for name in ["every.csv", "every.hft", "every.flat"] {
             for has_saved in [true, false] {
                 let path = fresh(name);
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn many_records_come_back_compressed_and_damage_is_found() {
+fn compressed_records_round_trip_and_damage_is_detected() {
     let ops = [Op::Read, Op::Write, Op::Flush, Op::Discard];
     let records: Vec<Record> = (0..50_000u64)
         .map(|i| {
@@ -118,7 +118,7 @@ fn damage_is_found(whole: &str, damaged: &str, last: &str) {
 }
 
 #[test]
-fn what_compression_saves_stays_with_the_writes() {
+fn compressibility_is_kept_with_the_writes() {
     let source: Source = "synth:mix:count=2000,flush=10,compress=20-80%".parse().unwrap();
     assert_eq!(source.compressibility().map(|it| it.to_string()), Some("20-80%".to_owned()));
     let records: Vec<Record> = source.open(7, false).unwrap().map(Result::unwrap).collect();
@@ -150,7 +150,7 @@ fn what_compression_saves_stays_with_the_writes() {
 }
 
 #[test]
-fn a_wrong_percentage_is_named() {
+fn errors_name_the_wrong_percentage() {
     let complaint = |lines: &str| {
         let path = fresh("percent.csv");
         std::fs::write(&path, format!("t_us,dev,op,byte_off,byte_len,saved\n{lines}")).unwrap();

@@ -44,7 +44,7 @@ fn a_pipe_is_read_again_and_by_several_at_once() {
 }
 
 #[test]
-fn a_pipe_whose_bytes_are_not_kept_is_read_once() {
+fn an_unbuffered_pipe_is_read_once() {
     let (path, writer) = fifo("unkept", trace());
     let mut source: Source = path.display().to_string().parse().unwrap();
     source.read_once();

@@ -50,7 +50,7 @@ fn quantiles_are_over_pages() {
 }
 
 #[test]
-fn nothing_is_no_division() {
+fn empty_traces_cause_no_division_by_zero() {
     let info = info(&[]);
     assert_eq!((info.requests, info.write_share, info.writes_per_page), (0, 0.0, None));
 }

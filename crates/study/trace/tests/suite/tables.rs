@@ -196,7 +196,7 @@ fn values_outside_their_columns_are_errors() {
 }
 
 #[test]
-fn descriptions_that_make_no_sense_are_refused() {
+fn invalid_descriptions_are_refused() {
     let why = |options: &str| error("why", "1,W,0,512\n", options);
     assert!(why(":columns=time,op,offset:bytes,length:bytes").contains("time:us"));
     assert!(why(":columns=time:us,op,offset,length:bytes").contains("offset:bytes"));
@@ -228,7 +228,7 @@ fn the_whole_beginning_decides_the_unit_of_disksim() {
 }
 
 #[test]
-fn addresses_that_look_like_bytes_are_doubted() {
+fn addresses_that_look_like_bytes_cause_a_warning() {
     let text = lines(200, |n| {
         format!("{}.500 0 {} {} {}", n / 2, (n * 7919 + 3) * 4096, 4096 * (n % 4 + 1), n % 2)
     });

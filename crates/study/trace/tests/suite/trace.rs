@@ -42,7 +42,7 @@ fn plain_and_zstd_read_alike() {
 }
 
 #[test]
-fn a_file_without_header_tells_by_its_commas() {
+fn a_headerless_file_is_recognised_by_its_commas() {
     let records = all("dev.csv", b"5,3,W,0,512\n").unwrap();
     assert_eq!(records, [Record::new(5_000, Op::Write, 3, 0, 1)]);
 }
@@ -136,7 +136,7 @@ fn compact_packs_in_first_touch_order() {
 }
 
 #[test]
-fn workloads_are_what_they_say() {
+fn workloads_match_their_descriptions() {
     let source: Source = "synth:skew:size=4k,span=64m,count=20000,flush=64".parse().unwrap();
     let sum = source.scan(7, false).unwrap();
     assert_eq!((sum.writes, sum.flushes, sum.written), (20_000, 312, 160_000));
@@ -169,7 +169,7 @@ fn zipf_prefers_few_units_everywhere_in_the_span() {
 }
 
 #[test]
-fn a_hot_part_stays_or_moves() {
+fn a_hot_part_is_fixed_or_moves() {
     let share = |text: &str, range: std::ops::Range<u64>, from: usize, to: usize| {
         let source: Source = text.parse().unwrap();
         let records = source.open(5, false).unwrap().map(Result::unwrap);
@@ -184,7 +184,7 @@ fn a_hot_part_stays_or_moves() {
 }
 
 #[test]
-fn one_seed_is_one_workload() {
+fn equal_seeds_give_equal_workloads() {
     let source: Source = "synth:uniform:count=1000".parse().unwrap();
     let run = |seed| source.open(seed, false).unwrap().map(Result::unwrap).collect::<Vec<_>>();
     assert_eq!(run(1), run(1));
@@ -192,7 +192,7 @@ fn one_seed_is_one_workload() {
 }
 
 #[test]
-fn bad_workloads_say_what_is_right() {
+fn errors_for_bad_workloads_suggest_valid_ones() {
     let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
     assert!(why("synth:unifrom").contains("use uniform, zipf, hotcold, moving"));
     assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read, iops, hot"));

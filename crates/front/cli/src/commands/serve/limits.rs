@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_export_has_its_own_limit_or_that_of_each() {
+    fn an_export_has_its_own_or_the_default_limit() {
         let counts = ["500", "a=20", "a=30"].map(|text| requests(text).unwrap());
         let sizes = [bytes("b=4M").unwrap()];
         let limits = |requests, bytes| Limits { requests, bytes };
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_let_nothing_through_are_refused() {
+    fn zero_limits_are_refused() {
         for text in ["0", "a=0", "", "a=", "-1", "1.5"] {
             assert!(requests(text).is_err(), "{text:?}");
         }

@@ -69,7 +69,7 @@ impl Images {
 }
 
 impl Images {
-    fn index_of(&self, page: u32) -> Option<usize> {
+    fn position_in_stripe(&self, page: u32) -> Option<usize> {
         let is_it = |entry: &Entry| entry.kind == Kind::Map && entry.block == u64::from(page);
         // The entries stay after the write, when the devices have the images.
         self.entries.iter().position(is_it).filter(|_| self.unwritten)
@@ -87,13 +87,13 @@ impl Images {
 
     /// Returns whether the image of a map page is not on the devices yet.
     pub(crate) fn has(&self, page: u32) -> bool {
-        self.index_of(page).is_some()
+        self.position_in_stripe(page).is_some()
     }
 
     /// Returns the image of a map page that is not on the devices yet; `None` while it is being
     /// written.
     pub(crate) fn image(&self, page: u32) -> Option<&Page> {
-        let at = self.index_of(page)? + self.head as usize;
+        let at = self.position_in_stripe(page)? + self.head as usize;
         let per = self.bufs.iter().flatten().map(|buf| buf.pages().len()).next()?;
         self.bufs[at / per].as_ref().map(|buf| &buf.pages()[at % per])
     }
@@ -178,9 +178,9 @@ impl Checkpoint {
         images.count += 1;
         // The old image is invalid from now on, but its segment becomes free only after the next
         // root.
-        media.segments.add(self.layout.segment_of(place.byte()), place);
+        media.segments.add(self.layout.segment_at(place.byte()), place);
         if !old.is_nowhere() {
-            media.segments.kill(self.layout.segment_of(old.byte()), old);
+            media.segments.kill(self.layout.segment_at(old.byte()), old);
         }
     }
 
@@ -265,7 +265,7 @@ impl Checkpoint {
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let bufs = &mut self.images.bufs;
         for which in self.layout.parities() {
-            let at = self.layout.number_of(which) as usize;
+            let at = self.layout.chunk_number(which) as usize;
             let mut parity = bufs[at].take().expect("no image is in progress");
             for (index, page) in parity.pages_mut().iter_mut().enumerate() {
                 page.0.fill(0);
@@ -294,7 +294,7 @@ impl Checkpoint {
         cx: &mut Cx,
     ) {
         let device = which.device(self.images.placement, (at.segment, at.slot));
-        let buf = self.layout.number_of(which) as u8;
+        let buf = self.layout.chunk_number(which) as u8;
         let meta = self.images.bufs[usize::from(buf)].take().expect("no image is in progress");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
         let mut gather = Gather::new();
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stripe_that_is_open_is_where_the_map_begins() {
+    fn an_open_stripe_bounds_the_images() {
         let mut images = Images::new(&Layout::example(1));
         let devices = Devices::new(Layout::example(1), hostftl_core::Members::default(), 0, &[]);
         assert!(images.begins(&devices).is_none(), "no stripe is open");

@@ -75,7 +75,7 @@ impl Checkpoint {
             let mut buf = self.bufs.pop().expect("a root for each device");
             let tops = self.top.iter().map(|&(place, crc)| {
                 let sound = layout.admits_image(place);
-                let segment = sound.then(|| layout.segment_of(place.byte()));
+                let segment = sound.then(|| layout.segment_at(place.byte()));
                 let of = |segment: u32| devices.membership().recorded(segment).0.to_bits();
                 (place, crc, segment.map_or(0, of))
             });

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_follow_each_other_and_the_zone_of_the_durable_one_is_not_erased() {
+    fn root_zones_alternate_and_keep_the_durable_root() {
         let layout = layout();
         let mut roots = Roots::new(&layout);
         let mut count = 0;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_torn_copy_zeros_come_first() {
+    fn a_torn_copy_is_followed_by_zeros() {
         let mut roots = Roots::new(&layout());
         assert!(write(&mut roots).is_some());
         let sent = 2 * roots.stride + 1;

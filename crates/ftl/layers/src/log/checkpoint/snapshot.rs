@@ -91,7 +91,7 @@ impl Checkpoint {
     }
 
     fn lies_in(&self, place: Place, segment: u32) -> bool {
-        !place.is_nowhere() && self.layout.segment_of(place.byte()) == segment
+        !place.is_nowhere() && self.layout.segment_at(place.byte()) == segment
     }
 
     /// Fixes the moment of the snapshot and prepares the root.

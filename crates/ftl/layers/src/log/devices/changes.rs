@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_belongs_when_a_root_says_so() {
+    fn a_device_joins_with_a_durable_root() {
         let mut it = four(set(0b1000), set(0));
         it.found(&root(0, 0, 0b0111));
         it.found_all();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_lie_on_lost_devices_that_have_something_and_on_no_others() {
+    fn stripes_skip_lost_devices_without_data() {
         let layout = Layout { parity: 2, ..Layout::example(4) };
         let members = crate::Members { missing: set(0b0111), ..crate::Members::default() };
         let mut it = Devices::new(layout, members.states(set(0)), 2, &[]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn another_device_comes_while_the_volume_is_served() {
+    fn a_device_is_replaced_while_served() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         it.membership_mut().claim(3, set(0b1111), set(0));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_filled_where_all_its_members_are_there_and_moves_where_one_is_lost() {
+    fn complete_segments_are_filled_and_degraded_ones_moved() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         for (segment, members) in [(3, 0b1111), (4, 0b1110), (5, 0b1111)] {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_lets_no_device_join_that_came_since_its_images_were_begun() {
+    fn a_root_admits_only_devices_that_precede_its_images() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_back_while_the_volume_is_served_lacks_what_is_newer() {
+    fn a_device_returning_while_served_misses_newer_data() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         for (segment, seq) in [(3, 10), (4, 20), (5, 10)] {
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "marked lost")]
-    fn no_device_comes_in_the_place_of_one_that_works() {
+    fn a_working_device_is_not_replaced() {
         let mut it = four(set(0), set(0));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_has_left_is_out_though_it_was_wanted_again() {
+    fn a_removed_device_stays_out_after_a_cancellation() {
         let mut it = four(set(0), set(0b0010));
         it.found(&root(0, 0, 0b1111));
         it.found_all();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_leaves_when_nothing_lies_on_it() {
+    fn a_device_leaves_once_it_is_empty() {
         let mut it = four(set(0), set(0b0010));
         it.found(&root(0, 0, 0b1111));
         it.membership_mut().claim(3, set(0b1111), set(0));

@@ -197,7 +197,7 @@ impl Devices {
     pub(super) fn can_write_to(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
         if self.membership.is_complete() {
-            (failed | self.missing_of(segment)).len() <= self.most
+            (failed | self.devices_with_missing(segment)).len() <= self.most
         } else {
             self.can_do_without(failed | self.inactive())
         }
@@ -266,17 +266,17 @@ impl Devices {
 
     /// Returns whether a segment's chunks on a device are missing.
     pub(super) fn is_missing_on(&self, segment: u32, device: u8) -> bool {
-        self.missing_of(segment).contains(device)
+        self.devices_with_missing(segment).contains(device)
     }
 
     /// Returns the devices on which chunks of a segment are missing.
-    pub(super) fn missing_of(&self, segment: u32) -> DeviceSet {
+    pub(super) fn devices_with_missing(&self, segment: u32) -> DeviceSet {
         self.membership.missing(segment, self.inactive())
     }
 
     /// Returns whether a chunk of a segment is missing.
     pub(super) fn is_missing_a_chunk(&self, segment: u32) -> bool {
-        !self.missing_of(segment).is_empty()
+        !self.devices_with_missing(segment).is_empty()
     }
 
     /// Returns the number of further devices that may be lost, whichever they are; 0 during
@@ -409,7 +409,7 @@ impl Devices {
     #[inline]
     pub(super) fn lacks(&self, device: u8, lba: u64) -> bool {
         self.membership.any_lacking() && lba >= self.layout.first() && {
-            let segment = self.layout.segment_of(lba * SECTOR as u64);
+            let segment = self.layout.segment_at(lba * SECTOR as u64);
             segment < self.layout.segments && self.membership.is_lacking(segment, device)
         }
     }
@@ -462,7 +462,7 @@ mod tests {
     use crate::log::chunk_placement::set;
 
     #[test]
-    fn no_more_are_lost_than_parity_makes_up_for() {
+    fn losses_are_bounded_by_parity() {
         let mut devices = Devices::new(Layout::example(3), Members::default(), 1, &[]);
         assert!(devices.can_do_without(set(0b011)), "no root says what is needed");
         devices.format();
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "parity covers the lost devices")]
-    fn one_too_many_is_not_lost() {
+    fn a_loss_beyond_parity_is_refused() {
         let missing = crate::Members { missing: set(0b01), ..crate::Members::default() };
         let mut devices = Devices::new(Layout::example(2), missing.states(set(0)), 1, &[]);
         devices.format();

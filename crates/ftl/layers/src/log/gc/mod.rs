@@ -78,7 +78,7 @@ impl Collection {
     }
 
     /// Returns the head in `buf` if it is a plausible head of the stripe of a lane.
-    pub(super) fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
+    pub(super) fn parse_head(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
         let victim = self.victim.as_ref().expect("a head belongs to a victim");
         let at = self.at(lane);
         let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
@@ -256,7 +256,7 @@ impl Collection {
                 self.lane(lane).peeked(from, media);
                 let made = self.lane(lane).has_made_head();
                 // A rebuild without the length of the stripe may be wrong, and the head with it.
-                let lacks = made && self.head_of(lane, &into, &media.devices).is_none();
+                let lacks = made && self.parse_head(lane, &into, &media.devices).is_none();
                 (into, self.head_place(self.at(lane), &media.devices), lacks)
             }
             other => unreachable!("{other:?} returns no head"),
@@ -297,7 +297,7 @@ impl Collection {
         let Some(lane) = victim.next_lane() else { return false };
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
-        let head = self.head_of(lane, buf, &media.devices).filter(|_| well);
+        let head = self.parse_head(lane, buf, &media.devices).filter(|_| well);
         // The end of the stripes looks like a damaged head, so the rebuild decides once.
         if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_head_rebuilt() {
             let buf = self.lane(lane).take_head();

@@ -307,7 +307,7 @@ mod tests {
     use crate::log::params::Params;
 
     #[test]
-    fn a_device_that_stays_after_all_is_needed_where_the_others_are_too_small() {
+    fn a_device_is_kept_if_the_others_are_too_small() {
         let layout = Layout { stay: set(0b011), ..Layout::example(3) };
         let mut segments = Segments::new(&layout, &Params::default());
         let grains = layout.segment_grains(2);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_that_bring_nothing_on_end() {
+    fn fruitless_checkpoints_end_protection() {
         let mut it = Protection::default();
         assert!((0..TRIES).all(|_| it.tries_again(3)) && !it.tries_again(3));
         assert!(it.tries_again(2), "one came on");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_gone_on_with_unless_it_has_changed() {
+    fn a_pass_resumes_unless_the_segments_changed() {
         let (mut it, at) = (RefillProgress::default(), At { segment: 3, slot: 7, sector: 0 });
         for (later, begin) in [(target(3), (at, 5)), (Target { anew: 1, ..target(3) }, (at, 0))] {
             assert_eq!(it.begin(target(3)).1, 0);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_stripe_is_of_its_own_segment() {
+    fn errors_of_a_stripe_belong_to_its_segment() {
         let mut it = RefillProgress::default();
         it.begin(target(3));
         assert!(it.end(9) && !it.end(9));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_tells_of_each_part_of_the_whole() {
+    fn a_root_records_each_part_of_the_progress() {
         let mut it = RefillProgress::default();
         assert!(!it.is_root_due(10, 2560) && it.is_root_due(1, 2560) && !it.is_root_due(10, 2560));
     }

@@ -78,7 +78,7 @@ mod tests {
     const SEGMENT: u64 = 1 << 20;
 
     #[test]
-    fn it_gives_up_when_all_was_copied_twice_and_nothing_gained() {
+    fn two_fruitless_passes_are_a_stall() {
         let mut it = StallDetector::default();
         it.copied(2 * LIVE - 1);
         it.judge((0, LIVE), SEGMENT, || true);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_took_was_gained_and_so_is_what_is_free() {
+    fn host_writes_and_free_space_count_as_gain() {
         let judged = |taken, free| {
             let mut it = StallDetector::default();
             it.copied(2 * LIVE);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_can_be_read_it_goes_on() {
+    fn readable_data_prevents_a_stall() {
         let mut it = StallDetector::default();
         it.copied(2 * LIVE);
         it.judge((0, LIVE), SEGMENT, || false);

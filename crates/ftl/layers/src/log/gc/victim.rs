@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_behind_a_short_one_counts_before_what_was_read_ahead() {
+    fn the_stripe_after_a_short_one_precedes_read_ahead_heads() {
         let mut it = asked(&[0, 1, 2]);
         it.found(Some(7), Some(at(0, 16)));
         assert_eq!((it.next_lane(), it.to_ask(false)), (None, Some(at(0, 16))));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_last_stripe_nothing_counts() {
+    fn heads_after_the_last_stripe_are_ignored() {
         let mut it = asked(&[0, 1, 2]);
         it.found(Some(7), Some(at(1, 0)));
         it.found(None, Some(at(2, 0)));

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_worked_out_again_when_devices_leave_and_come_back() {
+    fn the_bound_is_recomputed_when_members_change() {
         let layout = Layout::example(4);
         let (all, mut it) = (layout.members, Bound::default());
         for members in [all, all.without(0), all.without(0), all] {

@@ -230,7 +230,7 @@ impl Blocks {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
-        let page = array.mapping.pages.map().page_of(block);
+        let page = array.mapping.pages.map().map_page(block);
         array.mapping.pages.map_mut().try_again(page);
         let index = self.begin(req, block, (from, sectors), (false, true), array, cx);
         self.find_record(index, array, cx);
@@ -255,7 +255,7 @@ impl Blocks {
         {
             return false;
         }
-        let page = array.mapping.pages.map().page_of(block);
+        let page = array.mapping.pages.map().map_page(block);
         array.mapping.pages.map_mut().try_again(page);
         let spare = array.spare_of_host();
         if array.mapping.hold(page, spare, &mut array.media, cx) == Where::Away {
@@ -321,7 +321,7 @@ impl Blocks {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces
-            && array.mapping.pages.map().state(array.mapping.pages.map().page_of(block))
+            && array.mapping.pages.map().state(array.mapping.pages.map().map_page(block))
                 == Where::Here
         {
             // A write of a whole block does not need the old record; it is marked invalid when the
@@ -333,7 +333,7 @@ impl Blocks {
             (it.place, it.crc) = (place, crc);
             return self.advance(index, array, cx);
         }
-        let page = array.mapping.pages.map().page_of(block);
+        let page = array.mapping.pages.map().map_page(block);
         let state = array.mapping.fetch(page, &mut array.media, cx);
         self.op(index).step = Step::Mapping;
         self.page_waiters.refused |= state != Where::Coming;
@@ -358,7 +358,7 @@ impl Blocks {
         for _ in 0..count {
             let index = self.page_waiters.waiting.pop_front().expect("the operation was counted");
             let block = self.op(index).block;
-            let page = array.mapping.pages.map().page_of(block);
+            let page = array.mapping.pages.map().map_page(block);
             if cx.outputs_left() <= 12 {
                 self.page_waiters.refused = true;
                 self.page_waiters.waiting.push_back(index);
@@ -385,7 +385,7 @@ impl Blocks {
             return self.free.push(index);
         }
         let (page, spare) =
-            (array.mapping.pages.map().page_of(it.block), array.mapping.pages.map().reserve());
+            (array.mapping.pages.map().map_page(it.block), array.mapping.pages.map().reserve());
         // A repair is optional, so it does not wait for its map page.
         if array.mapping.pages.map().state(page) != Where::Here
             || !array.mapping.pages.map_mut().pin(page, spare)

@@ -28,9 +28,9 @@ impl Blocks {
         let lba = place.byte() / SECTOR as u64;
         let lacked = !array.media.devices.has_chunk(place.device(), lba);
         self.op(index).origin = Origin::Others { from: place, lacked };
-        let (segment, slot) = array.layout().slot_of(lba);
+        let (segment, slot) = array.layout().slot_at(lba);
         let placement = array.media.devices.placement(segment);
-        let missing = array.media.devices.missing_of(segment);
+        let missing = array.media.devices.devices_with_missing(segment);
         match Rebuild::on_device(placement, (segment, slot), place.device(), missing) {
             Some(rebuild) => self.read_for_repair(index, rebuild, array, cx),
             None => self.lose_record(index, array, cx), // Too many chunks are missing.

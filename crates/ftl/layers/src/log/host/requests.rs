@@ -137,8 +137,8 @@ impl Blocks {
             cx.requests().at(req).cursor += (blank - first) * block;
             return true;
         }
-        let page = array.mapping.pages.map().page_of(first);
-        let end = last.min(array.mapping.pages.map().end_of(page));
+        let page = array.mapping.pages.map().map_page(first);
+        let end = last.min(array.mapping.pages.map().page_end(page));
         if self.any_write_in(first, end) {
             return false;
         }
@@ -166,18 +166,19 @@ impl Blocks {
     fn blank_until(&mut self, first: u64, last: u64, array: &mut Array, cx: &mut Cx) -> u64 {
         let mut at = first;
         for _ in 0..BLANK_STEP {
-            if at == last || !array.mapping.pages.is_blank(array.mapping.pages.map().page_of(at)) {
+            if at == last || !array.mapping.pages.is_blank(array.mapping.pages.map().map_page(at)) {
                 break;
             }
             cx.touch(1);
-            at = last.min(array.mapping.pages.map().end_of(array.mapping.pages.map().page_of(at)));
+            at = last
+                .min(array.mapping.pages.map().page_end(array.mapping.pages.map().map_page(at)));
         }
         at
     }
 
     /// Reads ahead the map pages of a trim.
     fn ask_ahead(&mut self, page: u32, last: u64, array: &mut Array, cx: &mut Cx) {
-        for next in page + 1..(page + AHEAD).min(array.mapping.pages.map().page_of(last)) {
+        for next in page + 1..(page + AHEAD).min(array.mapping.pages.map().map_page(last)) {
             if !array.mapping.pages.is_blank(next) {
                 array.mapping.fetch(next, &mut array.media, cx);
             }

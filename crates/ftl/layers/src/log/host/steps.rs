@@ -37,7 +37,7 @@ impl Blocks {
         if it.place.is_nowhere() {
             return self.fetch_zeros(index, array, cx);
         }
-        let segment = array.layout().segment_of(it.place.byte());
+        let segment = array.layout().segment_at(it.place.byte());
         // The record may still be in the buffers of a stripe.
         if let Some((stripe, chunk, byte)) =
             array.output.stripes.holding(it.place, segment, &array.media.segments)
@@ -62,7 +62,7 @@ impl Blocks {
         let place = self.op(index).place;
         // The segment must not be reused while the record may still be needed for a rebuild.
         if !core::mem::replace(&mut self.op(index).holds, true) {
-            array.media.segments.pin(array.layout().segment_of(place.byte()));
+            array.media.segments.pin(array.layout().segment_at(place.byte()));
         }
         let lba = place.byte() / SECTOR as u64;
         let bytes = self.range_bytes(index);
@@ -234,7 +234,7 @@ impl Blocks {
         let it = self.op(index);
         let place = it.place;
         if core::mem::take(&mut it.holds) {
-            array.media.segments.unpin(array.layout().segment_of(place.byte()));
+            array.media.segments.unpin(array.layout().segment_at(place.byte()));
         }
     }
 
@@ -352,13 +352,13 @@ impl Blocks {
             array.output.stripes.placed(stripe, 1, cx);
         }
         if it.holds {
-            array.media.segments.unpin(array.layout().segment_of(it.place.byte()));
+            array.media.segments.unpin(array.layout().segment_at(it.place.byte()));
         }
         if it.writes {
             self.written(it.block);
         }
         if it.pinned {
-            let page = array.mapping.pages.map().page_of(it.block);
+            let page = array.mapping.pages.map().map_page(it.block);
             array.mapping.pages.map_mut().unpin(page);
         }
         if it.req == NOBODY {

@@ -27,7 +27,7 @@ fn write(block: u64) -> BlockOp {
 }
 
 #[test]
-fn a_block_is_written_by_one_operation() {
+fn a_block_has_one_writing_operation() {
     let mut blocks = Blocks::new(Codec::Raw);
     assert!(blocks.is_idle() && !blocks.any_waits());
     let index = blocks.free.pop().expect("all are free");

@@ -1,7 +1,7 @@
 //! Writes a record: the publications since the last one are copied together, written and flushed.
 
 use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_PER_BLOCK, Tally};
-use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
+use hostftl_format::log::journal::{self, Record, data_bytes, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
 use super::{Journal, Kept, State};
@@ -102,7 +102,7 @@ impl Journal {
         let has_room = next + 1 < oldest + u64::from(self.ring.slots);
         let fits = count <= most_entries() as usize && {
             let bytes =
-                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, stripes))));
+                (0..count as u32).map(|index| u64::from(data_bytes(&self.noted(index, stripes))));
             bytes.sum::<u64>() <= self.ring.bytes().into()
         };
         // A stripe with a trim must be replayed before later writes, so before the record.
@@ -163,7 +163,7 @@ impl Journal {
             let (stripe, into) = (Buffer::stripe(note.stripe, item.chunk.into()), Buffer::Journal);
             let from = Piece::Data(media.buffers.at(stripe).view(item.byte, len));
             let into = media.buffers.at(into).view_mut(making.bytes, len);
-            making.bytes += bytes_of(&entry);
+            making.bytes += data_bytes(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
             media.devices.submit(Op::Journal(Part::Copy(note.stripe)), command, cx);
@@ -180,7 +180,7 @@ impl Journal {
         cx: &mut Cx,
     ) -> bool {
         let (number, ring) = (self.next, self.ring);
-        let lba = ring.at(ring.slot_of(number));
+        let lba = ring.at(ring.record_slot(number));
         let Making { count: entries, oldest, before, bytes, .. } = making;
         let record = Record { number, oldest, before, epoch: volume.life, entries };
         let mut buf = self.head.take().expect("one record at a time");

@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, DeviceSet, MetaBuf, Piece, SECTORS_PER_BLOCK, Target};
-use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
+use hostftl_format::log::journal::{MOST_PAGES, Record, data_bytes, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
 use super::{Journal, State};
@@ -25,12 +25,11 @@ use crate::planted::{Bug, planted};
 
 /// Reasons not to open a volume.
 pub(super) const DAMAGED: &str =
-    "a record of the journal is damaged, and what was flushed may be in it alone";
-const ABSENT: &str = "the journal's device is not here, and what was flushed may be on it alone: \
-                      bring it back";
-
-const STALE: &str = "the journal's device lacks what was flushed to it, as an older copy of it or \
-                     another device does: bring back the device itself";
+    "a record of the journal is damaged; it may hold the only copy of flushed data";
+const ABSENT: &str =
+    "the journal device is missing; it may hold the only copy of flushed data: reconnect it";
+const STALE: &str = "the journal device lacks flushed records, as an older copy or another device \
+                     does; reconnect the original device";
 
 /// Progress of the replay of a record, or of the scan of the heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,7 +171,7 @@ impl Journal {
                 // Heads of earlier lives and in wrong slots are ignored.
                 let counts = |it: &Record| {
                     let life = it.epoch == played.epoch || planted(Bug::JournalOldLife);
-                    life && ring.slot_of(it.number) == slot
+                    life && ring.record_slot(it.number) == slot
                 };
                 played.records.extend(record.filter(counts));
                 if core::mem::take(&mut played.unread) {
@@ -195,7 +194,7 @@ impl Journal {
             let none = if planted(Bug::JournalStale) { Ok(()) } else { Err(STALE) };
             return if dark { Err(DAMAGED) } else { none };
         };
-        if played.dark.contains(&self.ring.slot_of(newest.number + 1)) {
+        if played.dark.contains(&self.ring.record_slot(newest.number + 1)) {
             return Err(DAMAGED); // An unreadable record may be newer.
         }
         if !planted(Bug::JournalOldLife) {
@@ -245,7 +244,7 @@ impl Journal {
                 self.played.step = Step::Reading;
             }
             Step::Reading => self.played.step = Step::Check(0, 0),
-            Step::Check(index, at) => self.check_entry_of(record, index, at, media, cx),
+            Step::Check(index, at) => self.check_entry_at(record, index, at, media, cx),
             Step::Apply(..) => return self.next_entry(record),
             Step::Unneeded | Step::Scan(_) => unreachable!("the heads were read"),
         }
@@ -260,14 +259,14 @@ impl Journal {
             self.played.step = Step::Begin;
             return Turn::Moved;
         }
-        let entry = self.entry_of(index).expect("the entry was checked");
-        Turn::Apply(entry, self.place_of(&entry, at))
+        let entry = self.read_entry(index).expect("the entry was checked");
+        Turn::Apply(entry, self.block_place(&entry, at))
     }
 
     /// Notes that the entry of [`Turn::Apply`] was applied.
     pub(crate) fn applied(&mut self, entry: &Entry) {
         let Step::Apply(index, at) = self.played.step else { unreachable!("an entry to apply") };
-        self.played.step = Step::Apply(index + 1, at + bytes_of(entry));
+        self.played.step = Step::Apply(index + 1, at + data_bytes(entry));
     }
 
     /// Starts copying blocks into stripes after all stripes and records were replayed. Returns
@@ -324,7 +323,7 @@ impl Journal {
     /// Reads the head and the blocks of a record.
     pub(crate) fn read_record(&mut self, record: Record, media: &mut Media, cx: &mut Cx) {
         let ring = self.ring;
-        let slot = ring.slot_of(record.number);
+        let slot = ring.record_slot(record.number);
         self.read_record_head(slot, media, cx);
         let lba = ring.at(slot) + u64::from(record.pages() * SECTORS_PER_BLOCK);
         let played = &mut self.played;
@@ -339,17 +338,17 @@ impl Journal {
     }
 
     /// Returns entry `index` of the record that was read.
-    pub(crate) fn entry_of(&self, index: u32) -> Option<Entry> {
+    pub(crate) fn read_entry(&self, index: u32) -> Option<Entry> {
         entry(self.played.head.as_ref().expect("no head is being read"), index)
     }
 
     /// Returns the place on the journal device of a block that is `at` bytes after the head.
-    pub(crate) fn place_of(&self, entry: &Entry, at: u32) -> Place {
+    pub(crate) fn block_place(&self, entry: &Entry, at: u32) -> Place {
         let byte = self.played.data_at * 512 + u64::from(at);
         Place::new(self.ring.device(), byte, entry.place.len(), entry.place.generation())
     }
 
-    fn check_entry_of(
+    fn check_entry_at(
         &mut self,
         record: Record,
         index: u32,
@@ -365,8 +364,8 @@ impl Journal {
             self.played.step = Step::Apply(0, 0);
             return;
         }
-        let Some(entry) = self.entry_of(index) else { return self.judge_record(cx) };
-        let end = at + bytes_of(&entry);
+        let Some(entry) = self.read_entry(index) else { return self.judge_record(cx) };
+        let end = at + data_bytes(&entry);
         // A forged entry must not reach beyond the buffer.
         if end > self.ring.bytes() {
             return self.judge_record(cx);
@@ -425,7 +424,7 @@ impl Journal {
                     unreachable!("an entry is being checked")
                 };
                 // The step names the entry after the one that was checked.
-                let listed = self.entry_of(next - 1).expect("the chunk was read").crc;
+                let listed = self.read_entry(next - 1).expect("the chunk was read").crc;
                 let found = ended.expect("a checksum in memory succeeds").crc;
                 self.played.bad |= found != listed;
             }

@@ -61,7 +61,7 @@ impl Ring {
     }
 
     /// Returns the slot of a record.
-    pub fn slot_of(&self, number: u64) -> u32 {
+    pub fn record_slot(&self, number: u64) -> u32 {
         (number % u64::from(self.slots)) as u32
     }
 
@@ -117,7 +117,7 @@ mod tests {
     use crate::kind::LayerKind;
 
     #[test]
-    fn records_lie_within_the_device() {
+    fn records_fit_the_device() {
         let mut config = LayerConfig::new(LayerKind::Log);
         config.log.journal = true;
         for (unit, chunk) in [(1, 128), (8, 32), (32, 128), (128, 128), (24, 2048)] {
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(stripes.len(), 1);
             assert!(ring.slot.is_multiple_of(ring.align) && ring.slots >= 4);
             assert!(ring.slot >= ring.data + MOST_PAGES * SECTORS_PER_BLOCK);
-            assert!(ring.at(ring.slot_of(u64::from(ring.slots) * 7 - 1) + 1) <= 20_000);
+            assert!(ring.at(ring.record_slot(u64::from(ring.slots) * 7 - 1) + 1) <= 20_000);
         }
         let small = [DeviceInfo::block(1 << 20, 8), DeviceInfo::block(600, 8)];
         assert!(split(&config, &small).is_err() && split(&config, &small[..1]).is_err());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_journal_between_others_is_that_of_one_that_is_gone() {
+    fn a_journal_keeps_its_index_between_members() {
         let mut config = LayerConfig::new(LayerKind::Log);
         (config.log.journal, config.superpage) = (true, 32);
         let [one, journal] = [1 << 20, 20_000].map(|sectors| DeviceInfo::block(sectors, 8));

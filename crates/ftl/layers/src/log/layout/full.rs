@@ -44,7 +44,7 @@ mod tests {
     use crate::log::chunk_placement::set;
 
     #[test]
-    fn fewer_devices_hold_less_and_thin_volumes_hold_what_a_plain_one_exports() {
+    fn capacity_shrinks_with_devices_and_ignores_thin_exports() {
         let devices = alloc::vec![DeviceInfo::block(32 << 11, 8); 4];
         let mut config = LayerConfig::new(LayerKind::Log);
         let plain = Layout::new(&config, &devices).unwrap();

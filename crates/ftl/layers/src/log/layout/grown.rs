@@ -78,7 +78,7 @@ mod tests {
     use crate::kind::LayerKind;
 
     #[test]
-    fn roots_and_segments_stay_where_they_are_when_devices_leave_or_come() {
+    fn membership_changes_keep_roots_and_segments() {
         for step in 0..200_u64 {
             let device = DeviceInfo::block((32 << 11) + step * 1000, 8);
             let mut config = LayerConfig::new(LayerKind::Log);

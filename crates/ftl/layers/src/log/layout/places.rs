@@ -27,7 +27,7 @@ impl Places {
 
     /// Returns the segment of a sector.
     #[inline]
-    pub fn segment_of(&self, sector: u64) -> u32 {
+    pub fn segment_at(&self, sector: u64) -> u32 {
         let sector = sector - self.first;
         // The product falls short by less than 2^64, so the quotient is this value or 1 more.
         let product = u128::from(sector) * u128::from(self.inverse);
@@ -48,7 +48,7 @@ mod tests {
             let column = u64::from(column);
             for segment in [0, 1, 2, 5, 1000, (1 << 30) - 1] {
                 for sector in [0, 1, column / 2, column - 1].into_iter().filter(|it| *it < column) {
-                    let found = places.segment_of(40 + segment * column + sector);
+                    let found = places.segment_at(40 + segment * column + sector);
                     assert_eq!(u64::from(found), segment, "sector {sector} of {column}");
                 }
             }

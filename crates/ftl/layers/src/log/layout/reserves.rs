@@ -104,13 +104,13 @@ impl Layout {
         let opens =
             |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
         let all = [CLASSES as u8, 4, LEAST_CLASSES].into_iter().filter(|it| opens(*it));
-        let mut reserves = all.map(|classes| self.reserves_of(images, classes, spare));
+        let mut reserves = all.map(|classes| self.spare_reserves(images, classes, spare));
         let fits = reserves.find(Reserves::keeps_spare);
-        fits.unwrap_or_else(|| self.reserves_of(images, LEAST_CLASSES, spare))
+        fits.unwrap_or_else(|| self.spare_reserves(images, LEAST_CLASSES, spare))
     }
 
     /// Returns the reserves with `classes` classes.
-    fn reserves_of(&self, images: u32, classes: u8, spare: u32) -> Reserves {
+    fn spare_reserves(&self, images: u32, classes: u8, spare: u32) -> Reserves {
         let lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
         let to_restore =
             if self.journal.is_some() { segments_for(STRIPES as u32, self.slots) } else { 0 };
@@ -160,7 +160,7 @@ impl Layout {
     pub fn reserves_on(&self, devices: DeviceSet) -> Option<Reserves> {
         let width = self.narrowest(devices);
         let Reserves { classes, spare, .. } = self.reserves;
-        let of = |width| self.reserves_of(self.image_segments(width), classes, spare);
+        let of = |width| self.spare_reserves(self.image_segments(width), classes, spare);
         let widths = [self.least_width(width), width].into_iter().filter(|width| *width > 0);
         widths.map(of).find(|it| it.held < self.usable(devices))
     }
@@ -206,7 +206,7 @@ mod tests {
     /// Repeated power losses during collection of a victim can use up exactly the reserve of two
     /// checkpoints.
     #[test]
-    fn what_is_kept_for_the_second_checkpoint_is_lent_when_nothing_else_is_free() {
+    fn the_reserve_for_a_second_checkpoint_is_lent_last() {
         let kept = Reserves { images: 5, to_restore: 2, classes: 3, ..Reserves::default() };
         assert_eq!((kept.last_floor(), kept.gc_floor()), (9, 16));
         let lends = |free: &u32| kept.may_lend(*free);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_kept_whether_a_device_is_told_to_leave_before_the_start_or_after_it() {
+    fn reserves_do_not_depend_on_the_time_of_a_removal() {
         for (mib, parity) in [(16, 1), (48, 1), (48, 2), (48, 0), (400, 0)] {
             let (made, opened) = volumes(mib, parity, DeviceSet::single(0));
             assert_eq!(made.reserves_on(opened.stay), Some(opened.reserves), "{mib} {parity}");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_few_devices_would_stay_as_much_is_kept_as_for_all() {
+    fn reserves_cover_all_devices_if_too_few_would_remain() {
         let (made, opened) = volumes(16, 0, DeviceSet::first_n(5));
         assert_eq!((made.reserves_on(DeviceSet::single(5)), opened.full_width()), (None, 1));
         let (Reserves { images, host, .. }, all) = (opened.reserves, made.reserves);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_is_what_whole_reclaim_units_need() {
+    fn spare_follows_from_whole_reclaim_units() {
         assert_eq!(chosen(64, None).map(|it| it.1), Some(64));
         let (permille, mib) = chosen(4, None).unwrap();
         assert_eq!(mib, 32, "half of one: whole ones would need more than 30 %");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_exported_bounds_the_spare() {
+    fn the_export_bounds_the_spare() {
         let (permille, mib) = chosen(2, Some((2 << 21) * 62 / 100)).unwrap();
         assert!(permille <= 380 && mib > 4, "{permille} {mib}");
         let (permille, mib) = chosen(4, Some((4 << 21) * 80 / 100)).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_planned_with_a_spare_that_is_to_be_chosen() {
+    fn auto_spare_is_refused_in_a_plan() {
         let mut config = LayerConfig::new(LayerKind::Log);
         config.set("spare", "auto").unwrap();
         let device = DeviceInfo::block(4 << 21, 128);

@@ -87,7 +87,7 @@ impl Layout {
     fn blocks_in(&self, segments: u32, width: u32) -> u64 {
         match width {
             0 => 0,
-            _ => u64::from(segments) * self.stripe_blocks_of(width) * u64::from(self.slots),
+            _ => u64::from(segments) * self.blocks_per_stripe(width) * u64::from(self.slots),
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_lie_on_the_devices_that_have_them() {
+    fn segments_use_only_devices_that_are_long_enough() {
         let it = volume(&[256, 512, 1024, 1024], 1);
         let widths = it.widths(set(0b1111)).collect::<alloc::vec::Vec<_>>();
         assert_eq!(widths.iter().map(|it| it.1).collect::<alloc::vec::Vec<_>>(), [3, 2, 1]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_free_is_taken_from_the_widest() {
+    fn spare_space_is_taken_from_the_widest_segments() {
         let it = volume(&[256, 512, 512], 1);
         let (wide, narrow) = (it.widths(set(0b111)).next().unwrap().0, it.narrowest(set(0b111)));
         assert_eq!((it.width_on(set(0b111), 0), narrow), (2, 1));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_too_few_devices_have_is_not_used() {
+    fn space_on_too_few_devices_is_unused() {
         let equal = |mib: &[u64], parity| volume(mib, parity).lengths.are_equal();
         assert!(equal(&[512; 3], 1) && equal(&[256, 256, 1024], 1));
         assert!(equal(&[256, 256, 1024, 1024], 2) && !equal(&[256, 1024, 1024], 1));

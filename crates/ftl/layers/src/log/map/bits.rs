@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_found_in_order() {
+    fn set_bits_are_found_in_order() {
         let mut bits = Bits::new(200);
         assert_eq!(bits.next(0).0, Next::Over);
         for at in [0, 63, 64, 199, 64] {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_go_looks_at_so_many_words() {
+    fn a_search_examines_a_bounded_number_of_words() {
         let mut bits = Bits::new(1 << 24);
         let far = (1 << 24) - 1;
         bits.set(far);

@@ -39,7 +39,7 @@ type Pair = [u32; 3];
 /// Pair of an unmapped block.
 const NO_PAIR: Pair = [0; 3];
 
-fn pair_of(place: Place, crc: u32) -> Pair {
+fn pack_pair(place: Place, crc: u32) -> Pair {
     [place.bits() as u32, (place.bits() >> 32) as u32, crc]
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Map {
     /// Whether pages have [`FEW_PAIRS`] pairs instead of the maximum.
     few_pairs: bool,
     /// 1 more than the frame of each page, or 0.
-    frame_of: Vec<u32>,
+    page_frames: Vec<u32>,
     frames: Vec<Frame>,
     pairs: Vec<Pair>,
     free: Vec<u32>,
@@ -120,12 +120,12 @@ impl Map {
         let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
         let limit = if is_whole { u32::MAX } else { frames / 2 };
-        let stripe = layout.stripe_blocks_of(layout.width()) as u32;
+        let stripe = layout.blocks_per_stripe(layout.width()) as u32;
         let empty = Frame { page: 0, old: NONE, pins: 0, state: State::Free, used: false };
         Map {
             blocks: layout.blocks,
             few_pairs: layout.tree.few_pairs,
-            frame_of: vec![0; pages as usize],
+            page_frames: vec![0; pages as usize],
             frames: vec![empty; frames as usize],
             pairs: vec![NO_PAIR; frames as usize * PAIRS],
             free: (0..frames).rev().collect(),
@@ -174,7 +174,7 @@ impl Map {
 
     #[inline]
     fn frame(&self, page: u32) -> Option<usize> {
-        let found = self.frame_of[page as usize];
+        let found = self.page_frames[page as usize];
         (found > 0).then(|| found as usize - 1)
     }
 
@@ -202,12 +202,12 @@ impl Map {
 
     /// Returns the page of a block.
     #[inline]
-    pub(super) fn page_of(&self, block: u64) -> u32 {
+    pub(super) fn map_page(&self, block: u64) -> u32 {
         self.split(block).0
     }
 
     /// Returns the first block after a page.
-    pub(super) fn end_of(&self, page: u32) -> u64 {
+    pub(super) fn page_end(&self, page: u32) -> u64 {
         let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
         (u64::from(page) + 1) * pairs as u64
     }
@@ -240,7 +240,7 @@ impl Map {
         if block < self.blocks {
             let (page, index) = self.split(block);
             // A page without a frame has no pair; fetching another one instead does no harm.
-            let frame = (self.frame_of[page as usize] as usize).saturating_sub(1);
+            let frame = (self.page_frames[page as usize] as usize).saturating_sub(1);
             prefetch_index(&self.pairs, frame * PAIRS + index);
         }
     }
@@ -264,7 +264,7 @@ impl Map {
         assert!(frame.state == State::Here, "a changing page is resident");
         frame.used = true;
         let pair = &mut self.pairs[at * PAIRS + index];
-        let (old, _) = read(core::mem::replace(pair, pair_of(place, crc)));
+        let (old, _) = read(core::mem::replace(pair, pack_pair(place, crc)));
         let mapped = self.mapped + u64::from(!place.is_nowhere());
         // A forged root may record too few; `check` counts again.
         self.mapped = mapped.saturating_sub(u64::from(!old.is_nowhere()));
@@ -281,7 +281,7 @@ impl Map {
         self.pairs.copy_within(from * PAIRS..(from + 1) * PAIRS, to * PAIRS);
         self.frames[to] = Frame { old: from as u32, ..self.frames[from] };
         self.frames[from] = Frame { pins: 0, state: State::Old, ..self.frames[from] };
-        self.frame_of[page as usize] = to as u32 + 1;
+        self.page_frames[page as usize] = to as u32 + 1;
     }
 
     fn let_go(&mut self, at: usize) {
@@ -299,8 +299,8 @@ impl Map {
             }
         }
         let at = self.free.pop().expect("more are free than are pinned") as usize;
-        assert_eq!(self.frame_of[page as usize], 0, "a page has one frame");
-        self.frame_of[page as usize] = at as u32 + 1;
+        assert_eq!(self.page_frames[page as usize], 0, "a page has one frame");
+        self.page_frames[page as usize] = at as u32 + 1;
         let (state, old) = (State::Coming, NONE);
         self.frames[at] = Frame { page, old, pins: 0, state, used: true };
         true
@@ -317,7 +317,7 @@ impl Map {
             Some(image) => {
                 for (index, it) in pairs.iter_mut().enumerate() {
                     let (place, crc) = pair(image, index);
-                    *it = pair_of(place, crc);
+                    *it = pack_pair(place, crc);
                 }
             }
         }
@@ -335,7 +335,7 @@ impl Map {
     pub(super) fn try_again(&mut self, page: u32) {
         let Some(at) = self.frame(page) else { return };
         if self.frames[at].state == State::Bad && self.frames[at].pins == 0 {
-            self.frame_of[page as usize] = 0;
+            self.page_frames[page as usize] = 0;
             self.let_go(at);
         }
     }
@@ -357,7 +357,7 @@ impl Map {
             }
             let changed = self.dirty.has(page) || self.due.has(page);
             if !changed || planted(Bug::DirtyEvicted) && it.old == NONE {
-                self.frame_of[page as usize] = 0;
+                self.page_frames[page as usize] = 0;
                 self.let_go(at);
                 return true;
             }
@@ -390,7 +390,7 @@ impl Map {
     /// Pins the page of a block, if it is in memory and can be pinned now.
     #[inline]
     pub(super) fn pin_here(&mut self, block: u64) -> bool {
-        let page = self.page_of(block);
+        let page = self.map_page(block);
         self.state(page) == Where::Here && self.pin(page, 0)
     }
 

@@ -197,7 +197,7 @@ impl Pages {
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
         self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
         // The segment must not be reused while the image is being read.
-        media.segments.pin(self.layout.segment_of(place.byte()));
+        media.segments.pin(self.layout.segment_at(place.byte()));
         let command = Command::Read {
             device: place.device(),
             lba: place.byte() / SECTOR as u64,
@@ -218,7 +218,7 @@ impl Pages {
     ) -> Image {
         let Media { segments, devices, .. } = media;
         let Asked { kind, page, place, purpose, .. } = self.loads.asked[index as usize];
-        segments.unpin(self.layout.segment_of(place.byte()));
+        segments.unpin(self.layout.segment_at(place.byte()));
         cx.touch(PAIRS);
         let image = &buf.pages()[0];
         let came = match (kind, purpose) {
@@ -259,7 +259,7 @@ impl Pages {
     pub(crate) fn claim_image(&self, place: Place, segments: &mut Segments) -> bool {
         let sound = self.layout.admits_image(place);
         if sound {
-            let segment = self.layout.segment_of(place.byte());
+            let segment = self.layout.segment_at(place.byte());
             segments.claim(segment, true);
             segments.add(segment, place);
         }
@@ -300,7 +300,7 @@ impl Pages {
     pub(crate) fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
         // A page without an image needs no frame to be known.
-        known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
+        known.or_else(|| self.is_blank(self.map.map_page(block)).then_some((Place::NOWHERE, 0)))
     }
 
     /// Returns whether warming has passed all pages.

@@ -32,7 +32,7 @@ fn bring(map: &mut Map, page: u32) -> bool {
 }
 
 #[test]
-fn a_page_that_differs_from_its_image_stays() {
+fn dirty_pages_are_not_evicted() {
     let (_, mut map) = small();
     assert!(bring(&mut map, 0) && map.pin(0, 0));
     assert!(map.set(0, place(1 << 20), 7).is_nowhere());
@@ -48,7 +48,7 @@ fn a_page_that_differs_from_its_image_stays() {
 fn an_image_shows_a_page_as_it_was_at_the_snapshot() {
     let (_, mut map) = small();
     assert!(bring(&mut map, 3) && map.pin(3, 0));
-    let block = map.end_of(2);
+    let block = map.page_end(2);
     map.set(block, place(1 << 20), 7);
     map.freeze();
     assert_eq!(map.set(block, place(2 << 20), 8), place(1 << 20));
@@ -63,10 +63,10 @@ fn an_image_shows_a_page_as_it_was_at_the_snapshot() {
 }
 
 #[test]
-fn a_page_that_can_not_be_read_is_tried_again_unless_it_is_kept() {
+fn failed_page_loads_are_retried_unless_pinned() {
     let (_, mut map) = small();
     assert!(map.invite(5));
-    assert_eq!((map.state(5), map.find_place(map.end_of(4))), (Where::Coming, None));
+    assert_eq!((map.state(5), map.find_place(map.page_end(4))), (Where::Coming, None));
     map.failed(5);
     assert!(map.pin(5, 0));
     map.try_again(5);

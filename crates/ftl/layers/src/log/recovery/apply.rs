@@ -28,7 +28,7 @@ pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mu
     for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
         let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
         if changes && entry.block < array.mapping.pages.map().len() {
-            let page = array.mapping.pages.map().page_of(entry.block);
+            let page = array.mapping.pages.map().map_page(entry.block);
             array.mapping.fetch(page, &mut array.media, cx);
         }
     }
@@ -52,11 +52,11 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
         Kind::Trim => block.saturating_add(place.bits()),
         Kind::Data => block + 1,
     };
-    let page = array.mapping.pages.map().page_of(block);
+    let page = array.mapping.pages.map().map_page(block);
     // A trim never extends over more than one map page.
     let sound = block < end
         && end <= array.mapping.pages.map().len()
-        && array.mapping.pages.map().page_of(end - 1) == page;
+        && array.mapping.pages.map().map_page(end - 1) == page;
     if !sound {
         return Applied::Never("a stripe lists an invalid entry");
     }
@@ -84,12 +84,12 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     }
     let old = array.mapping.pages.map_mut().set(block, place, crc);
     if !place.is_nowhere() && !array.output.journal.is_place(place) {
-        let segment = array.layout().segment_of(place.byte());
+        let segment = array.layout().segment_at(place.byte());
         array.media.segments.claim(segment, false);
         array.media.segments.add(segment, place);
     }
     if !old.is_nowhere() && !array.output.journal.is_place(old) {
-        array.media.segments.kill(array.layout().segment_of(old.byte()), old);
+        array.media.segments.kill(array.layout().segment_at(old.byte()), old);
     }
 }
 

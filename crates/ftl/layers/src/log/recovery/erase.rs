@@ -53,7 +53,7 @@ impl Recovery {
 
     /// Notes that the zone at sector `lba` of a device is erased.
     pub(super) fn zone_erased(&self, (device, lba): (u8, u64), array: &mut Array) {
-        match array.media.devices.layout().zone_of(lba) {
+        match array.media.devices.layout().zone_at(lba) {
             None => array.mapping.checkpoint.roots_mut().was_reset(device, lba),
             Some((segment, _)) => array.media.devices.zones_mut().was_reset(segment, device),
         }

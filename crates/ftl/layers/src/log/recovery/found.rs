@@ -7,7 +7,7 @@ use crate::log::layout::{At, Layout};
 use crate::log::media::Media;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// Stripe found by replay. Chunks are numbered by [`Layout::number_of`]; sets of chunks are bit
+/// Stripe found by replay. Chunks are numbered by [`Layout::chunk_number`]; sets of chunks are bit
 /// masks.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -23,10 +23,10 @@ pub(super) struct Found {
 
 impl Found {
     /// Returns the device of a chunk.
-    pub(super) fn device_of(&self, number: u32, media: &Media) -> u8 {
+    pub(super) fn chunk_device(&self, number: u32, media: &Media) -> u8 {
         let At { segment, slot, .. } = self.at;
         let placement = media.devices.placement(segment);
-        media.layout().chunk_of(number).device(placement, (segment, slot))
+        media.layout().chunk_at(number).device(placement, (segment, slot))
     }
 
     /// Returns how a chunk is made from the others; `None` when it cannot be.
@@ -37,7 +37,7 @@ impl Found {
     }
 
     /// Returns the sectors of a chunk.
-    pub(super) fn sectors_of(&self, chunk: u32) -> u32 {
+    pub(super) fn chunk_sectors(&self, chunk: u32) -> u32 {
         let head = self.head;
         let last = chunk + 1 == head.chunks.into();
         if last { head.last_sectors } else { head.first_sectors }
@@ -46,8 +46,8 @@ impl Found {
     /// Returns the first sector of a chunk that is not in its zone, and the end of the chunk.
     pub(super) fn lacking(&self, chunk: u32, media: &Media) -> Option<(u64, u64)> {
         let (at, devices, layout) = (self.at, &media.devices, media.layout());
-        let (device, first) = (self.device_of(chunk, media), layout.lba(at));
-        let end = first + u64::from(self.sectors_of(chunk));
+        let (device, first) = (self.chunk_device(chunk, media), layout.lba(at));
+        let end = first + u64::from(self.chunk_sectors(chunk));
         let begin = layout.lba(At { slot: 0, sector: 0, ..at });
         let usable = layout.zoned
             && !devices.is_inactive(device)
@@ -61,7 +61,7 @@ impl Found {
     /// device that was lost for a while, without a root that records this, may have other zones
     /// open. Its chunk is then recorded as missing.
     pub(super) fn may_open_for(&self, chunk: u32, media: &mut Media) -> bool {
-        let (segment, device) = (self.at.segment, self.device_of(chunk, media));
+        let (segment, device) = (self.at.segment, self.chunk_device(chunk, media));
         let zones = media.devices.zones();
         let may = zones.sent(segment, device) > 0 || zones.has_room(device);
         if !may {
@@ -88,7 +88,7 @@ impl Found {
         let layout = media.layout();
         let mut absent = 0;
         for chunk in numbers(chunks) {
-            let (device, sectors) = (self.device_of(chunk, media), self.sectors_of(chunk));
+            let (device, sectors) = (self.chunk_device(chunk, media), self.chunk_sectors(chunk));
             let lba = layout.lba(self.at);
             let unwritten = media.devices.is_unwritten(device, lba, sectors);
             absent += u32::from(unwritten || !media.devices.has_chunk(device, lba));
@@ -99,7 +99,7 @@ impl Found {
 
 /// Returns the set of the parity chunks.
 pub(super) fn parities(layout: &Layout) -> u32 {
-    layout.parities().fold(0, |set, it| set | 1 << layout.number_of(it))
+    layout.parities().fold(0, |set, it| set | 1 << layout.chunk_number(it))
 }
 
 /// Returns the chunk numbers in a set.

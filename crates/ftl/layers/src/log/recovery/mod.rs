@@ -276,7 +276,7 @@ impl Recovery {
                 pair.map_or(none, |pair| log::root_pair(&buf, pair as usize));
             array.mapping.checkpoint.set_top(at, place, crc);
             if array.layout().admits_image(place) {
-                let segment = array.layout().segment_of(place.byte());
+                let segment = array.layout().segment_at(place.byte());
                 array.media.devices.membership_mut().claim(
                     segment,
                     DeviceSet::from_bits(members),

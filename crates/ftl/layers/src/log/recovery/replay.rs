@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_goes_on_where_its_last_stripe_says() {
+    fn a_chain_continues_at_the_link_of_its_last_stripe() {
         let placement = ChunkPlacement::new(DeviceSet::first_n(2), 0);
         let at = At { segment: 3, slot: 7, sector: 0 };
         let mut chain =

@@ -102,10 +102,10 @@ impl Verify {
         }
         self.step = Step::Reading;
         for number in numbers(found.chunks(media.layout())) {
-            let sectors = found.sectors_of(number);
+            let sectors = found.chunk_sectors(number);
             let buffer = Buffer::stripe(0, number);
             let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(0, sectors));
-            let (device, lba) = (found.device_of(number, media), media.layout().lba(at));
+            let (device, lba) = (found.chunk_device(number, media), media.layout().lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             sent.send(number as u16, command, &mut media.devices, cx);
         }
@@ -132,7 +132,7 @@ impl Verify {
             // A torn head whose parity is missing was never acknowledged: no device has failed.
             _ if unread == 0 => return None,
             _ => {
-                let device = found.device_of(unread.trailing_zeros(), media);
+                let device = found.chunk_device(unread.trailing_zeros(), media);
                 fail(device, DeviceError::Media, cx);
                 return Some(false);
             }
@@ -150,7 +150,7 @@ impl Verify {
             Some(chunk) => {
                 let places = |set: u32| {
                     let layout = media.layout();
-                    numbers(set).fold(0, |set, it| set | 1 << layout.chunk_of(it).place())
+                    numbers(set).fold(0, |set, it| set | 1 << layout.chunk_at(it).place())
                 };
                 let others = places(self.bad & !(1 << chunk));
                 Step::Folding(found.rebuild(Chunk::Data(chunk as u8), media)?.without_all(others)?)
@@ -175,12 +175,12 @@ impl Verify {
         cx: &mut Cx,
     ) -> Option<()> {
         let wanted = rebuild.wanted();
-        let into = media.layout().number_of(wanted);
-        let sectors = found.sectors_of(into);
+        let into = media.layout().chunk_number(wanted);
+        let sectors = found.chunk_sectors(into);
         let mut factors = Factors::plain(!rebuild.is_begin());
         let mut sources = ArrayVec::<View, MAX_PIECES>::new();
         while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
-            let buffer = Buffer::stripe(0, media.layout().number_of(chunk));
+            let buffer = Buffer::stripe(0, media.layout().chunk_number(chunk));
             factors.new[sources.len()] = rebuild.factors().0;
             sources.push(media.buffers.at(buffer).view_sectors(0, sectors));
             rebuild = rebuild.fold();
@@ -269,7 +269,7 @@ impl Verify {
         };
         self.lacks &= !(1 << number);
         self.step = Step::Writing;
-        match media.layout().chunk_of(number) {
+        match media.layout().chunk_at(number) {
             Chunk::Data(_) => self.write_back(number, found, sent, media, cx),
             parity => {
                 self.step =
@@ -287,8 +287,8 @@ impl Verify {
         cx: &mut Cx,
     ) {
         let (at, stream) = (found.at, found.head.stream);
-        let (device, first) = (found.device_of(chunk, media), media.layout().lba(at));
-        let all = (first, first + u64::from(found.sectors_of(chunk)));
+        let (device, first) = (found.chunk_device(chunk, media), media.layout().lba(at));
+        let all = (first, first + u64::from(found.chunk_sectors(chunk)));
         let (lba, end) = found.lacking(chunk, media).unwrap_or(all);
         let sectors = (end - lba) as u32;
         let buffer = Buffer::stripe(0, chunk);

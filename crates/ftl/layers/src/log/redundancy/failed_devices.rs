@@ -60,7 +60,7 @@ impl Array {
             return;
         }
         if layout.parity > 0 && !is_moved && lba >= layout.first() {
-            let segment = layout.segment_of(lba * SECTOR as u64);
+            let segment = layout.segment_at(lba * SECTOR as u64);
             match cx.life() {
                 // Behind the segments is nothing that garbage collection could move.
                 _ if segment >= layout.segments => {}
@@ -115,7 +115,7 @@ impl Array {
             return false;
         }
         // Zones in front of the segments contain roots.
-        let Some((segment, _)) = self.layout().zone_of(*lba) else {
+        let Some((segment, _)) = self.layout().zone_at(*lba) else {
             self.mapping.checkpoint.roots_mut().fail(*device, *lba);
             return true;
         };

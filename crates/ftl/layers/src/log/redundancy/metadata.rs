@@ -155,11 +155,11 @@ impl MetadataRepair {
         if cx.commands_left() < self.bufs.len() {
             return Step::None;
         }
-        let (segment, slot) = self.layout.slot_of(job.lba);
+        let (segment, slot) = self.layout.slot_at(job.lba);
         let Some(placement) = devices.membership().guess(segment, self.guess) else {
             return self.read_again(devices, cx);
         };
-        let missing = devices.missing_of(segment);
+        let missing = devices.devices_with_missing(segment);
         let Some(rebuild) = Rebuild::on_device(placement, (segment, slot), job.device, missing)
         else {
             self.guess_again();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_the_sum_of_the_others() {
+    fn metadata_is_rebuilt_as_a_sum() {
         let mut repair = asked();
         let Step::Over(job, true) = read(&mut repair, [3, 1], Ok(Verdict::default())) else {
             panic!("the sum is what was wanted")
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_or_is_wrong_ends_it() {
+    fn unreadable_or_wrong_chunks_end_the_rebuild() {
         let mut repair = asked();
         let gone = Err(DeviceError::Removed);
         assert!(matches!(read(&mut repair, [3, 1], gone), Step::Moved));

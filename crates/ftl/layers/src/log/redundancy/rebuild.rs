@@ -197,13 +197,13 @@ impl Rebuild {
 
     /// Skips chunks that are not part of the sum: the wanted one, and those with the factor 0.
     fn past_unneeded(mut self) -> Self {
-        while self.next().is_some_and(|it| it == self.wanted || self.factor_of(it) == 0) {
+        while self.next().is_some_and(|it| it == self.wanted || self.parity_factor(it) == 0) {
             self.place += 1;
         }
         self
     }
 
-    fn factor_of(&self, chunk: Chunk) -> u8 {
+    fn parity_factor(&self, chunk: Chunk) -> u8 {
         Way::number(self.way, self.wanted).factor(chunk, self.wanted)
     }
 
@@ -264,10 +264,10 @@ impl Rebuild {
         let first = Rebuild { place: 0, ..*self }.past_unneeded().next();
         let old = match (self.count, first) {
             (0, _) => 0,
-            (1, Some(first)) => self.factor_of(first),
+            (1, Some(first)) => self.parity_factor(first),
             _ => 1,
         };
-        (self.factor_of(next), old)
+        (self.parity_factor(next), old)
     }
 
     /// Returns [`Rebuild::factors`] for a fold of the next chunk alone.

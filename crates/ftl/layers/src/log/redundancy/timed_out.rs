@@ -320,7 +320,7 @@ mod tests {
     use crate::log::ops::Mark;
 
     #[test]
-    fn of_two_stripes_that_lack_a_buffer_one_is_used_again() {
+    fn one_of_two_stripes_without_a_buffer_is_retried() {
         let layout = Layout::example(3);
         let (count, sectors) = Buffers::needed(&layout);
         let list = (0..count).map(|id| Payload::issue(id, sectors)).collect();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_back_before_anything_went_on_fails_now() {
+    fn a_command_returning_early_fails_at_once() {
         let mut timed_out = TimedOut::new(&Layout::example(3));
         timed_out.push_back((Token(7), Op::Flush, 1));
         assert!(!timed_out.was_waiting(Token(8)) && !timed_out.is_quiet());

@@ -294,7 +294,7 @@ impl Scrub {
     }
 
     /// Returns the head of the stripe at `lba`, if `buf` contains it.
-    pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
+    pub(super) fn parse_head(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let sane = self.layout.admits_head(&head, self.at, devices.placement(self.at.segment));
         // A lower number belongs to an earlier use of the segment.
@@ -349,7 +349,7 @@ impl Scrub {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a completed head")
         };
-        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
+        let head = ended.ok().and_then(|_| self.parse_head(&buf, lba, &media.devices));
         if head.is_none() && self.layout.parity > 0 {
             let place = (device, lba, pages);
             media.metadata_repair.ask(Wanted::Scrub, place, buf, &media.devices, cx);
@@ -368,7 +368,7 @@ impl Scrub {
         cx: &mut Cx,
     ) {
         let at = self.at;
-        let head = self.head_of(&buf, self.layout.lba(at), &media.devices).filter(|_| well);
+        let head = self.parse_head(&buf, self.layout.lba(at), &media.devices).filter(|_| well);
         let device = media.devices.placement(at.segment).device(at.segment, at.slot, 0);
         // A missing chunk is not damage: the device never had it, or is lost.
         let is_wrong = !media.devices.is_missing_on(at.segment, device);
@@ -411,7 +411,7 @@ impl Scrub {
         self.go(Phase::Reading { asked: true });
         let (at, placement) = (self.at, media.devices.placement(self.at.segment));
         for (chunk, sectors) in self.check.reads() {
-            let which = self.layout.chunk_of(chunk.into());
+            let which = self.layout.chunk_at(chunk.into());
             let device = which.device(placement, (at.segment, at.slot));
             let into = media.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
             let (lba, into) = (self.layout.lba(at), Target::Data(into));

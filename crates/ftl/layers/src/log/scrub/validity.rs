@@ -52,7 +52,7 @@ impl Scrub {
         let (at, placement) = (self.at, media.devices.placement(self.at.segment));
         for chunk in self.check.mismatched() {
             let device =
-                self.layout.chunk_of(chunk.into()).device(placement, (at.segment, at.slot));
+                self.layout.chunk_at(chunk.into()).device(placement, (at.segment, at.slot));
             media.devices.note_fault(device, self.layout.lba(at), cx);
         }
     }
@@ -80,7 +80,7 @@ impl Scrub {
                 if let Some((place, _)) = mapping.pages.pair(entry.block) {
                     return Some(place == entry.place);
                 }
-                match mapping.fetch(mapping.pages.map().page_of(entry.block), media, cx) {
+                match mapping.fetch(mapping.pages.map().map_page(entry.block), media, cx) {
                     Where::Here => Some(
                         mapping.pages.pair(entry.block).is_some_and(|(it, _)| it == entry.place),
                     ),

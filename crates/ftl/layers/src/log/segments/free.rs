@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn those_are_opened_first_that_the_fewest_devices_have() {
+    fn segments_on_the_fewest_devices_are_opened_first() {
         let mut it = Free::new((0..6).collect(), true);
         let mut take = || it.take(widths(0));
         assert_eq!([take(), take(), take(), take()], [0, 3, 1, 4].map(Some));

@@ -32,7 +32,7 @@ fn full(layout: &Layout, segments: &mut Segments, records: u32) -> u32 {
 }
 
 #[test]
-fn a_segment_is_a_victim_while_anything_in_it_is_valid() {
+fn segments_with_valid_data_are_victims() {
     let (layout, mut segments) = segments();
     let open = segments.open(0);
     segments.stripe_opened(open);
@@ -64,7 +64,7 @@ fn an_empty_segment_is_free_behind_a_root() {
 }
 
 #[test]
-fn stripes_that_are_durable_free_a_segment_without_a_root() {
+fn durable_stripes_free_a_segment_without_a_root() {
     let (layout, mut segments) = segments();
     segments.set_youngest(7);
     let empty = full(&layout, &mut segments, 0);
@@ -76,7 +76,7 @@ fn stripes_that_are_durable_free_a_segment_without_a_root() {
 
 #[test]
 #[should_panic(expected = " to Free")]
-fn a_segment_that_is_read_is_not_free() {
+fn a_segment_being_read_is_not_free() {
     let (layout, mut segments) = segments();
     let empty = full(&layout, &mut segments, 0);
     segments.pin(empty);
@@ -84,7 +84,7 @@ fn a_segment_that_is_read_is_not_free() {
 }
 
 #[test]
-fn images_of_the_map_move_from_the_emptiest_segments_that_are_too_many() {
+fn excess_image_segments_are_emptied_first() {
     let (layout, mut segments) = segments();
     let of_map: alloc::vec::Vec<u32> = [3, 1, 2]
         .into_iter()

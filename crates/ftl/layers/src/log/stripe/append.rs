@@ -59,13 +59,13 @@ impl Array {
     /// Returns the destination of a host write.
     pub(crate) fn to_write(&self, block: u64) -> To {
         let old = self.mapping.pages.map().place(block);
-        let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
+        let segment = (!old.is_nowhere()).then(|| self.layout().segment_at(old.byte()));
         To { stream: self.media.segments.stream_of_write(block, segment), what: What::Write }
     }
 
     /// Returns the destination of a copy of a block at `place`.
     pub(crate) fn to_copy(&self, block: u64, place: Place) -> To {
-        let segment = self.layout().segment_of(place.byte());
+        let segment = self.layout().segment_at(place.byte());
         To { stream: self.media.segments.stream_of_copy(block, segment), what: What::Copy }
     }
 
@@ -126,9 +126,9 @@ impl Array {
 
     /// Returns the segment of a place in a stripe; `None` for no place, and in the journal.
     #[inline]
-    fn segment_of(&self, place: Place) -> Option<u32> {
+    fn segment_at(&self, place: Place) -> Option<u32> {
         let is_in_a_stripe = !place.is_nowhere() && !self.output.journal.is_place(place);
-        is_in_a_stripe.then(|| self.layout().segment_of(place.byte()))
+        is_in_a_stripe.then(|| self.layout().segment_at(place.byte()))
     }
 
     /// Marks the old place of a block as invalid. Its item, if not sealed yet, gets item `newer` of
@@ -162,14 +162,14 @@ impl Array {
         // Added before the old version is subtracted, so that a segment that contains both never
         // becomes empty in between.
         self.media.segments.add(segment, place);
-        let replaced = self.segment_of(old);
+        let replaced = self.segment_at(old);
         if from.is_none() && self.media.segments.separates_blocks() {
             self.media.segments.wrote(block, replaced);
         }
         // A copy keeps the age of its data.
         let from = match from {
             Some(from) if from == old => replaced,
-            Some(from) => Some(self.layout().segment_of(from.byte())),
+            Some(from) => Some(self.layout().segment_at(from.byte())),
             None => None,
         };
         self.media.segments.aged(segment, from);
@@ -218,7 +218,7 @@ impl Array {
         for block in first..first + blocks {
             if !self.mapping.pages.map().place(block).is_nowhere() {
                 let old = self.mapping.pages.map_mut().set(block, Place::NOWHERE, 0);
-                if let Some(segment) = self.segment_of(old) {
+                if let Some(segment) = self.segment_at(old) {
                     self.bury((old, segment), (stamp, A_TRIM));
                 }
             }
@@ -307,7 +307,7 @@ impl Array {
             return false;
         }
         let Some((stripe, item)) = self.append(to, (block, len, generation), crc, cx) else {
-            let page = self.mapping.pages.map().page_of(block);
+            let page = self.mapping.pages.map().map_page(block);
             // The record is not in the batch, so its page is not kept pinned.
             self.mapping.pages.map_mut().unpin(page);
             return false;
@@ -332,7 +332,7 @@ impl Array {
                 // it.
                 self.output.stripes[stripe].items[item as usize].heir = INVALID
             }
-            let page = self.mapping.pages.map().page_of(block);
+            let page = self.mapping.pages.map().map_page(block);
             self.mapping.pages.map_mut().unpin(page);
         }
         self.output.stripes.placed(stripe, records.len() as u32, cx);

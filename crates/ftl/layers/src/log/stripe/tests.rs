@@ -23,7 +23,7 @@ fn item(chunk: u8, byte: u32) -> Item {
 }
 
 #[test]
-fn records_lie_one_behind_the_other_and_none_in_two_chunks() {
+fn records_are_contiguous_and_do_not_cross_chunks() {
     let (layout, mut stripe) = open(0);
     let mut last = (0, stripe.head_pages * 4096);
     while let Some((chunk, byte)) = stripe.take(3000) {
@@ -38,7 +38,7 @@ fn records_lie_one_behind_the_other_and_none_in_two_chunks() {
 }
 
 #[test]
-fn behind_a_short_stripe_there_is_room_for_one_chunk() {
+fn a_short_stripe_leaves_space_for_one_chunk() {
     let (layout, mut stripe) = open(16);
     while stripe.take(4096).is_some_and(|(chunk, byte)| stripe.push(item(chunk, byte)) < u32::MAX) {
     }
@@ -57,14 +57,14 @@ fn a_stripe_is_sealed_when_all_records_are_in_it() {
 
 #[test]
 #[should_panic(expected = "items go into a filling stripe")]
-fn nothing_goes_into_a_closed_stripe() {
+fn a_closed_stripe_takes_no_data() {
     let (_, mut stripe) = open(0);
     stripe.go(Phase::Closed);
     stripe.push(item(0, 4096));
 }
 
 #[test]
-fn a_short_stripe_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() {
+fn short_stripes_are_padded_only_on_drives_without_merging() {
     for (merges, sectors) in [(false, 128), (true, 16)] {
         let config = LayerConfig { superpage: 256, ..LayerConfig::new(LayerKind::Log) };
         let device = DeviceInfo { merges, ..DeviceInfo::block(1 << 21, 128) };
@@ -79,7 +79,7 @@ fn a_short_stripe_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() 
 }
 
 #[test]
-fn a_stripe_behind_a_short_one_has_room_for_its_head_however_long_chunks_are() {
+fn the_stripe_after_a_short_one_fits_its_head() {
     for superpage in [32, 128, 512, 1024, 2048] {
         let config = LayerConfig { superpage, ..LayerConfig::new(LayerKind::Log) };
         let layout = Layout::new(&config, &[DeviceInfo::block(1 << 22, 1)]).expect("a plan");

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_erased_early_is_open_until_the_flushes_are_over() {
+    fn an_early_erased_segment_is_open_until_the_flushes_end() {
         let mut zones = zones();
         assert!(zones.may_open(0));
         (0..2).for_each(|device| zones.enter(0, device, 64));

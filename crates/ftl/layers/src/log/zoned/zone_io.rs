@@ -26,7 +26,7 @@ impl Devices {
             }
             _ => return true,
         };
-        let Some((segment, at)) = self.layout().zone_of(lba) else { return true };
+        let Some((segment, at)) = self.layout().zone_at(lba) else { return true };
         if self.zones().has_failed(segment, device) {
             return false;
         }
@@ -55,7 +55,7 @@ impl Devices {
     /// Notes the completion of a program to a zone.
     pub(in crate::log) fn left_zone(&mut self, command: &Command, cx: &mut Cx) {
         let Command::Program { lba, .. } = command else { return };
-        let Some((segment, _)) = self.layout().zone_of(*lba) else { return };
+        let Some((segment, _)) = self.layout().zone_at(*lba) else { return };
         if self.zones_mut().left(segment) {
             self.settle_closed(segment, cx);
         }
@@ -117,6 +117,6 @@ impl Devices {
     /// Returns whether part of a range of a zone is unwritten.
     pub(in crate::log) fn is_unwritten(&self, device: u8, lba: u64, sectors: u32) -> bool {
         let beyond = |(segment, at): (u32, u32)| at + sectors > self.zones().sent(segment, device);
-        self.layout().zoned && self.layout().zone_of(lba).is_some_and(beyond)
+        self.layout().zoned && self.layout().zone_at(lba).is_some_and(beyond)
     }
 }

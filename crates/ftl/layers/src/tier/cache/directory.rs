@@ -22,7 +22,7 @@ pub(crate) struct Directory {
     differs: Vec<u64>,
     /// The generation of each page.
     generations: Vec<u32>,
-    /// The first page that the commit under way has not examined.
+    /// The first page that the commit in progress has not examined.
     cursor: u32,
 }
 
@@ -52,14 +52,14 @@ impl Directory {
 
     /// Marks the page of a slot as different from its state after a clean stop.
     pub(crate) fn note(&mut self, slot: u32) {
-        let page = Layout::directory_of(slot);
+        let page = Layout::directory_page(slot);
         self.differs[page as usize / 64] |= 1 << (page % 64);
     }
 
     /// Marks the page of a slot as one to write before the next flush is acknowledged.
     pub(crate) fn must(&mut self, slot: u32) {
         self.note(slot);
-        let page = Layout::directory_of(slot);
+        let page = Layout::directory_page(slot);
         self.must[page as usize / 64] |= 1 << (page % 64);
     }
 
@@ -68,12 +68,12 @@ impl Directory {
         self.cursor = 0;
     }
 
-    /// Returns whether the commit under way has examined all pages.
+    /// Returns whether the commit in progress has examined all pages.
     pub(crate) fn is_at_end(&self) -> bool {
         self.cursor as usize >= self.generations.len()
     }
 
-    /// Returns the next page that the commit under way has to write. With `all`, pages that only
+    /// Returns the next page that the commit in progress has to write. With `all`, pages that only
     /// differ are included.
     pub(crate) fn next(&mut self, all: bool) -> Option<u32> {
         let list = if all { &self.differs } else { &self.must };
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_writes_what_must_change_and_a_stop_all_that_differs() {
+    fn a_commit_writes_required_changes_and_a_stop_all() {
         let devices = [DeviceInfo::block(1 << 24, 8), DeviceInfo::block(1 << 26, 8)];
         let layout = Layout::new(32, &devices).expect("both devices are large enough");
         let mut directory = Directory::new(&layout, [7; 16]);

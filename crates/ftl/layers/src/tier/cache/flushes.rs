@@ -7,7 +7,7 @@
 /// Flush numbers by device: the fast one, the slow one.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    /// Number of the next flush of each device. The flush of the commit under way has the number
+    /// Number of the next flush of each device. The flush of the commit in progress has the number
     /// before it.
     begun: [u32; 2],
     covered: [u32; 2],
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_after_a_flush_began_is_not_covered_by_it() {
+    fn a_flush_does_not_cover_later_writes() {
         let mut flushes = Flushes::new();
         flushes.changed(0);
         let before = flushes.begun(0);

@@ -46,7 +46,7 @@ pub(super) struct Cache {
     cleaned: Vec<u32>,
     /// Number of slots that should be free.
     wanted: u32,
-    /// Whether a commit is under way.
+    /// Whether a commit is in progress.
     is_committing: bool,
 }
 
@@ -264,8 +264,8 @@ impl Cache {
         }
         it.go(State::Cleaned);
         it.cleaned = epoch;
-        // The flushes of a commit under way may not cover the copy on the slow device, so that its
-        // members would be acknowledged too early if the slot were freed now.
+        // The flushes of a commit in progress may not cover the copy on the slow device, so that
+        // its members would be acknowledged too early if the slot were freed now.
         if (it.listed && !planted(Bug::ReuseListed)) || self.is_committing {
             if !core::mem::replace(&mut it.queued, true) {
                 self.cleaned.push(slot);
@@ -310,7 +310,7 @@ impl Cache {
     pub(super) fn list(&mut self, page: u32, content: &mut Page) -> u64 {
         assert!(self.is_committing, "the directory changes in a commit");
         clear_directory(content);
-        let range = self.layout.slots_of(page);
+        let range = self.layout.page_slots(page);
         let mut left = false;
         for slot in range.clone() {
             let entry = self.list_slot(slot, &mut left);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_while_it_is_cleaned_stays_dirty() {
+    fn a_page_written_during_cleaning_remains_dirty() {
         let mut cache = cache();
         let slot = cache.take(5, State::Taking).expect("a slot is free");
         cache.arrived(slot, State::Dirty);

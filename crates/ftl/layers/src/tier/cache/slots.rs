@@ -35,9 +35,9 @@ pub(super) struct Slot {
     /// The page in the slot.
     pub page: u32,
     state: State,
-    /// Number of reads under way.
+    /// Number of reads in flight.
     pub readers: u16,
-    /// Number of writes under way.
+    /// Number of writes in flight.
     pub writers: u16,
     /// Whether it was written while it was being written back.
     pub touched: bool,
@@ -159,7 +159,7 @@ impl Slots {
     }
 
     #[inline]
-    fn head_of(&self, page: u32) -> usize {
+    fn bucket(&self, page: u32) -> usize {
         let mixed = page.wrapping_mul(0x9e37_79b9);
         (mixed ^ mixed >> 15) as usize & (self.heads.len() - 1)
     }
@@ -167,7 +167,7 @@ impl Slots {
     /// Returns the slot that holds a page.
     #[inline]
     pub(super) fn find(&self, page: u32) -> Option<u32> {
-        let mut at = self.heads[self.head_of(page)];
+        let mut at = self.heads[self.bucket(page)];
         while at != NONE {
             let slot = self.get(at);
             if slot.page == page {
@@ -200,7 +200,7 @@ impl Slots {
 
     fn hold(&mut self, slot: u32, page: u32, state: State) {
         assert!(self.find(page).is_none(), "a page in two slots");
-        let head = self.head_of(page);
+        let head = self.bucket(page);
         let chain = self.heads[head];
         let it = self.get_mut(slot);
         it.go(state);
@@ -213,7 +213,7 @@ impl Slots {
         let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
         assert!(readers == 0 && writers == 0 && !listed, "a free slot has no users");
         self.get_mut(slot).go(State::Free);
-        let head = self.head_of(page);
+        let head = self.bucket(page);
         if self.heads[head] == slot {
             self.heads[head] = chain;
         } else {
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_found_and_the_oldest_goes_first() {
+    fn pages_are_found_and_evicted_oldest_first() {
         let mut slots = Slots::new(8);
         for page in 0..8 {
             let slot = slots.take(page * 8, State::Filling).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a slot can't go from Dirty to Free")]
-    fn what_is_newer_here_is_not_forgotten() {
+    fn dirty_pages_are_not_dropped() {
         let mut slots = Slots::new(1);
         let slot = slots.take(3, State::Taking).expect("a slot is free");
         slots.get_mut(slot).go(State::Dirty);

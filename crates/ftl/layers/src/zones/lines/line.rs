@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_round_when_nothing_holds_it() {
+    fn an_unreferenced_line_is_recycled() {
         let mut line = open();
         line.begin();
         line.add_valid();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_images_of_a_durable_root_replace_those_of_the_one_before_it() {
+    fn a_durable_root_releases_the_previous_images() {
         let mut line = open();
         line.add_valid();
         line.add_images(2);
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a line is not ready to be Resetting")]
-    fn a_line_that_is_read_is_not_reset() {
+    fn a_line_being_read_is_not_reset() {
         let mut line = Line::new();
         line.go(State::Empty);
         line.pin();

@@ -112,7 +112,7 @@ impl Lists {
     }
 
     /// Returns the number of free segments of a unit.
-    pub(super) fn free_of(&self, unit: u32) -> u32 {
+    pub(super) fn free_segments(&self, unit: u32) -> u32 {
         self.units[unit as usize].free.len() as u32
     }
 
@@ -124,7 +124,7 @@ impl Lists {
     /// Returns the unit with the most free segments.
     pub(super) fn freest(&self) -> u32 {
         let units = 0..self.units.len() as u32;
-        units.max_by_key(|unit| self.free_of(*unit)).expect("a unit exists")
+        units.max_by_key(|unit| self.free_segments(*unit)).expect("a unit exists")
     }
 
     /// Returns whether a unit has fewer free segments than it needs.
@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn the_one_with_the_fewest_erases_goes_first_unless_the_order_is_that_of_gennvm() {
+    fn the_least_erased_segment_is_first_unless_fifo() {
         assert_eq!(order_after_wear(Reuse::FewestErases), [Some(4), Some(2), Some(0)]);
         assert_eq!(order_after_wear(Reuse::Fifo), [Some(0), Some(2), Some(4)]);
     }
 
     #[test]
-    fn two_are_kept_for_collection_and_the_oldest_of_equal_ones_goes_first() {
+    fn two_segments_are_reserved_for_gc_and_ties_go_to_the_oldest() {
         let mut lists = lists(3);
         assert_eq!(lists.get(0, Who::Host), Some(0));
         assert_eq!(lists.get(0, Who::Host), Some(2));
@@ -213,11 +213,11 @@ mod tests {
         assert_eq!(lists.get(1, Who::Host), Some(1), "each unit has its own");
         assert_eq!(lists.get(0, Who::Collection), Some(4));
         assert_eq!(lists.get(0, Who::Collection), None);
-        assert_eq!((lists.free_of(0), lists.free(), lists.freest()), (0, 2, 1));
+        assert_eq!((lists.free_segments(0), lists.free(), lists.freest()), (0, 2, 1));
     }
 
     #[test]
-    fn what_failed_does_not_come_back() {
+    fn failed_segments_are_not_reused() {
         let mut lists = lists(4);
         assert!(!lists.any_in_need());
         let taken = lists.get(0, Who::Host).unwrap();
@@ -225,12 +225,12 @@ mod tests {
         lists.await_one(0);
         assert!(!lists.any_in_need(), "one is on its way");
         lists.put(0, (taken, 8), true);
-        assert!(lists.any_in_need() && lists.free_of(0) == 3);
+        assert!(lists.any_in_need() && lists.free_segments(0) == 3);
         assert!(lists.add_up_to(8, 0) && !lists.add_up_to(8, 1));
     }
 
     #[test]
-    fn the_most_invalid_is_taken_and_the_earliest_of_equal_ones() {
+    fn the_most_invalid_and_earliest_victim_is_chosen() {
         let mut lists = lists(3);
         let valid = [0, 0, 9, 5, 7, 5, 1, 8];
         let valid = |segment: u32| valid[segment as usize];

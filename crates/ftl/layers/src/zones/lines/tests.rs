@@ -81,7 +81,7 @@ fn a_full_line_is_empty_with_its_last_block() {
 }
 
 #[test]
-fn the_line_whose_segments_were_erased_least_is_filled_next() {
+fn the_least_erased_line_is_filled_next() {
     // Both segments of line 1, and the second of line 0, were worn already.
     let (layout, mut lines) = lines_told_as(|segment| match segment {
         1 | 41 => 5,
@@ -97,7 +97,7 @@ fn the_line_whose_segments_were_erased_least_is_filled_next() {
 }
 
 #[test]
-fn what_failed_is_collected_before_what_gains_most() {
+fn failed_lines_are_collected_first() {
     let (layout, mut lines) = free_lines();
     let [most, failed] = [1, 9].map(|valid| fill(&layout, &mut lines, valid));
     trial(|cx| lines.lose_segment(layout.segment(failed, 1), cx));
@@ -110,7 +110,7 @@ fn what_failed_is_collected_before_what_gains_most() {
 
 #[test]
 #[should_panic(expected = "an invalidated block was valid")]
-fn what_is_invalidated_was_valid() {
+fn only_valid_blocks_are_invalidated() {
     let (_, mut lines) = free_lines();
     lines.invalidate(0, 1);
 }

@@ -131,7 +131,7 @@ impl Bare {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Completes everything that is under way.
+    /// Completes everything that is in progress.
     pub(crate) fn settle(&mut self) {
         while self.go_on() {}
     }

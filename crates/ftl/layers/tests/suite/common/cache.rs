@@ -17,7 +17,7 @@ struct Overwritten {
 pub(crate) struct Cache {
     list: Vec<Overwritten>,
     written: u64,
-    /// Flushes under way, with the last write that was complete when each was submitted.
+    /// Flushes in progress, with the last write that was complete when each was submitted.
     flushes: Vec<(Token, u64)>,
 }
 

@@ -164,7 +164,7 @@ impl World {
         self.step(Input::Done(Done { token, command, result }));
     }
 
-    fn bytes_of(&self, piece: &Piece) -> Vec<u8> {
+    fn payload_bytes(&self, piece: &Piece) -> Vec<u8> {
         match piece {
             Piece::Data(view) => {
                 let from = view.from() as usize;
@@ -205,7 +205,7 @@ impl World {
                 }
             }
             Command::Program { lba, gather, tally, .. } => {
-                let bytes: Vec<u8> = gather.iter().flat_map(|p| self.bytes_of(p)).collect();
+                let bytes: Vec<u8> = gather.iter().flat_map(|p| self.payload_bytes(p)).collect();
                 assert_eq!(bytes.len(), tally.total() as usize * SECTOR, "a tally is the length");
                 self.put(device, first + *lba, &bytes);
             }
@@ -253,7 +253,7 @@ impl World {
         let read =
             |view: &View| self.buffers[&view.id()][range(view.from(), view.bytes())].to_vec();
         let (from, into): (Vec<Vec<u8>>, _) = match command {
-            Command::Place { from, into } => (vec![self.bytes_of(from)], Some(into)),
+            Command::Place { from, into } => (vec![self.payload_bytes(from)], Some(into)),
             Command::Pack { from, .. } | Command::Digest { from, .. } => (vec![read(from)], None),
             Command::Unpack { from, into, .. } | Command::Move { from, into, .. } => {
                 (vec![read(from)], Some(into))

@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Starts the layer on `count` devices and waits only until it is ready; further commands may
-    /// be under way then.
+    /// be in flight then.
     pub(crate) fn start_array_until_ready(
         config: &LayerConfig,
         disk: Vec<u8>,

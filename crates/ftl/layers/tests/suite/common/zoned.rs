@@ -44,13 +44,13 @@ impl Pointers {
 
     /// Loses all data written to a device since `before`. Returns whether there was any.
     pub(crate) fn lose_on(&mut self, device: usize, before: &Pointers) -> bool {
-        let segments = self.segments_of(device);
+        let segments = self.device_segments(device);
         let lost = self.list[segments.clone()] != before.list[segments.clone()];
         self.list[segments.clone()].copy_from_slice(&before.list[segments]);
         lost
     }
 
-    fn segments_of(&self, device: usize) -> core::ops::Range<usize> {
+    fn device_segments(&self, device: usize) -> core::ops::Range<usize> {
         let count = self.shape.count as usize;
         device * count..(device + 1) * count
     }
@@ -72,14 +72,14 @@ impl Pointers {
     pub(crate) fn is_beyond(&self, command: &Command) -> bool {
         let Command::Read { device, lba, into, .. } = command else { return false };
         let size = u64::from(self.shape.size);
-        let pointer = self.list[self.segments_of((*device).into())][(*lba / size) as usize];
+        let pointer = self.list[self.device_segments((*device).into())][(*lba / size) as usize];
         *lba % size + u64::from(into.sectors()) > pointer
     }
 
     /// Moves write pointers, and answers reports.
     pub(crate) fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
         let size = u64::from(self.shape.size);
-        let segments = self.segments_of(command.device().unwrap_or(0).into());
+        let segments = self.device_segments(command.device().unwrap_or(0).into());
         let list = &mut self.list[segments];
         match command {
             Command::Read { lba, into, .. } => {

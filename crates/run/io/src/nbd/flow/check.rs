@@ -17,7 +17,7 @@ const LONGEST: u32 = 1 << 20;
 /// Number of repetitions after which the server is considered unable to store its data.
 const MOST: u32 = 8;
 
-/// Check under way, and the flushes that wait for a check.
+/// Check in progress, and the flushes that wait for a check.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     round: Option<Round>,

@@ -121,7 +121,7 @@ pub(crate) fn run(
     asks: Vec<Ask>,
 ) -> (Answers, Stats) {
     let (mut driver, mut script) = start(&LayerConfig::new(kind), devices, engine);
-    // One at a time, because requests under way have no guaranteed order.
+    // One at a time, because requests in flight have no guaranteed order.
     for ask in asks {
         script.asks.push_back(ask);
         driver.serve(&mut script).unwrap();

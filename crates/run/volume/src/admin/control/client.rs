@@ -111,6 +111,7 @@ impl Server {
             question: &'a ControlRequest,
         }
         let mut text = serde_json::to_vec(&Message { deadline_ns: self.deadline_ns, question })?;
+        // The line feed ends the message: the server reads no further.
         text.push(b'\n');
         Timed::new(&self.stream, &self.deadline).write_all(&text)
     }
@@ -141,6 +142,7 @@ impl Server {
 
     /// Reads the result. Each progress report of the server extends the deadline.
     fn hear_out(&self) -> io::Result<Vec<u8>> {
+        // Progress reports are empty lines, which JSON ignores.
         let (mut all, mut some) = (Vec::new(), [0; 4096]);
         loop {
             match Timed::new(&self.stream, &Deadline::after(SILENCE)).read(&mut some)? {
@@ -165,6 +167,7 @@ impl Server {
 
     /// Describes the process of the server.
     fn name(&self) -> String {
+        // From the kernel, so a hanging server can be named too.
         let peer = socket_peercred(&self.stream).ok();
         let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
         pid.and_then(describe).unwrap_or_else(|| "another process".into())

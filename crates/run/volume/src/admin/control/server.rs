@@ -66,9 +66,11 @@ impl Control {
                 return Err(file(&path, "listen on it")(error));
             }
         }
+        // Only after the failed connection: a socket without a listener is a leftover.
         fs::remove_file(&path).ok();
         let listener = UnixListener::bind(&path).map_err(file(&path, "listen on it"))?;
         let identity = identity(&path);
+        // Other users must not send commands, whatever the umask is.
         let private = Permissions::from_mode(0o600);
         fs::set_permissions(&path, private).map_err(file(&path, "set its mode"))?;
         let again = listener.try_clone().map_err(file(&path, "share it"))?;
@@ -146,6 +148,7 @@ fn reply(
     alive: Sender<()>,
 ) -> io::Result<()> {
     let guest = guests.enter(OwnedFd::from(stream.try_clone()?));
+    // Required by the deadlines of a conversation.
     stream.set_nonblocking(true)?;
     let deadline = Deadline::after(PATIENCE);
     let mut talk = Conversation::new(&stream, &deadline);
@@ -176,6 +179,7 @@ impl Served {
             | ControlRequest::Add(_) => None,
             _ => Some(lock(&self.turn)),
         };
+        // Checked after the wait for its turn: the client may have given up meanwhile.
         if now_ns() > deadline_ns {
             let late = "the request arrived too late; nothing was changed, run the command again";
             return serde_json::to_vec(&Err::<(), _>(AdminError::refused(late)));
@@ -199,6 +203,7 @@ fn while_working(
 ) -> io::Result<()> {
     let (done, result) = channel();
     let run = move || done.send(act()).ok();
+    // A separate thread, so that a client that disconnects does not interrupt the change.
     thread::Builder::new().name("operator".into()).spawn(run)?;
     loop {
         let (deadline, result) = (Deadline::after(PATIENCE), result.recv_timeout(PULSE));

@@ -52,6 +52,7 @@ pub(super) fn rehearse(
     if layer.kind.registration().promises.knows_lost && !found.missing().is_empty() {
         return Err(tier::refusal(&found));
     }
+    // Before the recovery in memory, so that the error names the cause.
     ask_roots(&layer, &found).map_err(refused)?;
     let mut notes: Vec<String> =
         found.excluded.iter().map(|why| format!("left out: {why}")).collect();
@@ -63,6 +64,7 @@ pub(super) fn rehearse(
     })?;
     let mut problems = seen.problems;
     let read = seen.data.expect("a sample was read");
+    // With devices in the wrong order, parity still yields the data of some stripes.
     if read.mended > 0 {
         let reads = counted(read.mended, "read");
         problems

@@ -107,7 +107,9 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     if let Some(process) = restored.and_then(|restored| restored.status.served_by) {
         return Err(refused(format!("process {process} serves this volume; stop it first")));
     }
+    // Both locks are held until the superblocks are written.
     let file_lock = lock(&of)?;
+    // A copy of the volume under another file may be served; this lock covers it too.
     let _volume_lock = VolumeLock::take(volume, &of)?;
     let full = |name: &String| match name.as_str() {
         MISSING => Ok(name.clone()),
@@ -119,6 +121,7 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     };
     let plan = Plan { saved, names, volume, force: spec.force };
     let (mut members, notes) = plan.members()?;
+    // The list may be in another order than the stack.
     members.sort_by_key(|member| member.member.superblock.index);
     let restored = members.iter().map(|member| RestoredDevice {
         name: member.member.device.name().into(),
@@ -203,6 +206,8 @@ impl Plan {
             };
             match self.own(&one)? {
                 Some((superblock, sound)) => {
+                    // Then the position in the list says nothing about a device without a
+                    // superblock.
                     is_permuted |= usize::from(superblock.index) != at;
                     members.push(restored_member(one, superblock, sound, false));
                 }
@@ -217,6 +222,8 @@ impl Plan {
         }
         for (at, one) in lost {
             let shall = self.shall(&one, at, &newest)?;
+            // A file system or partition table is what usually destroyed the superblocks, so it is
+            // shown before they are written.
             let held = find_format(&one)?;
             if let Some(held) = held {
                 if !self.force {
@@ -225,6 +232,7 @@ impl Plan {
                 }
                 notes.push(format!("{} holds {held}", one.name()));
             }
+            // Both copies count as sound, because both will be written.
             members.push(restored_member(one, shall, [true; 2], true));
         }
         Ok((members, notes))
@@ -322,7 +330,7 @@ impl Plan {
                 return refused(format!("has a damaged superblock of volume {theirs}"));
             }
         }
-        Ok(newest.on_device_of(own))
+        Ok(newest.for_device_of(own))
     }
 }
 

@@ -93,6 +93,7 @@ impl Flash {
             let mut newest = vec![0; spec.logical as usize];
             let records = self.side.records(self.first[index], spec.physical())?;
             for (seq, logical) in records {
+                // New records must be newer than all old ones, also those of overwritten pages.
                 self.seq = self.seq.max(seq + 1);
                 if let Some(known) = newest.get_mut(logical as usize) {
                     *known = seq.max(*known);
@@ -125,6 +126,8 @@ impl Flash {
             };
             let page = first + u64::from(page);
             self.owner[page as usize] = logical;
+            // In the order of the operations, so that after a power cut the newest record of a page
+            // wins.
             self.side.programmed(page, logical, self.seq)?;
             self.seq += 1;
         }
@@ -167,6 +170,7 @@ impl Model for Flash {
                 // Only units inside the range are discarded completely.
                 for unit in from.div_ceil(self.unit)..(from + sectors) / self.unit {
                     let (pool, logical) = self.home(unit);
+                    // Trims leave no record: after a power cut a trimmed page may be valid again.
                     self.pools[pool].trim(logical);
                 }
             }
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_comes_back_after_a_clean_close_and_after_a_kill() {
+    fn a_drive_is_restored_after_a_clean_close_and_after_a_kill() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("back");
         let spec = DriveSpec::find(DRIVE).expect("a drive");

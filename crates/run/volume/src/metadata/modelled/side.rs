@@ -72,6 +72,7 @@ impl Side {
         }
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let name = NAME + word(24) as usize;
+        // A damaged head is not treated as new: that would discard the state of the drive silently.
         if page[..8] != MAGIC || word(8) != crc32c(0, &page[12..]) || name > BLOCK {
             return Err(io::Error::other("the header of its side region is damaged"));
         }

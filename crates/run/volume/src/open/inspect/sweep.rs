@@ -101,6 +101,7 @@ impl<'a> Sweep<'a> {
     ) -> Result<(DataRead, EventHost), IoError> {
         let limits = driver.layer().limits();
         let most = |sectors: u32| {
+            // A request must fit a buffer and be aligned, even if the alignment exceeds a part.
             sectors.min(limits.max_transfer).min(arena.longest() / SECTOR as u32).max(limits.align)
         };
         let (longest, part) = (most(LONGEST), most(PART));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_side_by_side_are_one_and_no_more_are_named_than_that() {
+    fn adjacent_ranges_are_merged_and_their_number_is_limited() {
         let found = summary(0, 0, vec![(16, 24), (0, 8), (8, 16), (32, 40)]);
         assert_eq!(found.bad_ranges, [(0, 12288), (16384, 4096)]);
         assert_eq!((found.bad_count, found.bad_bytes), (2, 16384));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_layer_knows_comes_in_the_place_of_what_superblocks_say() {
+    fn layer_state_takes_precedence_over_superblocks() {
         let of = |gauges: Gauges| {
             let note = format!("{}of 3, which it lost; {}", without(0), at_rest(false, true));
             let mut notes = [note, "left out: x; y".into()];

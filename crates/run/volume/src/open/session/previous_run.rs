@@ -31,6 +31,7 @@ pub(crate) fn take_up(
         return Ok((None, lost));
     }
     let last = Last::read(config, driver.devices(), lost);
+    // Before anything is applied: a log of a later run proves that the devices are older copies.
     ack_log::refuse_newer(config.uuid, last.run())?;
     let left = find_log(config, &last)?;
     let session = Session::next(options, config, last, left.is_some());
@@ -52,6 +53,7 @@ pub(crate) fn begin(
     lost: DeviceSet,
     events: &Events,
 ) -> Result<(), Error> {
+    // Before the mark: from then on only an orderly stop is a clean end.
     options.before_serving.iter().for_each(|hook| hook());
     session.serving(devices, lost).map_err(explain_full)?;
     ack_log::tidy(config.uuid, session.run(), session.last(), events);

@@ -20,6 +20,8 @@ pub(crate) fn cleared(taken: Device) -> Result<Device, Error> {
     }
     let (name, sectors) = (taken.name().to_owned(), taken.info().sectors);
     drop(taken);
+    // The lock is released for a moment, so another process may have taken the device: this open
+    // fails then.
     let mut again = open_fresh(&name)?;
     again.set_window(data_window(again.bytes() / SECTOR as u64).0, sectors);
     Ok(again)
@@ -28,6 +30,7 @@ pub(crate) fn cleared(taken: Device) -> Result<Device, Error> {
 /// Clears everything on a device that could be taken for data of the volume.
 fn clear(taken: &Device) -> Result<(), Error> {
     let sectors = taken.bytes() / SECTOR as u64;
+    // The superblocks first: a half-cleared device must not look like a member.
     write_ends(taken, sectors, |_| Page::default())?;
     taken.clear_window()?;
     let (start, len) = data_window(sectors);

@@ -88,12 +88,14 @@ impl Drop for CreatedFiles {
 impl CreatedFile {
     /// Locks the file; `None` if another process uses it, or the path leads to another file.
     fn lock(&self) -> Option<File> {
+        // A symbolic link at the path was not created here.
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(&self.path).ok()?;
         // A device of this process may still be open.
         if file.try_lock().is_err() && !is_own_lock(&file) {
             return None;
         }
+        // Checked under the lock: the path may have been replaced before the lock was obtained.
         let named = fs::symlink_metadata(&self.path).ok()?;
         let opened = file.metadata().ok()?;
         (node(&opened) == self.node && node(&named) == self.node).then_some(file)
@@ -101,6 +103,7 @@ impl CreatedFile {
 
     /// Returns whether the file holds only the data that the formatting of `formatted` wrote.
     fn is_unused(&self, formatted: Option<Uuid>) -> Result<bool, Error> {
+        // Empty: the creation failed before the size was set.
         if self.path.metadata().is_ok_and(|meta| meta.len() == 0) {
             return Ok(true);
         }
@@ -110,6 +113,7 @@ impl CreatedFile {
         }
         for at in places(device.bytes() / SECTOR as u64) {
             let page = device.read_page(at)?;
+            // Another process may have created a volume on the file meanwhile.
             if is_ours(&page) && formatted.is_none_or(|own| page.0[8..24] != *own.as_bytes()) {
                 return Ok(false);
             }
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_uses_is_removed() {
+    fn an_unused_created_file_is_removed() {
         let (_folder, path, _, undo) = made();
         drop(undo);
         assert!(!path.exists());
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_process_has_locked_is_kept() {
+    fn a_file_locked_by_another_process_is_kept() {
         let (_folder, path, _, undo) = made();
         let mut flock = std::process::Command::new("flock");
         flock.arg(&path).args(["sh", "-c", "echo locked; read _"]);
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_this_process_has_open_is_removed() {
+    fn a_file_open_in_this_process_is_removed() {
         let (_folder, path, _, undo) = made();
         let _device = Device::open(path.to_str().unwrap()).unwrap();
         drop(undo);
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_others_is_kept() {
+    fn foreign_data_is_kept() {
         let (_folder, path, file, undo) = made();
         file.write_all_at(b"data", 8192).unwrap();
         drop(undo);
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_volume_that_is_made_may_be_removed() {
+    fn only_the_new_volume_may_be_removed() {
         let ours = Uuid::new_v4();
         for (volume, stays) in [(ours, false), (Uuid::new_v4(), true)] {
             let (_folder, path, file, mut undo) = made();

@@ -69,11 +69,13 @@ pub(crate) fn make_file(
                 let why = format!("exists with {} bytes, not {size}; omit --size", meta.len());
                 return Err(device(name, why));
             }
+            // Mounts and partitions are listed by their real paths.
             let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
             let users = |path| find_user(path).or_else(|| storage::user_beside(path));
             if let Some(user) = canonical.to_str().and_then(users) {
                 return Err(device(name, user));
             }
+            // Its intended size is unknown.
             if meta.is_file() && meta.len() == 0 {
                 let why = "is empty; remove it and use --size, or extend it";
                 return Err(device(name, why));
@@ -89,6 +91,7 @@ pub(crate) fn make_file(
             let made = new_private(path).map_err(file(path, "create the file"))?;
             // Registered at once, so that a failure from here on removes the file.
             undo.add(name, path, &made);
+            // Sparse for now; the caller allocates it.
             made.set_len(size).map_err(file(path, "set its size"))?;
             sync_folder(path).map_err(file(path, "sync its directory"))?;
         }
@@ -157,6 +160,7 @@ fn take_room(
     let mut taken = take_device(asked, name, peers, force)?;
     let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
     let used = used(room).map_err(|why| device(name, why))?;
+    // A part of a zoned device may belong to a volume that is not served and so holds no lock.
     claims::refuse_taken(&taken.device)?;
     taken.device.set_window(start, used);
     Ok(taken)

@@ -18,6 +18,7 @@ impl PeerGeometry {
     pub(crate) fn from_devices<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
         let mut it = PeerGeometry::default();
         for device in devices {
+            // The size of a zoned file includes its table, which is not part of the device.
             let bytes = device.bytes() + zone_table(device);
             it.size = Some(it.size.map_or(bytes, |least| least.min(bytes)));
             if let DeviceKind::Zoned(zones) = device.info().kind {

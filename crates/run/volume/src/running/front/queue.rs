@@ -46,6 +46,7 @@ impl Queue {
     /// Changes the length of the block device.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         let mut export = self.export.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Replaced as a whole: connected clients keep the description that they negotiated.
         *export = Arc::new(Export { bytes, ..(**export).clone() });
         self.bytes.store(bytes, SeqCst);
     }
@@ -63,6 +64,7 @@ impl Queue {
     /// Adds a job without waking a thread. Answers it with an error if its range is not whole
     /// sectors of the export, or the queue is closed.
     pub(crate) fn push(&self, job: Job) {
+        // Offsets come from clients and may overflow.
         let end = job.offset.checked_add(job.bytes);
         let inside = end.is_some_and(|end| end <= self.bytes.load(Relaxed));
         if !inside || !job.is_whole() {
@@ -99,6 +101,7 @@ impl Queue {
     /// Accepts no more jobs; queued ones are completed.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
+        // The thread of the inbox must notice the end.
         self.waker.ring();
     }
 
@@ -118,6 +121,7 @@ impl Inbox {
         let Some(job) = waiting.jobs.front() else {
             return if waiting.closed { NextJob::Over } else { NextJob::Nothing };
         };
+        // It remains at the front, so later jobs do not overtake it.
         if job.is_too_long(longest) {
             return NextJob::TooLong;
         }
@@ -158,6 +162,7 @@ impl Drop for Inbox {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
         waiting.closed = true;
+        // Refused without the lock, because a receiver may call back.
         let jobs = std::mem::take(&mut waiting.jobs);
         drop(waiting);
         jobs.into_iter().for_each(|job| job.refuse(Err(HostError::Io)));

@@ -88,7 +88,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn what_was_written_is_read_until_it_is_trimmed() {
+    fn written_data_is_readable_until_trimmed() {
         let port = ram_port("ram", 1 << 20);
         let (reply, answers) = channel();
         let ask = |op, cookie| {

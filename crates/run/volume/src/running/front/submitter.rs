@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_for_a_client_that_waits_for_each_answer_a_thread_polls() {
+    fn a_thread_polls_only_for_synchronous_clients() {
         let mut submitter = crate::ram_port("ram", 1 << 20).submitter();
         let mut waits = |pushed, count| {
             let wait = |_| {

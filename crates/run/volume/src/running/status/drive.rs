@@ -107,6 +107,7 @@ impl Drive {
     /// Returns the drive of a device; `None` if it can't be queried.
     fn open(device: &Device) -> Option<Self> {
         let nvme = device.nvme()?;
+        // Without the initial counters only the writes since the start are unknown.
         let start = nvme.facts().ok();
         Some(Drive { nvme, start, last: Mutex::default() })
     }
@@ -117,6 +118,7 @@ impl Drive {
         if let Some((when, status)) = last.as_ref()
             && when.elapsed() < PAUSE
         {
+            // Log pages cost the drive time, and several front ends may poll the status.
             return Some(status.clone());
         }
         let facts = self.nvme.facts().ok()?;
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_drive_wrote_since_the_start_is_the_difference() {
+    fn drive_writes_since_the_start_are_the_difference() {
         let status = DriveStatus::from_facts(&facts(5000), Some(&facts(2000)));
         assert_eq!((status.flash_bytes, status.media_written_bytes), (Some(3000), Some(5000)));
         assert_eq!((status.used_percent, status.years_left), (Some(10), Some(9.0)));

@@ -55,6 +55,7 @@ impl Status {
             _ if has_failed || unreadable > 0 || !self.lost_ranges.is_empty() => {
                 VolumeState::Faulted
             }
+            // A rebuild counts even if all data has redundancy again, until it ends durably.
             _ if self.tasks.iter().any(rebuilds) => VolumeState::Rebuilding,
             true => VolumeState::Degraded,
             false => VolumeState::Online,
@@ -135,6 +136,7 @@ impl Status {
         let (exposed, excess) =
             space.map_or((0, 0), |it| (it.degraded_bytes, it.trim_required_bytes));
         let rebuilds = |task: &TaskStatus| REBUILDS.contains(&task.task.as_str());
+        // With a running rebuild this will resolve itself.
         if exposed > 0 && self.degraded && !self.tasks.iter().any(rebuilds) {
             let todo = match excess {
                 0 => "no rebuild is running: replace the lost device".into(),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_told_apart_and_rare_long_ones_show() {
+    fn latencies_are_separated_by_kind_and_show_outliers() {
         let mut latencies = Latencies::default();
         assert_eq!(latencies.list(), []);
         for _ in 0..998 {

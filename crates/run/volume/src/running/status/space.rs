@@ -128,6 +128,7 @@ pub(crate) struct FillLevel {
 impl FillLevel {
     /// Adds a sample. Returns the fill level if a threshold was passed since the last one.
     pub(crate) fn sample(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
+        // At most one sample a minute, so a day has a bounded number.
         if self.held.back().is_none_or(|(at, _)| now - *at >= EVERY) {
             self.held.push_back((now, live));
         }
@@ -150,6 +151,7 @@ impl FillLevel {
         // Growth over less than a sampling interval is noise.
         let is_long = now - begin >= EVERY;
         let grown = live.checked_sub(before).filter(|grown| *grown > 0 && is_long)?;
+        // Above the limit, writes fail already.
         let left = most.checked_sub(live)?;
         Some((left as f64 * seconds / grown as f64) as u64)
     }
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_threshold_is_told_once_until_there_is_clearly_room_again() {
+    fn each_threshold_is_reported_once_with_hysteresis() {
         let (mut fill_level, now) = (FillLevel::default(), Instant::now());
         let told: Vec<_> = [10, 79, 80, 85, 79, 80, 91, 99, 70, 81]
             .into_iter()

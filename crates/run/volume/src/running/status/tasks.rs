@@ -67,6 +67,7 @@ struct Meter(VecDeque<Sample>);
 impl Meters {
     /// Records samples of the current tasks.
     pub(crate) fn sample(&mut self, tasks: &[Task], now: Instant) {
+        // A task that ended must not contribute its rate to a later one.
         self.0.retain(|name, _| tasks.iter().any(|task| task.kind.name() == *name));
         for task in tasks {
             self.0.entry(task.kind.name()).or_default().sample(task, now);
@@ -112,6 +113,7 @@ impl Meter {
         let begins = self.0.iter().rposition(|(at, ..)| now - *at >= RECENT);
         let Some(begins) = begins.filter(|at| *at > 0) else { return };
         let (old, new) = (speed(&self.0[0], &self.0[begins]), self.speed_since(begins));
+        // The load changed, so the older part would falsify the remaining time.
         if old.min(new) < old.max(new) * DIFFERENT {
             self.0.drain(..begins);
         }
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_is_left_follows_from_the_rate_of_late() {
+    fn the_remaining_time_follows_from_the_recent_rate() {
         let (mut meters, begin) = (Meters::default(), Instant::now());
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         meters.sample(&[task(0, 1000)], at(0));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_is_left_is_right_after_a_quick_start_and_a_change_of_the_share() {
+    fn the_remaining_time_adapts_to_a_changed_rate() {
         let steady = |_: f64| 1e6;
         assert!(error(100_000_000, steady, 0.0) < 0.05);
         // One second at full speed, before the share for a busy host applies.
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rests_or_begins_again_has_no_rate() {
+    fn paused_and_restarted_tasks_have_no_rate() {
         let (mut meters, begin) = (Meters::default(), Instant::now());
         let second = Duration::from_secs(1);
         meters.sample(&[task(500, 500)], begin);

@@ -14,6 +14,7 @@ const DURABLE: u8 = 3;
 impl Handover {
     /// Starts writing the superblock. Returns false when the copy was withdrawn.
     pub(crate) fn begin(&self) -> bool {
+        // One atomic step, so that a timeout and the writer's thread cannot both decide.
         self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()
     }
 

@@ -154,9 +154,11 @@ impl HistoryThread {
                 // Only a failed write has to be retried.
                 Err(RecvTimeoutError::Timeout) if self.tried.is_none() => continue,
                 Err(RecvTimeoutError::Timeout) => None,
+                // The events were dropped, so no more will follow.
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let (mut events, mut waiting) = (Vec::new(), Vec::new());
+            // Events that arrived meanwhile share one write and one sync.
             for message in first.into_iter().chain(queue.try_iter().take(KEPT)) {
                 match message {
                     Message::Event(event) => events.push(event),
@@ -194,6 +196,7 @@ impl HistoryThread {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
+        // Weak, so that this thread does not keep the events of a closed volume alive.
         let Some(inner) = self.events.upgrade() else { return Ok(()) };
         let all = Events(inner).all();
         let mut text = serde_json::to_vec(&Header { volume: self.volume }).expect("plain fields");
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_another_volumes_events_are_left_out() {
+    fn links_and_events_of_other_volumes_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
         let (file, target) = (file_path(&path), folder.path().join("target"));
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stays_short_and_a_failure_is_an_event() {
+    fn the_file_is_bounded_and_write_failures_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
         let events = kept(&path);

@@ -18,7 +18,7 @@ fn a_device_is_out_when_no_segment_names_it() {
 }
 
 #[test]
-fn what_has_no_parity_left_moves_first() {
+fn segments_without_redundancy_move_first() {
     let layout = Layout { parity: 2, ..Layout::example(4) };
     let mut it = Membership::new(&layout);
     it.choose(set(0b0111));
@@ -32,7 +32,7 @@ fn what_has_no_parity_left_moves_first() {
 }
 
 #[test]
-fn a_device_that_begins_anew_lacks_what_lies_on_it_already() {
+fn an_erased_device_misses_its_existing_chunks() {
     let mut it = Membership::new(&Layout::example(4));
     it.assign(2, set(0));
     it.begin_anew(1);
@@ -56,7 +56,7 @@ fn a_device_that_begins_anew_lacks_what_lies_on_it_already() {
 }
 
 #[test]
-fn a_device_that_is_back_lacks_what_is_newer_than_what_it_has() {
+fn a_returning_device_misses_newer_chunks() {
     let mut it = Membership::new(&Layout::example(4));
     for (segment, seq) in [(2, 10), (3, 20), (4, 15)] {
         it.assign(segment, set(0));
@@ -76,14 +76,14 @@ fn a_device_that_is_back_lacks_what_is_newer_than_what_it_has() {
 
 #[test]
 #[should_panic(expected = "being resilvered")]
-fn a_device_that_has_its_chunks_gets_none() {
+fn a_complete_device_receives_no_chunks() {
     let mut it = Membership::new(&Layout::example(4));
     it.assign(2, set(0));
     it.filled(2, 1);
 }
 
 #[test]
-fn where_a_segment_lies_that_nobody_knows_is_guessed() {
+fn unknown_members_of_a_segment_are_inferred() {
     let mut it = Membership::new(&Layout::example(4));
     it.choose(set(0b1110));
     let guesses = |it: &Membership, segment| {
@@ -95,7 +95,7 @@ fn where_a_segment_lies_that_nobody_knows_is_guessed() {
 }
 
 #[test]
-fn a_chunk_is_missed_also_where_no_device_is_lost() {
+fn chunks_can_be_missing_without_a_lost_device() {
     let mut it = Membership::new(&Layout::example(3));
     it.assign(1, set(0));
     it.assign(2, set(0b100));

@@ -118,7 +118,7 @@ mod tests {
     use crate::log::redundancy::rebuild::Chunk;
 
     #[test]
-    fn a_chunk_is_rebuilt_and_told_once() {
+    fn a_chunk_is_rebuilt_and_reported_once() {
         let mut chunks = Chunks::new(3);
         assert!(chunks.distrust(2) && chunks.distrust(0));
         chunks.blame(2);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_of_a_chunk_is_here_until_it_turns_out_otherwise() {
+    fn read_chunks_count_as_present_until_disproved() {
         let mut chunks = Chunks::new(3);
         chunks.is_read(1, (8, 16));
         assert!(chunks.has(1, (8, 16)) && chunks.has(1, (16, 8)));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_was_rebuilt_is_rebuilt_again_in_another_way_if_there_is_one() {
+    fn a_wrong_rebuild_is_retried_with_other_sources() {
         let placement = ChunkPlacement::new(DeviceSet::first_n(3), 2);
         let first =
             Rebuild::new(placement, (0, 0), Chunk::Data(0), 1, DeviceSet::EMPTY).expect("a way");

@@ -56,7 +56,7 @@ impl Lane {
             let stays = match pages.pair(valid.block) {
                 Some((place, _)) => place == valid.place,
                 // Without its map page a record may be valid, unless the page is unreadable.
-                None => pages.map().state(pages.map().page_of(valid.block)) != Where::Bad,
+                None => pages.map().state(pages.map().map_page(valid.block)) != Where::Bad,
             };
             valid.state == Checked::No && stays
         };
@@ -84,7 +84,7 @@ impl Lane {
         cx: &mut Cx,
     ) -> bool {
         let ValidRecord { block, place, .. } = self.valid[self.cursor];
-        let page = mapping.pages.map().page_of(block);
+        let page = mapping.pages.map().map_page(block);
         if self.keep_page(page, media, mapping, cx) != Where::Here
             || mapping.pages.map().place(block) != place
         {

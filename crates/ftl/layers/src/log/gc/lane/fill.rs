@@ -97,7 +97,7 @@ impl Lane {
         // A short stripe has no data on some members.
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, placement, (segment, slot)).filter(has);
-        let missing = media.devices.missing_of(segment);
+        let missing = media.devices.devices_with_missing(segment);
         let rebuild = |it| Rebuild::new(placement, (segment, slot), it, chunks, missing);
         let made = match core::mem::take(&mut self.sum) {
             // The speculative rebuild assumed a stripe of full width.
@@ -151,7 +151,7 @@ impl Lane {
     }
 
     /// Returns the buffer with the bytes of a chunk of the stripe.
-    fn buffer_of(&self, chunk: u8, fill: &Fill) -> Buffer {
+    fn chunk_buffer(&self, chunk: u8, fill: &Fill) -> Buffer {
         // The rebuilt chunk is verified as well, from the sum buffer.
         if fill.chunk == Some(Chunk::Data(chunk)) {
             Buffer::GcSum(self.number)
@@ -186,7 +186,7 @@ impl Lane {
             if let Some(record) =
                 entry.and_then(|entry| self.record_to_check(&entry, media, mapping))
             {
-                let buffer = self.buffer_of(record.chunk(), &fill);
+                let buffer = self.chunk_buffer(record.chunk(), &fill);
                 let command = record.digest(media.buffers.at(buffer));
                 let op = Op::GcCheck { lane: self.number, entry: next as u16 };
                 self.outstanding += 1;

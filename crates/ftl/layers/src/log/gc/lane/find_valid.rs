@@ -24,7 +24,7 @@ impl Lane {
         if from == 0 {
             // Prefetches the map entries before the first of them is needed.
             for index in 0..entries {
-                mapping.pages.map().prefetch(log::block_of(&head, index));
+                mapping.pages.map().prefetch(log::entry_block(&head, index));
             }
         }
         let spread = Spread::new(media.devices.placement(self.at.segment), self.at, &self.layout);
@@ -39,7 +39,7 @@ impl Lane {
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
             if self.is_valid(&entry, mapping) != Some(false) {
-                mapping.fetch(mapping.pages.map().page_of(entry.block), media, cx);
+                mapping.fetch(mapping.pages.map().map_page(entry.block), media, cx);
             }
         }
         cx.touch((next - from) as usize);
@@ -88,7 +88,7 @@ impl Lane {
             // If the map page is unreadable, the record stays in place.
             None => {
                 return self.keep_page(
-                    mapping.pages.map().page_of(entry.block),
+                    mapping.pages.map().map_page(entry.block),
                     media,
                     mapping,
                     cx,

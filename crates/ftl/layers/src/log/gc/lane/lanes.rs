@@ -419,7 +419,7 @@ mod tests {
         [Phase::Reading { asked: false }, Phase::Reading { asked: true }, Phase::Moving];
 
     #[test]
-    fn each_lane_is_where_its_phase_says() {
+    fn lanes_are_listed_by_phase() {
         let last = LANES as u8 - 1;
         let mut it = with_heads(last);
         assert_eq!((it.idle(), it.are_idle()), (Some((last, false)), false));
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_are_sifted_and_moved_in_their_order_not_that_of_their_lanes() {
+    fn stripes_are_processed_in_stripe_order() {
         let mut it = with_heads(3);
         [(2, 7), (0, 8), (1, 9)].iter().for_each(|(lane, seq)| sift(&mut it, *lane, *seq));
         assert_eq!(it.sifting(), Some(2));

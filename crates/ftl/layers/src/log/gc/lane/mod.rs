@@ -333,7 +333,7 @@ impl Lane {
                 self.read_chunk(chunk, range, media, cx);
             }
         }
-        let absent = media.devices.missing_of(self.at.segment);
+        let absent = media.devices.devices_with_missing(self.at.segment);
         let here = |which: &u8| {
             !absent.contains(placement.parity_device(self.at.segment, self.at.slot, *which))
         };
@@ -439,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_ranges_the_union_has_what_is_between_them() {
+    fn a_union_of_ranges_includes_the_gap() {
         assert_eq!(union(Some((8, 4)), Some((16, 8))), Some((8, 16)));
         assert_eq!(union(Some((8, 40)), Some((16, 8))), Some((8, 40)));
         assert_eq!(union(None, Some((16, 8))), Some((16, 8)));
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = " to Moving")]
-    fn nothing_is_moved_before_it_was_read() {
+    fn blocks_are_read_before_they_move() {
         let mut it = Lane::new(0, &Layout::example(3));
         let buf = it.begin(At::default());
         it.has_head(buf, false);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_without_a_stripe_takes_one_again() {
+    fn an_idle_lane_is_reused() {
         let mut it = Lane::new(3, &Layout::example(3));
         let buf = it.begin(At { segment: 1, slot: 2, sector: 0 });
         assert_eq!((it.slot(), it.is_idle()), (Some(2), false));

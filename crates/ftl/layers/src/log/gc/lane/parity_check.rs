@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_once_more_in_the_sum() {
+    fn a_rebuilt_chunk_is_added_to_the_sum() {
         let factors = |made, parity| {
             let it = ParityCheck::new(0, made, parity, (3, 64));
             [0, 1, 2, 3].map(|number| it.summand(number).0)

@@ -94,7 +94,7 @@ impl Lane {
         let range = self.valid_range(chunk).expect("the stripe has valid records");
         let At { segment, slot, .. } = self.at;
         let (placement, chunks) = (media.devices.placement(segment), self.chunks.count());
-        let missing = media.devices.missing_of(segment);
+        let missing = media.devices.devices_with_missing(segment);
         let wanted = Chunk::Data(chunk);
         let first = || Rebuild::new(placement, (segment, slot), wanted, chunks, missing);
         match way.or_else(first) {

@@ -21,7 +21,7 @@ impl Lane {
         let At { segment, slot, sector } = at;
         let placement = media.devices.placement(segment);
         let chunk = Chunk::on(device, placement, (segment, slot)).filter(|_| sector == 0)?;
-        let missing = media.devices.missing_of(segment);
+        let missing = media.devices.devices_with_missing(segment);
         Rebuild::new(placement, (segment, slot), chunk, placement.width(), missing)
     }
 

@@ -106,7 +106,7 @@ fn a_chunk_is_the_sum_of_the_parity_and_the_other_chunks() {
 }
 
 #[test]
-fn parity_is_made_of_the_data() {
+fn parity_is_computed_from_data() {
     for which in 0..2 {
         let placement = ChunkPlacement::new(set(0b1111), 2);
         let rebuild = Rebuild::new(placement, (0, 0), Chunk::Parity(which), 2, set(0));
@@ -119,7 +119,7 @@ fn parity_is_made_of_the_data() {
 }
 
 #[test]
-fn the_second_parity_is_the_same_however_many_chunks_come_at_once() {
+fn the_second_parity_is_independent_of_batching() {
     for (chunks, at_once) in (1..=14_usize).flat_map(|it| (1..=4).map(move |some| (it, some))) {
         let bytes = Bytes::new(chunks as u8, 2);
         for which in 0..2 {
@@ -143,7 +143,7 @@ fn the_second_parity_is_the_same_however_many_chunks_come_at_once() {
 }
 
 #[test]
-fn any_two_chunks_are_made_of_the_others_however_long_the_stripe_is() {
+fn any_two_chunks_are_rebuilt_at_any_width() {
     let placement = ChunkPlacement::new(set(0b111_0111), 2);
     for chunks in 1..=placement.width() as u8 {
         let all = all(chunks, 2);
@@ -169,7 +169,7 @@ fn any_two_chunks_are_made_of_the_others_however_long_the_stripe_is() {
 }
 
 #[test]
-fn where_more_is_lost_than_there_is_parity_nothing_is_made() {
+fn losses_beyond_parity_rebuild_no_chunk() {
     let (placement, slot) = (ChunkPlacement::new(set(0b1_1111), 2), (1, 1));
     let lost = [Chunk::Data(0), Chunk::Data(2), Chunk::Parity(1)];
     let whole = Bytes::new(3, 2);
@@ -183,7 +183,7 @@ fn where_more_is_lost_than_there_is_parity_nothing_is_made() {
 }
 
 #[test]
-fn nothing_is_read_of_the_device_that_is_made_up_for() {
+fn the_rebuilt_device_is_not_read() {
     for (parity, device) in (1..=2).flat_map(|parity| (0..8).map(move |it| (parity, it))) {
         let placement = ChunkPlacement::new(set(0b1101_0110), parity);
         for slot in 0..20 {
@@ -205,7 +205,7 @@ fn nothing_is_read_of_the_device_that_is_made_up_for() {
 
 #[test]
 #[should_panic(expected = "a folded chunk was expected")]
-fn nothing_is_folded_behind_the_end() {
+fn chunks_beyond_the_end_are_not_folded() {
     let placement = ChunkPlacement::new(set(0b11), 1);
     let rebuild =
         Rebuild::new(placement, (0, 0), Chunk::Data(0), 1, set(0)).expect("there is parity");

@@ -207,7 +207,7 @@ impl Stripes {
             let buffer = Buffer::stripe(stripe, index.into());
             from.push(media.buffers.at(buffer).view(0, size));
         }
-        let buffer = Buffer::stripe(stripe, self.layout.number_of(Chunk::Parity(which)));
+        let buffer = Buffer::stripe(stripe, self.layout.chunk_number(Chunk::Parity(which)));
         let into = media.buffers.at(buffer).view_mut(0, size);
         // The first fold replaces the contents of the buffer, which are those of an earlier stripe.
         let keep = done > 0 || planted(Bug::OldParity);
@@ -263,7 +263,7 @@ impl Stripes {
             None => Chunk::Data(chunk),
             Some(which) => Chunk::Parity(which as u8),
         };
-        let (gather, tally) = self.chunk_of(stripe, which, media);
+        let (gather, tally) = self.chunk_contents(stripe, which, media);
         let it = &self[stripe];
         let at = it.at;
         let device = which.device(it.spread.placement(), (at.segment, at.slot));
@@ -275,7 +275,7 @@ impl Stripes {
     }
 
     /// Returns the contents of a chunk of a stripe, and the causes of its sectors.
-    fn chunk_of(&mut self, stripe: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
+    fn chunk_contents(&mut self, stripe: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[stripe];
         let chunks = it.fill.chunks();
@@ -288,7 +288,7 @@ impl Stripes {
         // Parity is as long as the first chunk.
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
-            let buffer = Buffer::stripe(stripe, layout.number_of(which));
+            let buffer = Buffer::stripe(stripe, layout.chunk_number(which));
             gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::single(Cause::Parity, sectors));
         }
@@ -379,7 +379,7 @@ mod tests {
     use crate::log::stripe::A_TRIM;
 
     #[test]
-    fn what_a_sealed_stripe_replaced_is_not_listed_though_another_version_came_between() {
+    fn replaced_versions_are_not_listed_despite_an_intermediate_one() {
         let layout = Layout::example(3);
         let (mut stripes, journal) =
             (Stripes::new(&layout), Journal::new(&layout, DeviceSet::EMPTY));

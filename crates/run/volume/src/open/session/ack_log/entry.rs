@@ -22,7 +22,7 @@
 //! | 24..32 | length in the volume, or of the fill, in bytes |
 
 use hostftl_core::{Page, SECTOR};
-use hostftl_format::page::{self, Stamp, crc32c_of, put_u64, u64_at};
+use hostftl_format::page::{self, Stamp, crc32c_parts, put_u64, u64_at};
 
 const KIND: [u8; 4] = *b"STSH";
 /// Length of a head in bytes. All positions are multiples of it.
@@ -113,7 +113,7 @@ impl Entry {
     }
 
     fn sum(&self, head: &[u8; HEAD], data: &[u8]) -> u32 {
-        crc32c_of(self.at, [&head[4..], data].into_iter())
+        crc32c_parts(self.at, [&head[4..], data].into_iter())
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_comes_back_as_it_was_and_a_changed_one_does_not() {
+    fn entries_round_trip_and_corrupt_ones_are_rejected() {
         for kind in [Kind::Write, Kind::Trim, Kind::Zeroes, Kind::Fill, Kind::Void] {
             let entry = Entry { kind, at: 4096, offset: 8192, bytes: 512 };
             let data: &[u8] = if kind == Kind::Write { &[7; 512] } else { &[] };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_comes_back_for_its_volume_alone() {
+    fn a_label_is_valid_for_its_volume_only() {
         let label = Label { volume: [1; 16], run: 7, boot: [2; 16], room: 1 << 20, tail: 96 };
         let page = label.emit(5);
         assert_eq!(Label::parse(&page, [1; 16], 1), Some((5, label)));

@@ -66,6 +66,7 @@ impl PreviousLog {
             if owner == run {
                 let opened = Ring::open(&path, volume.into_bytes());
                 let found = opened.map_err(file(&path, "read acknowledged writes"))?;
+                // The name of a file is not proof; only its label is.
                 let ours = found.filter(|(ring, _)| ring.label().run == run);
                 // The memory of an earlier boot is lost, so such a file can only be a copy.
                 let here = ours.filter(|(ring, _)| ring.label().boot == boot && boot != [0; 16]);
@@ -151,6 +152,7 @@ fn files(volume: Uuid) -> Vec<(PathBuf, u64)> {
     let folders = runtime_dir::in_memory();
     let user = fs::metadata("/proc/self").map(|it| it.uid()).ok();
     let ours = |folder: &&PathBuf| {
+        // Another user could place forged writes in a directory of their own.
         fs::symlink_metadata(folder).is_ok_and(|it| it.is_dir() && Some(it.uid()) == user)
     };
     let listed = folders.iter().filter(ours).filter_map(|folder| fs::read_dir(folder).ok());

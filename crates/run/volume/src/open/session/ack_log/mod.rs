@@ -103,6 +103,7 @@ impl AckLog {
         }
         match self.ring.put(kind, offset, bytes, data) {
             Ok(place) => {
+                // Registered by position, so that the first key is the oldest unanswered change.
                 self.flying.insert(place, (begin, end));
                 Admission::Kept(place)
             }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_a_change_under_way_waits_for_its_answer() {
+    fn an_overlapping_request_waits_for_the_earlier_one() {
         let folder = tempfile::tempdir().unwrap();
         let mut ack_log = ack_log(folder.path(), 64);
         let Admission::Kept(first) = ack_log.enter(&write(5)) else { panic!("there is room") };
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_frees_what_was_answered_before_it_was_sent() {
+    fn a_flush_frees_writes_answered_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut ack_log = ack_log(folder.path(), 64);
         put(&mut ack_log, 1);
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_whose_oldest_entry_has_no_answer_waits_for_that() {
+    fn a_full_log_waits_for_its_oldest_unanswered_entry() {
         let folder = tempfile::tempdir().unwrap();
         let mut ack_log = ack_log(folder.path(), 3);
         let Admission::Kept(oldest) = ack_log.enter(&write(0)) else { panic!("there is room") };

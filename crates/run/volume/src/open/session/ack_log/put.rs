@@ -33,6 +33,7 @@ pub(crate) fn put_through(
                     start without them";
         Error::Refused { path, why: format!("{why}; {hint}") }
     };
+    // Checked before the first write, so that a log of another volume size changes nothing.
     if let Some(far) = left.entries.iter().find(|entry| entry.offset + entry.bytes > bytes) {
         let end = far.offset + far.bytes;
         let why = format!(
@@ -80,6 +81,7 @@ impl LogHost<'_> {
         let begin = entry.offset + self.from;
         let end = entry.offset + entry.bytes;
         let cut = self.limits.next_cut(begin / SECTOR as u64, end / SECTOR as u64);
+        // The log has client requests, which may exceed the limits of the layer.
         let end = if entry.kind == Kind::Write { cut * SECTOR as u64 } else { end };
         Some((*entry, (end - begin).min(self.longest(entry.kind))))
     }
@@ -123,6 +125,7 @@ impl Host for LogHost<'_> {
         if overlaps || self.flying.len() == MOST {
             return Pull::TooLong;
         }
+        // Trims and zeroing carry no data and need no credits for it.
         if writes && u64::from(credits.sectors) * (SECTOR as u64) < bytes {
             return Pull::TooLong;
         }
@@ -135,6 +138,7 @@ impl Host for LogHost<'_> {
                     self.fail("an acknowledged write", &error.to_string());
                     return self.pull(credits);
                 }
+                // One flush at the end makes all of them durable.
                 HostOp::Write { data: data.into_payload(), fua: false }
             }
             Kind::Trim => HostOp::Trim { fua: false },

@@ -67,14 +67,18 @@ impl Ring {
             }
             labels.extend(Label::parse(&page, volume, place));
         }
+        // One page may be torn; the other one then has an older tail, and more entries are applied
+        // again.
         let newest = labels.into_iter().max_by_key(|(number, _)| *number);
         let Some((pages, label)) = newest else { return Ok(None) };
+        // The label is written after the allocation, so a shorter file is an incomplete copy.
         if file.metadata()?.len() < BEGIN + label.room {
             return Ok(None);
         }
         let mut ring = Ring { file, path: path.into(), label, head: label.tail, pages };
         let mut entries = Vec::new();
         while let Some(entry) = ring.read_entry()? {
+            // Skipped entries too occupy space in the ring.
             ring.head += entry.room();
             if !matches!(entry.kind, Kind::Fill | Kind::Void) {
                 entries.push(entry);
@@ -86,6 +90,7 @@ impl Ring {
     /// Reads the entry at the head; `None` when there is no intact one.
     fn read_entry(&self) -> io::Result<Option<Entry>> {
         let left = self.label.room - self.used();
+        // The ring is full: another entry would overlap the oldest.
         if left < HEAD as u64 {
             return Ok(None);
         }
@@ -109,6 +114,7 @@ impl Ring {
     /// Returns whether an entry with `data` bytes of data fits now.
     pub(super) fn fits(&self, data: u64) -> bool {
         let needed = HEAD as u64 + data;
+        // An entry is contiguous, so the rest of the ring is lost if it does not fit there.
         let fill = if needed > self.to_end() { self.to_end() } else { 0 };
         self.used() + fill + needed <= self.label.room
     }
@@ -159,6 +165,7 @@ impl Ring {
             let fill = Entry { kind: Kind::Fill, at, offset: 0, bytes: HEAD as u64 };
             return self.file.write_all_at(&fill.emit(&[]), self.place(at));
         };
+        // The length must remain, because the next entry is found behind the data.
         let void = Entry { kind: Kind::Void, ..entry };
         self.file.write_all_at(&void.emit(&[]), self.place(at))
     }
@@ -166,6 +173,7 @@ impl Ring {
     /// Frees the entries before position `to`.
     pub(super) fn free(&mut self, to: u64) -> io::Result<()> {
         assert!(to <= self.head, "only entries before the head are freed");
+        // Flushes may complete in another order than they were sent.
         if to <= self.label.tail {
             return Ok(());
         }
@@ -193,6 +201,7 @@ impl Ring {
     }
 
     fn write_label(&mut self, label: Label) -> io::Result<()> {
+        // Pages alternate, so a torn write leaves the previous one intact.
         let number = self.pages + 1;
         self.file.write_all_at(&label.emit(number).0, number % 2 * BLOCK as u64)?;
         (self.pages, self.label) = (number, label);
@@ -239,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_found_in_its_order_until_it_is_freed() {
+    fn entries_are_found_in_order_until_freed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.stash");
         let mut ring = ring(&path, 64 << 10);
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_goes_round_and_is_never_fuller_than_it_is() {
+    fn the_ring_wraps_and_never_exceeds_its_capacity() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.stash");
         let mut ring = ring(&path, 16 << 10);
@@ -306,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_with_an_error_is_not_found_and_what_follows_is() {
+    fn entries_of_failed_requests_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.stash");
         let mut ring = ring(&path, 64 << 10);
@@ -319,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_ring_is_none() {
+    fn a_file_without_a_ring_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.stash");
         for content in [vec![], vec![7; 100], vec![0; 1 << 20]] {
