@@ -4,7 +4,7 @@
 # BENCH_SPARES (15.5 and 26.6): the spare of `log`, in percent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/cargo.sh run --release --quiet -p hostftl-sim --example placement -- "${BENCH_SEEDS:-3}"
+scripts/cargo.sh run --release --quiet -p hostftl-lab-placement --example placement -- "${BENCH_SEEDS:-3}"
 layers=()
 for spare in ${BENCH_SPARES:-15.5 26.6}; do
     for rule in "" :gc=declining-cost :separation=rate :gc=declining-cost:separation=rate; do

@@ -12,6 +12,7 @@ fn main() {
     println!("cargo::rustc-env=HOSTFTL_TARGET={target}");
     let mut features: Vec<String> = std::env::vars()
         .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
+        .filter(|name| name != "default")
         .collect();
     features.sort();
     println!("cargo::rustc-env=HOSTFTL_FEATURES={}", features.join(" "));

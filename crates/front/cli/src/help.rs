@@ -14,12 +14,17 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other", &["completions", "help"]),
 ];
 
+/// Returns whether this build has the command.
+fn is_built(name: &str) -> bool {
+    name != "paper" || cfg!(feature = "paper")
+}
+
 /// Returns `command` with its subcommands grouped in the help.
 pub(crate) fn grouped(command: Command) -> Command {
     let mut list = String::new();
     for (group, names) in GROUPS {
         let _ = writeln!(list, "{group}:");
-        for name in names {
+        for name in names.iter().filter(|it| is_built(it)) {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map_or("Print help for a command".into(), ToString::to_string);
             let _ = writeln!(list, "  {name:<15} {about}");
@@ -42,7 +47,8 @@ mod tests {
         let command = Cli::command();
         let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
         let mut visible: Vec<&str> = visible.map(Command::get_name).chain(["help"]).collect();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let grouped = GROUPS.iter().flat_map(|(_, names)| *names).copied();
+        let mut grouped: Vec<&str> = grouped.filter(|it| is_built(it)).collect();
         visible.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(visible, grouped);

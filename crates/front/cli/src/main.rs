@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use hostftl_frontend::{nearest, units};
+use hostftl_frontend::units;
 
 use crate::commands::Command;
 use crate::console::{ColorChoice, Console};
@@ -59,6 +59,8 @@ fn stdin_path(word: OsString) -> OsString {
 static ALLOCATOR: hostftl_io::ExitOnFailure = hostftl_io::ExitOnFailure;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "paper")]
+    hostftl_lab_devices::register();
     let parsed = help::grouped(Cli::command())
         .try_get_matches_from(std::env::args_os().map(stdin_path))
         .and_then(|matches| Cli::from_arg_matches(&matches));

@@ -36,6 +36,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        hostftl_lab_devices::register();
         super::study::constants(module)
     }
 }

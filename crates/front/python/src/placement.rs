@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hostftl_frontend::Wrong;
-use hostftl_layers::policy::GcPolicy;
-use hostftl_sim::placement::{
+use hostftl_lab_placement::{
     ByFrequency, ByHazard, Choose, Collector, Future, LogCounts, LogSpec, Placement, Plain, Rates,
     Sealed, SegmentLog, SepBit,
 };
+use hostftl_layers::policy::GcPolicy;
 use hostftl_trace::{Op, Source};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -28,7 +28,7 @@ pub struct Registration {
     /// The names and files of the built-in devices.
     pub built_in: &'static [(&'static str, &'static str)],
     /// Reads the file of a device. The error names the line or the option that is wrong.
-    pub(crate) read: fn(&Text) -> Result<Arc<dyn Description>, DriveError>,
+    pub read: fn(&Text) -> Result<Arc<dyn Description>, DriveError>,
 }
 
 /// A device as its file describes it. Lengths are in sectors.

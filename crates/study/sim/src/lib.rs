@@ -22,7 +22,6 @@ mod load;
 mod media;
 mod memory;
 mod outcome;
-pub mod placement;
 mod planned_run;
 mod player;
 pub mod probe;

@@ -178,6 +178,7 @@ mod tests {
 
     #[test]
     fn a_text_names_one_or_several_devices() {
+        hostftl_lab_devices::register();
         let names = |text: &str| {
             let stack = Stack::find(text).unwrap_or_else(|why| panic!("{why}"));
             let names = stack.devices.iter().map(|it| it.name().to_owned());

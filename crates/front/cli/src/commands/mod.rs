@@ -20,6 +20,7 @@ mod list;
 mod man;
 mod models;
 mod output;
+#[cfg(feature = "paper")]
 mod paper;
 mod probe;
 mod replay;
@@ -43,20 +44,23 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::bytes;
 
-/// Declares [`Command`] from pairs of a variant and a module with `Args` and `run`.
+/// Declares [`Command`] from pairs of a variant and a module with `Args` and `run`. A command that
+/// is optional names its feature.
 macro_rules! commands {
-    ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
+    ($($(#[$attribute:meta])* $name:ident => $module:ident $(if $feature:literal)?,)*) => {
         /// A command with its arguments. [`crate::help`] has their order in the help.
         #[derive(clap::Subcommand)]
         pub(crate) enum Command {
-            $($(#[$attribute])* $name(Box<$module::Args>),)*
+            $($(#[$attribute])* $(#[cfg(feature = $feature)])? $name(Box<$module::Args>),)*
         }
 
         impl Command {
             /// Runs the command.
             pub(crate) fn run(&self, console: &mut Console) -> Result<(), Failure> {
                 match self {
-                    $(Command::$name(args) => $module::run(args, console),)*
+                    $($(#[cfg(feature = $feature)])? Command::$name(args) => {
+                        $module::run(args, console)
+                    })*
                 }
             }
         }
@@ -67,7 +71,7 @@ commands! {
     Compare => compare,
     Sweep => sweep,
     Advise => advise,
-    Paper => paper,
+    Paper => paper if "paper",
     Targets => targets,
     Probe => probe,
     Layers => layers,

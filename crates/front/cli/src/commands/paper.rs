@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
-use hostftl_frontend::program;
+use hostftl_frontend::{nearest, program};
 use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::output::Output;
 use crate::console::{Console, notice};
 use crate::failure::{Failure, code};
-use crate::{interrupt, nearest};
+use crate::interrupt;
 
 /// Name that selects all experiments.
 const EACH: &str = "all";

@@ -2,6 +2,7 @@
 
 mod boot;
 mod codes;
+#[cfg(feature = "paper")]
 mod documents;
 mod interrupt;
 mod parts;

@@ -246,7 +246,7 @@ fn wears(rows: &[(&Load, &[Outcome])]) -> Sheet {
     for (load, outcomes) in rows {
         for (index, outcome) in outcomes.iter().enumerate() {
             let [m, s] = outcome.wear;
-            let copies = |wear: hostftl_drives::scm::Wear| {
+            let copies = |wear: hostftl_lab_devices::scm::Wear| {
                 Cell::Number(wear.copied as f64 * 100.0 / wear.total.max(1) as f64, 1)
             };
             sheet.row([

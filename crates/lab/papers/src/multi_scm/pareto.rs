@@ -111,7 +111,7 @@ fn chart(load: &Load, outcomes: &[Outcome], fronts: &[Vec<usize>]) -> hostftl_re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostftl_drives::scm::Wear;
+    use hostftl_lab_devices::scm::Wear;
 
     #[test]
     fn dominated_mixes_are_omitted() {

@@ -2,7 +2,7 @@
 
 use hostftl_core::{Nanos, Payload};
 use hostftl_drives::Model;
-use hostftl_drives::scm::{Scm, ScmSpec, Wear};
+use hostftl_lab_devices::scm::{Scm, ScmSpec, Wear};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, TierPolicy};
 use hostftl_sim::{End, Front, HostCosts, Pace, Player, World};
 

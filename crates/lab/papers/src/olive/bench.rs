@@ -1,8 +1,8 @@
 //! fio runs on the array: the speed of one pattern at one queue depth.
 
 use hostftl_core::Payload;
-use hostftl_drives::olive::{Conflicts, Olive, OliveSpec};
 use hostftl_drives::{Clock, Model};
+use hostftl_lab_devices::olive::{Conflicts, Olive, OliveSpec};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{End, Front, HostCosts, Pace, Player, World};
 use hostftl_trace::{Op, Record};

@@ -1,6 +1,6 @@
 //! Tables 3 and 4: the block driver compared with LightNVM, 24 cells.
 
-use hostftl_drives::olive::OliveSpec;
+use hostftl_lab_devices::olive::OliveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_trace::Op;
 

@@ -1,6 +1,6 @@
 //! Figures 5 and 6: the effect of the interleave on a stream.
 
-use hostftl_drives::olive::OliveSpec;
+use hostftl_lab_devices::olive::OliveSpec;
 use hostftl_report::{Axis, Lines};
 use hostftl_trace::Op;
 

@@ -5,7 +5,7 @@
 //! sends each request as it arrives. On the board, the interleave is below LightNVM, so reads
 //! behave as under the block driver.
 
-use hostftl_drives::olive::OliveSpec;
+use hostftl_lab_devices::olive::OliveSpec;
 use hostftl_trace::Op;
 
 use super::SIZES;

@@ -1,7 +1,7 @@
 //! Figure 7: four ACP ports compared with one ACP and four HP ports; and the cost of shared buses
 //! and controllers.
 
-use hostftl_drives::olive::{OliveSpec, Port};
+use hostftl_lab_devices::olive::{OliveSpec, Port};
 use hostftl_trace::Op;
 
 use super::SIZES;

@@ -15,7 +15,7 @@ use crate::text::{DriveError, Text};
 use crate::work::DriveWork;
 
 /// Flash with its own translation.
-pub(crate) const BLOCK: Registration = Registration {
+pub(crate) static BLOCK: Registration = Registration {
     kind: "block",
     about: ABOUT,
     is_flash: true,
@@ -36,7 +36,7 @@ pub(crate) const BLOCK: Registration = Registration {
 };
 
 /// Raw flash, translated by the layer.
-pub(crate) const ZONED: Registration = Registration {
+pub(crate) static ZONED: Registration = Registration {
     kind: "zoned",
     about: ABOUT,
     is_flash: true,

@@ -87,7 +87,7 @@ pub(super) struct File {
 pub(crate) fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
     let file: File = text.parse()?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
-    let mut spec = file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))?;
+    let mut spec = file.spec(text.name(), sliced).map_err(|(at, why)| text.fault(at, why))?;
     spec.left.clone_from(&text.left);
     Ok(spec)
 }

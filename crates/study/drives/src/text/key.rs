@@ -14,7 +14,7 @@ pub struct Key {
 }
 
 /// Makes a row of a table of keys.
-pub(crate) const fn key(
+pub const fn key(
     key: &'static str,
     values: &'static str,
     default: &'static str,

@@ -8,25 +8,25 @@ use hostftl_mqsim::Drive;
 use serde::de::DeserializeOwned;
 
 pub use error::DriveError;
-pub use key::Key;
-pub(crate) use key::key;
-pub(crate) use values::{Fault, capacity, optional, within};
+pub use key::{Key, key};
+pub use values::{Fault, capacity, optional, within};
 
 /// Text of a device and the options applied to it.
-pub(crate) struct Text {
+#[derive(Debug)]
+pub struct Text {
     /// Requested name, options included.
-    pub name: String,
+    name: String,
     /// Path of the file, or built-in name.
-    pub origin: String,
+    origin: String,
     /// The text. A changed key keeps its line, and a new key is appended.
-    pub text: String,
+    text: String,
     /// Options with the number of the line that they set, from 1.
-    pub options: Vec<(usize, String)>,
+    pub(crate) options: Vec<(usize, String)>,
     /// For a text converted from another program's file: the line and key of that file for each
     /// line.
     made_of: Vec<(usize, &'static str)>,
     /// Settings of that file that were ignored, one sentence each.
-    pub left: Vec<String>,
+    pub(crate) left: Vec<String>,
 }
 
 /// Start of the sentence that gives the purpose of a device.
@@ -78,6 +78,11 @@ impl Text {
         Ok(Text { name, origin, text, options, made_of, left })
     }
 
+    /// Returns the requested name, options included.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the kind of the device, `block` by default.
     pub(crate) fn kind(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
@@ -86,7 +91,10 @@ impl Text {
     }
 
     /// Parses the keys.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
+    ///
+    /// # Errors
+    /// When the text is not valid, or has other keys than `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
         toml::from_str(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             self.fault(at, error.message().replace('\n', " "))
@@ -143,7 +151,7 @@ impl Text {
 
     /// Returns the error for a fault at a byte of the text. It names the option that set the line,
     /// or the line of the original file.
-    pub(crate) fn fault(&self, at: usize, why: String) -> DriveError {
+    pub fn fault(&self, at: usize, why: String) -> DriveError {
         let line = 1 + self.text.bytes().take(at).filter(|&byte| byte == b'\n').count();
         match self.options.iter().rfind(|(changed, _)| *changed == line) {
             Some((_, option)) => {

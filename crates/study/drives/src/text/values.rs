@@ -6,11 +6,14 @@ use hostftl_core::Size;
 use toml::Spanned;
 
 /// Position in the file, and the error there.
-pub(crate) type Fault = (usize, String);
+pub type Fault = (usize, String);
 
 /// Parses the capacity of a device, the value of `key`, in whole units of `unit` bytes, below
 /// 2^`below`.
-pub(crate) fn capacity(
+///
+/// # Errors
+/// When the text is no size, or the size is not valid.
+pub fn capacity(
     key: &str,
     text: &str,
     (unit, named): (u64, &str),
@@ -23,7 +26,10 @@ pub(crate) fn capacity(
 }
 
 /// Checks that a number is from `least` to `most`.
-pub(crate) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
+///
+/// # Errors
+/// When it is not.
+pub fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
 {
@@ -35,7 +41,10 @@ where
 }
 
 /// Checks a number like [`within`]. Returns `or` if the key is not set.
-pub(crate) fn optional<T>(
+///
+/// # Errors
+/// When the number is outside the range.
+pub fn optional<T>(
     key: &str,
     value: &Option<Spanned<T>>,
     least: T,

@@ -8,6 +8,7 @@ mod pool_golden;
 mod pool_hostile;
 mod pool_saved;
 mod raw;
+mod registry;
 mod rig;
 mod spec;
 mod timing;

@@ -8,6 +8,7 @@ use hostftl_sim::{
 };
 
 fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
+    hostftl_lab_devices::register();
     let layer = |text: &&str| LayerSpec::parse(text).expect("a layer");
     Study {
         workloads: vec![Load::parse(workload).expect("a workload")],

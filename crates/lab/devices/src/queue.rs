@@ -9,8 +9,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use hostftl_core::Nanos;
 
-use crate::model::Ended;
-use crate::work::Spent;
+use hostftl_drives::Ended;
+use hostftl_drives::Spent;
 
 /// A command in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,11 +27,11 @@ use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nano
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::model::{Clock, Ended, Model};
 use crate::plain::{Counts, range};
-use crate::pool::LoadError;
-use crate::work::{DriveWork, Spent};
-use crate::zoned::Zoned;
+use hostftl_drives::pool::LoadError;
+use hostftl_drives::zoned::Zoned;
+use hostftl_drives::{Clock, Ended, Model};
+use hostftl_drives::{DriveWork, Spent};
 pub use spec::{OliveSpec, Port, SEGMENT};
 
 /// Waits of pieces, in ns, and their number.

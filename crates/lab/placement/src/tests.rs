@@ -1,7 +1,7 @@
 //! Compares the segment log with closed forms, and placement rules with each other.
 
 use super::*;
-use crate::theory;
+use hostftl_sim::theory;
 
 const SPEC: LogSpec = LogSpec { blocks: 60_000, segment: 256, spare_permille: 200 };
 

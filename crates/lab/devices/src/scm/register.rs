@@ -8,12 +8,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Scm, ScmSpec};
-use crate::pool::LoadError;
-use crate::registration::{Description, Registration, SavedModel};
-use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional, within};
+use hostftl_drives::pool::LoadError;
+use hostftl_drives::{Description, Registration, SavedModel};
+use hostftl_drives::{DriveError, Fault, Key, Text, capacity, key, optional, within};
 
 /// Memory that is written in place.
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) static REGISTRATION: Registration = Registration {
     kind: "scm",
     about: "memory with in-place writes",
     is_flash: false,
@@ -73,7 +73,7 @@ struct File {
 
 fn read(text: &Text) -> Result<Arc<dyn Description>, DriveError> {
     let file: File = text.parse()?;
-    let spec = file.spec(&text.name).map_err(|(at, why)| text.fault(at, why))?;
+    let spec = file.spec(text.name()).map_err(|(at, why)| text.fault(at, why))?;
     Ok(Arc::new(spec))
 }
 

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Olive, OliveSpec, Port, SEGMENT};
-use crate::pool::LoadError;
-use crate::registration::{Description, Registration, SavedModel};
-use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional};
+use hostftl_drives::pool::LoadError;
+use hostftl_drives::{Description, Registration, SavedModel};
+use hostftl_drives::{DriveError, Fault, Key, Text, capacity, key, optional};
 
 /// eMMC chips with their own translation, behind an FPGA. Nothing is known of their flash.
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) static REGISTRATION: Registration = Registration {
     kind: "emmc",
     about: "eMMC chips with their own translation, behind an FPGA",
     is_flash: false,
@@ -75,7 +75,7 @@ struct File {
 
 fn read(text: &Text) -> Result<Arc<dyn Description>, DriveError> {
     let file: File = text.parse()?;
-    let spec = file.spec(&text.name).map_err(|(at, why)| text.fault(at, why))?;
+    let spec = file.spec(text.name()).map_err(|(at, why)| text.fault(at, why))?;
     Ok(Arc::new(spec))
 }
 

@@ -2,7 +2,7 @@
 
 use hostftl_core::{DeviceInfo, Nanos, SECTORS_PER_BLOCK};
 
-use crate::zoned::ZonedSpec;
+use hostftl_drives::zoned::ZonedSpec;
 
 /// A port into the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

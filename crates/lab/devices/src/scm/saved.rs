@@ -6,8 +6,8 @@ use hostftl_core::Cause;
 
 use super::level::Level;
 use super::{Scm, ScmSpec};
-use crate::model::Model;
-use crate::pool::LoadError;
+use hostftl_drives::Model;
+use hostftl_drives::pool::LoadError;
 
 impl Scm {
     /// Writes the state of the memory in the form that [`Scm::load`] reads.

@@ -2,7 +2,7 @@
 
 use hostftl_core::{CAUSES, Cause, Command, DeviceError};
 
-use crate::work::{DriveWork, FlashBusy, FlashWork};
+use hostftl_drives::{DriveWork, FlashBusy, FlashWork};
 
 /// Returns the first sector and the length of a read or program. The error is the immediate result
 /// of any other command, or of a range beyond a device of `sectors` sectors. A flush and a reset

@@ -32,7 +32,7 @@ const LOOK: (f64, f64) = (0.02, 64.0);
 
 /// State of a block before a write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(crate) struct Known {
     class: u8,
     age: f64,
     fresh: bool,
@@ -42,14 +42,14 @@ impl Known {
     /// Creates the state of a block in a segment of `class`. `age` is the number of host writes
     /// since its last write. `fresh` is true if its page was written by the host, false if it was
     /// copied.
-    pub(super) fn new(class: u8, age: f64, fresh: bool) -> Self {
+    pub(crate) fn new(class: u8, age: f64, fresh: bool) -> Self {
         assert!(age >= 0.0, "a block was written before it is written again");
         Known { class, age, fresh }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frequency {
+pub(crate) struct Frequency {
     blocks: f64,
     classes: u8,
     /// Whether the set of hot blocks is changing.
@@ -61,13 +61,13 @@ pub(super) struct Frequency {
 
 impl Frequency {
     /// Creates the rule for a volume of `blocks` blocks with `classes` classes, at least 4.
-    pub(super) fn new(blocks: u64, classes: u8) -> Self {
+    pub(crate) fn new(blocks: u64, classes: u8) -> Self {
         assert!(classes >= 4, "two classes can't distinguish rates");
         Frequency { blocks: blocks as f64, classes, moves: false, placed: 0.0, died: 0.0 }
     }
 
     /// Returns the separate class for cold writes while the hot set is changing.
-    pub(super) fn apart(&self) -> u8 {
+    pub(crate) fn apart(&self) -> u8 {
         self.classes - 1
     }
 
@@ -87,7 +87,7 @@ impl Frequency {
     }
 
     /// Returns the class of a write; `dither` is in 0..1.
-    pub(super) fn of_write(&self, old: Option<Known>, dither: f64) -> u8 {
+    pub(crate) fn of_write(&self, old: Option<Known>, dither: f64) -> u8 {
         assert!((0.0..1.0).contains(&dither), "a class between two is one of them");
         let level = match old {
             None => f64::from(self.coldest()),
@@ -104,14 +104,14 @@ impl Frequency {
     }
 
     /// Returns the class of a copy from a segment of class `from`.
-    pub(super) fn of_copy(&self, from: u8, age: f64, dither: f64) -> u8 {
+    pub(crate) fn of_copy(&self, from: u8, age: f64, dither: f64) -> u8 {
         let was = if from == self.apart() { self.cold() } else { from.min(self.coldest()) };
         let level = self.level(age).max(f64::from(was));
         ((level + dither) as u8).min(self.coldest())
     }
 
     /// Records that a block in state `old` was written to `class`.
-    pub(super) fn wrote(&mut self, class: u8, old: Option<Known>) {
+    pub(crate) fn wrote(&mut self, class: u8, old: Option<Known>) {
         assert!(class < self.classes, "class {class} is not used");
         let young = |old: Known| {
             let cold = (self.cold()..self.classes).contains(&old.class);
@@ -132,7 +132,7 @@ impl Frequency {
 }
 
 /// Returns a number in 0..1 that is determined by block and time.
-pub(super) fn dither(block: u64, now: u64) -> f64 {
+pub(crate) fn dither(block: u64, now: u64) -> f64 {
     f64::from(Dice::new(block ^ now.rotate_left(32)).below(1 << 24)) / f64::from(1 << 24)
 }
 

@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 
 use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos};
 
-use crate::model::{Clock, Ended, Model};
 use crate::plain::{Counts, range};
 use crate::queue::Queue;
-use crate::work::DriveWork;
+use hostftl_drives::DriveWork;
+use hostftl_drives::{Clock, Ended, Model};
 use level::Level;
 
 /// Parameters of a memory. Lengths are in sectors, times in ns.

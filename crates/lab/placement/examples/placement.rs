@@ -1,5 +1,6 @@
 //! Compares the write amplification of placement rules and victim policies with theory. `cargo run
-//! --release -p hostftl-sim --example placement [SEEDS [RULE…]]`; docs/STUDIES.md has the tables.
+//! --release -p hostftl-lab-placement --example placement [SEEDS [RULE…]]`; docs/STUDIES.md has the
+//! tables.
 //!
 //! A log of 1,024 segments plus spare segments is filled and then overwritten twelve times. The
 //! last six overwrites count. The optimum is the lowest write amplification of separate FIFO pools,
@@ -10,7 +11,7 @@
 mod dice;
 
 use dice::Dice;
-use hostftl_sim::placement::{
+use hostftl_lab_placement::{
     ByFrequency, ByHazard, ByRate, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
 };
 use hostftl_sim::theory::{self, Class};
