@@ -274,9 +274,8 @@ mod tests {
         let record = |index| Some(Record { superblock: member(index), sound: [true; 2] });
         let mut roster = Roster::new((0..3).map(record));
         assert!(roster.may_promise(0));
-        while let Some(write) = roster.next(Standing::from_lost(0b111), || STAMP) {
-            roster.wrote(&write);
-        }
+        let settled = roster.settle(Standing::from_lost(0b111), || STAMP, |_| Ok::<_, ()>(()));
+        assert_eq!(settled, Ok(()));
         assert!(!roster.may_promise(0b111), "no superblock says so");
     }
 

@@ -19,6 +19,7 @@ pub mod report;
 pub mod roster;
 pub mod scrambler;
 pub mod session;
+pub mod steps;
 pub mod superblock;
 pub mod tier;
 pub mod zonefile;

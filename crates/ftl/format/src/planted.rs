@@ -26,6 +26,8 @@ pub enum Bug {
     PendingIgnored,
     /// The volume file lists new devices as members before their superblocks are written.
     FileBeforeSuperblocks,
+    /// Joining devices get their superblocks after the other members name them.
+    DescribedLast,
 }
 
 impl Bug {
@@ -41,6 +43,7 @@ impl Bug {
         Bug::PositionForNumber,
         Bug::PendingIgnored,
         Bug::FileBeforeSuperblocks,
+        Bug::DescribedLast,
     ];
 
     /// Returns the name on the command line.
@@ -56,6 +59,7 @@ impl Bug {
             Bug::PositionForNumber => "position-for-number",
             Bug::PendingIgnored => "pending-ignored",
             Bug::FileBeforeSuperblocks => "file-before-superblocks",
+            Bug::DescribedLast => "described-last",
         }
     }
 }

@@ -66,6 +66,13 @@ impl Standing {
     pub fn from_lost(lost: u16) -> Self {
         Standing { lost, ..Standing::default() }
     }
+
+    /// Returns whether `member`, whose superblock cannot be written, may be excluded too. The layer
+    /// can lose `may_lose` of the members `used`. It counts the others already.
+    pub fn can_exclude(&self, member: u8, used: u16, may_lose: u32) -> bool {
+        let excluded = (self.lost | 1 << member) & used;
+        excluded.count_ones() <= may_lose
+    }
 }
 
 /// Superblocks of a volume's members, by index; `None` for an absent member.
@@ -139,6 +146,47 @@ impl Roster {
         self.unwritten(lost | removed)
     }
 
+    /// Writes all outdated copies with `write`, one at a time, until all members that are not lost
+    /// record `standing`.
+    ///
+    /// # Errors
+    /// The member whose copy cannot be written, and the reason.
+    pub fn settle<E>(
+        &mut self,
+        standing: Standing,
+        mut stamp: impl FnMut() -> Stamp,
+        mut write: impl FnMut(&Write) -> Result<(), E>,
+    ) -> Result<(), (u8, E)> {
+        // The next copy depends on which ones are durable, so it is chosen again after each write.
+        while let Some(next) = self.next(standing, &mut stamp) {
+            if let Err(why) = write(&next) {
+                // The copy may be torn, so it no longer counts as sound.
+                self.failed(&next);
+                return Err((next.member, why));
+            }
+            self.wrote(&next);
+        }
+        Ok(())
+    }
+
+    /// Writes both copies of the superblock of a device that replaces a member, or returns, and
+    /// records the device. [`Roster::settle`] then writes those of the others.
+    ///
+    /// # Errors
+    /// The reason why a copy cannot be written. The members stay as they were.
+    pub fn install<E>(
+        &mut self,
+        superblock: Superblock,
+        mut write: impl FnMut(&Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let member = superblock.index;
+        for copy in [0, 1] {
+            write(&Write { member, copy, superblock })?;
+        }
+        self.replace(member, Record { superblock, sound: [true; 2] });
+        Ok(())
+    }
+
     fn unwritten(&self, lost: u16) -> Option<Write> {
         let target = self.target?;
         // An excluded device may still be present.
@@ -195,14 +243,14 @@ impl Roster {
     }
 
     /// Records that a copy is durable.
-    pub fn wrote(&mut self, write: &Write) {
+    fn wrote(&mut self, write: &Write) {
         let member = self.members[usize::from(write.member)].as_mut().expect("the member exists");
         member.superblock = write.superblock;
         member.says[write.copy] = Some(write.superblock.change);
     }
 
     /// Records that the write of a copy failed. Its content is unknown.
-    pub fn failed(&mut self, write: &Write) {
+    fn failed(&mut self, write: &Write) {
         let member = self.members[usize::from(write.member)].as_mut().expect("the member exists");
         member.says[write.copy] = None;
     }
@@ -232,5 +280,20 @@ impl Roster {
         };
         let is_recorded = self.members.is_empty() || self.members.iter().enumerate().any(records);
         is_recorded && lost & !self.missing() == 0 && self.unwritten(lost | removed).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_with_failing_superblocks_are_excluded_only_while_the_layer_can_lose_them() {
+        // Member 1 is being rebuilt, so a layer with two parities can lose one more.
+        let (used, may_lose) = (0b1101, 1);
+        assert!(Standing::from_lost(0).can_exclude(2, used, may_lose));
+        assert!(!Standing::from_lost(0b0100).can_exclude(3, used, may_lose));
+        assert!(Standing::from_lost(0b0010).can_exclude(3, used, may_lose), "it counts already");
+        assert!(!Standing::from_lost(0).can_exclude(2, used, 0));
     }
 }

@@ -1,11 +1,12 @@
 //! Commands of an operator. Each may be interrupted at any of its writes.
 
 use hostftl_core::DeviceSet;
-use hostftl_format::changes::{Coming, additions, comeback, replacement};
-use hostftl_format::roster::{Record, Standing, Write};
+use hostftl_format::roster::Standing;
+use hostftl_format::steps;
 use hostftl_format::superblock::Superblock;
 
 use super::Rule;
+use super::change::Place;
 use super::disks::{Data, Disk};
 use super::life::{End, Life, Outcome, Session};
 
@@ -32,7 +33,7 @@ impl Life<'_> {
         let Some(newest) = self.session.as_ref().and_then(|it| it.roster.target()) else {
             return Ok(());
         };
-        let command = self.dice.weigh(&[20, 25, 20, 10, 15, 20]);
+        let command = self.dice.weigh(&[20, 25, 20, 10, 15, 20, 15]);
         if (2..=3).contains(&command) {
             return self.add(command == 3);
         }
@@ -42,6 +43,7 @@ impl Life<'_> {
             0 => self.offline(member),
             1 => self.replace(disk, member),
             4 => self.remove(disk, member),
+            6 => self.copy(disk, member),
             _ => self.online(disk, member),
         }
     }
@@ -76,89 +78,55 @@ impl Life<'_> {
     }
 
     /// Records the states of the members; returns false when that is not possible now.
-    fn settled(&mut self) -> Result<bool, End> {
+    pub(super) fn settled(&mut self) -> Result<bool, End> {
         let Some(mut session) = self.session.take() else { return Ok(false) };
         let done = self.settle(&mut session, false, Standing::default());
         self.session = Some(session);
         done
     }
 
-    fn new_disk(&mut self) -> (usize, Coming) {
-        let disk = self.disks.len();
+    fn new_disk(&mut self) -> usize {
         self.disks.push(Disk::blank());
         self.history.grow();
-        let uuid = [disk as u8 + 1; 16];
-        (disk, Coming { uuid, data_start: 2048, data_len: 2048, device_sectors: 8192 })
+        self.disks.len() - 1
     }
 
-    /// Replaces a member by another device; the member is taken offline first.
+    /// Replaces a member by an empty device, which is rebuilt.
     fn replace(&mut self, old: usize, member: u8) -> Result<(), End> {
         let is_fresh = |it: &Session| (it.fresh | it.spare).contains(member);
         let fresh = self.session.as_ref().is_none_or(is_fresh);
         if self.disks.len() == DISKS || fresh || !self.may_lose(member) {
             return Ok(());
         }
-        self.lose(member)?;
-        if !self.settled()? {
-            return Ok(());
-        }
-        let (new, device) = self.new_disk();
+        let new = self.new_disk();
         self.record(|_| format!("{new} comes in the place of {old}, member {member}"));
-        self.announce(&[new])?;
-        let stamp = self.stamp();
-        self.assign_disk(new, member, |newest| replacement(newest, member, device, stamp))?;
-        self.given_up |= 1 << old;
-        self.list(Some(old), Some(new))
+        self.run_steps(steps::REBUILD, Place::Member { member, old }, vec![new], false).map(drop)
     }
 
-    /// Brings a lost device back with its data.
+    /// Replaces a member by a copy of it.
+    fn copy(&mut self, old: usize, member: u8) -> Result<(), End> {
+        let is_used = |it: &Session| (it.used - (it.lost | it.removed)).contains(member);
+        let is_used = self.session.as_ref().is_some_and(is_used);
+        if self.disks.len() == DISKS || !is_used || !self.disks[old].here {
+            return Ok(());
+        }
+        let new = self.new_disk();
+        self.record(|_| format!("{new} becomes a copy of {old}, member {member}"));
+        self.run_steps(steps::COPY, Place::Member { member, old }, vec![new], false).map(drop)
+    }
+
+    /// Brings a lost device back, with its data or erased.
     fn online(&mut self, disk: usize, member: u8) -> Result<(), End> {
         let Some(session) = &self.session else { return Ok(()) };
         let (node, data) = (session.node, self.disks[disk].data);
         let is_lost = session.lost.contains(member) && self.disks[disk].here;
-        let Ok(own) = self.disks[disk].superblock() else { return Ok(()) };
-        if !is_lost || !self.history.leads_to(data.node, node) || !self.settled()? {
+        if !is_lost || !self.history.leads_to(data.node, node) {
             return Ok(());
         }
         self.record(|_| format!("{disk}, member {member}, comes back"));
-        self.disks[disk].data.whole = false;
-        let stamp = self.stamp();
-        self.assign_disk(disk, member, |newest| comeback(newest, &own.superblock, stamp))
-    }
-
-    /// Writes the superblock of a joining device, and then those of the others.
-    fn assign_disk(
-        &mut self,
-        disk: usize,
-        member: u8,
-        superblock: impl FnOnce(&Superblock) -> Superblock,
-    ) -> Result<(), End> {
-        let Some(mut session) = self.session.take() else { return Ok(()) };
-        let superblock = superblock(&session.roster.target().expect("it has members"));
-        if !self.describe(disk, superblock)? {
-            self.session = Some(session);
-            return Ok(());
-        }
-        session.roster.replace(member, Record { superblock, sound: [true; 2] });
-        session.member_disks[usize::from(member)] = Some(disk);
-        session.used.insert(member);
-        session.fresh.insert(member);
-        session.lost.remove(member);
-        session.excluded_next.remove(member);
-        self.settle(&mut session, false, Standing::default())?;
-        self.session = Some(session);
-        Ok(())
-    }
-
-    /// Writes both copies of the superblock of a joining device; returns false when it refuses.
-    fn describe(&mut self, disk: usize, superblock: Superblock) -> Result<bool, End> {
-        for copy in [0, 1] {
-            let write = Write { member: superblock.index, copy, superblock };
-            if !self.put(disk, &write, true)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let keeps_data = self.dice.chance(850);
+        let place = Place::Member { member, old: disk };
+        self.run_steps(steps::TAKE_BACK, place, vec![disk], keeps_data).map(drop)
     }
 
     /// Adds devices as new members.
@@ -171,35 +139,9 @@ impl Life<'_> {
             return Ok(());
         }
         self.seen.admin_commands += 1;
-        let (new, devices): (Vec<_>, Vec<_>) = (0..count).map(|_| self.new_disk()).unzip();
+        let new: Vec<_> = (0..count).map(|_| self.new_disk()).collect();
         self.record(|_| format!("{new:?} come, as spares {is_spare}"));
-        self.announce(&new)?;
-        let stamp = self.stamp();
-        let mut session = self.session.take().expect("it settled");
-        let newest = session.roster.target().expect("it has members");
-        let superblocks = additions(&newest, &devices, (newest.exported, is_spare), stamp);
-        for (disk, superblock) in new.iter().zip(&superblocks) {
-            self.describe(*disk, *superblock)?;
-        }
-        session
-            .roster
-            .add(superblocks.iter().map(|it| Record { superblock: *it, sound: [true; 2] }));
-        for disk in &new {
-            let member = session.member_disks.len() as u8;
-            session.member_disks.push(Some(*disk));
-            session.used.insert(member);
-            session.spare |= DeviceSet::single_if(is_spare, member);
-            // It is empty, so it misses nothing.
-            let Session { node, root, everywhere, .. } = session;
-            self.disks[*disk].data =
-                Data { node, root, lost: DeviceSet::EMPTY, everywhere, whole: true };
-        }
-        self.settle(&mut session, false, Standing::default())?;
-        self.session = Some(session);
-        self.write_file(|file| {
-            file.pending.clear();
-            file.devices.extend(new.into_iter().map(Some));
-        })
+        self.run_steps(steps::ADD, Place::New { is_spare }, new, false).map(drop)
     }
 
     /// Removes a member permanently, once the others have its data.
@@ -226,7 +168,7 @@ impl Life<'_> {
         let removed = Standing { leaving: Some(0), ..Standing::default() };
         self.settle(&mut session, false, removed)?;
         self.session = Some(session);
-        self.list(Some(disk), None)
+        self.unlist(disk)
     }
 
     /// Records that a joining member has all data.

@@ -33,6 +33,11 @@ impl History {
         self.consented.push(None);
     }
 
+    /// Gives a device the consent of another, of which it is a copy.
+    pub(super) fn copy(&mut self, from: usize, to: usize) {
+        self.consented[to] = self.consented[from];
+    }
+
     /// Returns the number of writes before a node.
     pub(super) fn depth(&self, node: u32) -> u32 {
         self.node(node).depth

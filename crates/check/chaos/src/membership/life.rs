@@ -35,6 +35,8 @@ pub(super) struct Session {
     pub(super) lost: DeviceSet,
     /// Members with failed superblock writes, which are excluded from the next start on.
     pub(super) excluded_next: DeviceSet,
+    /// Members that are being replaced, whose losses are not recorded meanwhile.
+    pub(super) replacing: DeviceSet,
     pub(super) roster: Roster,
     /// Newest node, and the branch of the history that it continues.
     pub(super) node: u32,
@@ -62,7 +64,7 @@ impl Session {
 
     /// Returns the members that must be recorded as lost.
     pub(super) fn missed(&self) -> DeviceSet {
-        (self.lost | self.excluded_next) - self.removed
+        (self.lost | self.excluded_next) - (self.removed | self.replacing)
     }
 }
 
@@ -268,9 +270,7 @@ impl<'a> Life<'a> {
         let lost = lost - (fresh | spare & used | removed);
         // A joining member that was interrupted while it received the last data misses it again.
         let (fresh, lost) = (fresh | came & lost, lost - came);
-        for disk in fresh.iter().filter_map(disk_at) {
-            self.disks[disk].data.whole = false;
-        }
+        fresh.iter().filter_map(disk_at).for_each(|disk| self.disks[disk].data.whole = false);
         let data = |member: u8| self.disks[disk_at(member).expect("it is there")].data;
         let takes_part = held - (lost | fresh);
         let members = takes_part.iter().map(|index| data(index).node);
@@ -302,6 +302,7 @@ impl<'a> Life<'a> {
             removed,
             lost,
             excluded_next: DeviceSet::EMPTY,
+            replacing: DeviceSet::EMPTY,
             roster,
             node,
             line,
@@ -377,21 +378,26 @@ impl<'a> Life<'a> {
             let stamp = self.stamp();
             let out = Some((session.spare & lost | session.removed).to_bits());
             let standing = Standing { lost: lost.to_bits(), out, removed, ..more };
-            let Some(write) = session.roster.next(standing, || stamp) else {
-                return Ok(true);
+            let Session { roster, member_disks, .. } = &mut *session;
+            let disk_at = |member: u8| member_disks[usize::from(member)].expect("it is there");
+            let put = |write: &Write| match self.put(disk_at(write.member), write, false) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(None),
+                Err(end) => Err(Some(end)),
             };
-            let disk = session.member_disks[usize::from(write.member)].expect("it is there");
-            if self.put(disk, &write, false)? {
-                session.roster.wrote(&write);
-                continue;
-            }
-            session.roster.failed(&write);
-            let needed =
-                (session.lacking() | session.excluded_next).with(write.member) - session.spare;
-            if at_start || needed.len() > self.tolerates || more != Standing::default() {
+            let member = match roster.settle(standing, || stamp, put) {
+                Ok(()) => return Ok(true),
+                Err((member, None)) => member,
+                Err((_, Some(end))) => return Err(end),
+            };
+            let disk = disk_at(member);
+            let used = session.used - (session.lost | session.removed);
+            let may_lose = self.tolerates.saturating_sub(session.lacking().len());
+            let can_exclude = standing.can_exclude(member, used.to_bits(), may_lose);
+            if at_start || !can_exclude || more != Standing::default() {
                 return Ok(false);
             }
-            session.excluded_next.insert(write.member);
+            session.excluded_next.insert(member);
             self.has_failed = true;
             self.given_up |= 1 << disk;
         }

@@ -1,5 +1,5 @@
 //! Checker of the member list under sequences of faults. It runs the code of real volumes,
-//! `hostftl_format::assemble` and `hostftl_format::roster`.
+//! `assemble`, `roster`, `changes` and `steps` of `hostftl_format`.
 //!
 //! A seed creates a volume of two to five devices, of which up to two may be lost. Its file lists
 //! the devices in any order. A sequence of events follows: starts with and without consent,
@@ -12,6 +12,7 @@
 //! The rules are listed in [`Rule`].
 
 mod admin;
+mod change;
 mod disks;
 mod events;
 mod history;

@@ -7,7 +7,6 @@ use hostftl_format::roster::Record;
 use hostftl_format::superblock::Superblock;
 
 use super::Rule;
-use super::disks::Disk;
 use super::life::{End, Life};
 use crate::dice::Dice;
 
@@ -31,7 +30,7 @@ impl VolumeFile {
         self.devices.iter().flatten().chain(&self.pending).copied()
     }
 
-    fn put(&mut self, old: usize, new: Option<usize>) {
+    pub(super) fn put(&mut self, old: usize, new: Option<usize>) {
         let place = self.devices.iter_mut().find(|it| **it == Some(old));
         *place.expect("the device is listed") = new;
     }
@@ -143,12 +142,7 @@ impl Life<'_> {
     /// number; the owner may change the order again.
     pub(super) fn settle_file(&mut self, judged: &Judged) -> Result<(), End> {
         for disk in &judged.undone {
-            for copy in [0, 1] {
-                if self.is_crash() {
-                    return Err(End::Crash);
-                }
-                self.disks[*disk].copies[copy] = Disk::blank().copies[copy];
-            }
+            self.clear_disk(*disk)?;
         }
         let Judged { member_disks, come, .. } = judged;
         if !self.file.pending.is_empty() {
@@ -197,14 +191,11 @@ impl Life<'_> {
         }
     }
 
-    /// Lists a new device in the place of `old`, or as an addition.
-    pub(super) fn list(&mut self, old: Option<usize>, new: Option<usize>) -> Result<(), End> {
+    /// Lists a device no longer.
+    pub(super) fn unlist(&mut self, old: usize) -> Result<(), End> {
         self.write_file(|file| {
             file.pending.clear();
-            match old {
-                Some(old) => file.put(old, new),
-                None => file.devices.push(new),
-            }
+            file.put(old, None);
         })
     }
 }

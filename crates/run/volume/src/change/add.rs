@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use hostftl_core::{DeviceInfo, DeviceSet, Layer, SECTOR};
 use hostftl_format::changes::{self, Coming};
+use hostftl_format::steps::ADD;
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig, Members};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::changer::{CLOSED, Changer, PATIENCE, PAUSE};
-use super::steps::{ADD, Change, Place};
+use super::effects::{Change, Place};
 use crate::metadata::config::{Config, MISSING};
 use crate::metadata::roster::stamp;
 use crate::metadata::storage::{self, is_same};

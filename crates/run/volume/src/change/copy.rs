@@ -14,15 +14,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hostftl_core::{AdminCommand, DeviceSet, Layer, SECTOR};
+use hostftl_format::steps::{COPY, REBUILD};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
 use super::changer::{CLOSED, Changer, Finding, PATIENCE};
-use super::steps::{ANNOUNCE, CLEAR, Change, PUBLISH, Place, REBUILD, Step};
+use super::effects::{Change, Place};
 use crate::metadata::modelled;
 use crate::metadata::roster::clear_ends;
 use crate::running::copying::Copying;
-use crate::running::superblock_writer::DeviceContent;
-use crate::running::superblock_writer::handover::Handover;
+use crate::running::superblock_writer::{DeviceContent, Handover};
 use crate::util::error::{AdminError, Error};
 use crate::util::events::Level;
 use crate::util::lock;
@@ -37,17 +37,6 @@ const ENDS: Duration = Duration::from_secs(20);
 const CANCELS: Duration = Duration::from_secs(30);
 /// Maximum pause after a chunk.
 const LONGEST_REST: Duration = Duration::from_millis(100);
-
-/// Steps of a replacement by copy. The first step runs in the foreground.
-const COPY: &[Step] = &[
-    ANNOUNCE,
-    CLEAR,
-    Step { name: "copy the data", action: Change::copy_data, undo: |_| () },
-    Step { name: "defer commands", action: Change::hold_back, undo: Change::release },
-    Step { name: "write the superblocks", action: Change::make_member, undo: Change::withdraw },
-    Step { name: "switch to the copy", action: Change::swap, undo: |_| () },
-    PUBLISH,
-];
 
 /// A copy in progress.
 pub(super) struct Copy {
@@ -152,17 +141,17 @@ impl Change {
         }
     }
 
-    fn copy(&mut self) -> &mut Copy {
+    fn running_copy(&mut self) -> &mut Copy {
         self.copy.as_mut().expect("a device is copied")
     }
 
     /// Copies the device and switches to the new one.
     fn run_copy(mut self) {
-        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+        let (changer, copying) = (self.changer.clone(), self.running_copy().copying.clone());
         let done = self.run(COPY, 1).map(|()| true);
-        self.copy().source = None;
+        self.running_copy().source = None;
         let outcome = match done {
-            Err(why) if self.copy().is_unreadable => self.rebuild(&why).map(|()| false),
+            Err(why) if self.running_copy().is_unreadable => self.rebuild(&why).map(|()| false),
             done => done,
         };
         changer.port.between(|driver, _| driver.end_copy());
@@ -192,8 +181,8 @@ impl Change {
     }
 
     /// Copies all chunks, then the changed ones, until few are left.
-    fn copy_data(&mut self) -> Result<(), AdminError> {
-        let copying = self.copy().copying.clone();
+    pub(super) fn copy_data(&mut self) -> Result<(), AdminError> {
+        let copying = self.running_copy().copying.clone();
         for round in 0..ROUNDS {
             self.copy_chunks(round == 0)?;
             self.devices[0].sync()?;
@@ -208,7 +197,7 @@ impl Change {
 
     /// Copies the marked chunks. Zeros are skipped if the new device is clear.
     fn copy_chunks(&mut self, is_clear: bool) -> Result<(), AdminError> {
-        let copying = self.copy().copying.clone();
+        let copying = self.running_copy().copying.clone();
         let share = self.changer.layer().log.rebuild_share;
         let (mut from, mut requests) = (0, 0);
         while let Some(chunk) = copying.uncopied.take(from) {
@@ -219,7 +208,7 @@ impl Change {
             }
             let seen = self.refuse_lost()?;
             let begun = Instant::now();
-            let source = self.copy().source.as_ref().ok_or(CLOSED)?;
+            let source = self.running_copy().source.as_ref().ok_or(CLOSED)?;
             let read = source.read_chunk(chunk);
             let mut pages = read.map_err(|error| self.unreadable(error.to_string()))?;
             self.devices[0].write_chunk(chunk, &mut pages, is_clear)?;
@@ -247,19 +236,19 @@ impl Change {
 
     /// Marks the old device as unreadable and returns the error.
     fn unreadable(&mut self, why: String) -> AdminError {
-        self.copy().is_unreadable = true;
+        self.running_copy().is_unreadable = true;
         why.into()
     }
 
     /// Defers commands to the old device and copies the last chunks.
-    fn hold_back(&mut self) -> Result<(), AdminError> {
-        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+    pub(super) fn hold_back(&mut self) -> Result<(), AdminError> {
+        let (changer, copying) = (self.changer.clone(), self.running_copy().copying.clone());
         if !copying.take_over() {
             return Err(copying.is_cancelled().unwrap_or("it ended").into());
         }
         let index = copying.index;
         changer.port.between(|driver, _| driver.hold(index)).ok_or(CLOSED)?;
-        self.copy().held = Some(Held(changer.clone()));
+        self.running_copy().held = Some(Held(changer.clone()));
         let begun = Instant::now();
         // Commands in flight may still change chunks, so the last round starts after them.
         while changer.port.between(|driver, _| driver.is_busy(index)).unwrap_or(false) {
@@ -273,13 +262,13 @@ impl Change {
         self.refuse_lost().map(drop)
     }
 
-    fn release(&mut self) {
-        self.copy().held = None;
+    pub(super) fn release_commands(&mut self) {
+        self.running_copy().held = None;
     }
 
     /// Writes the superblock of the complete copy, then those of the others. Once its own is
     /// durable, the new device is the member, even if another superblock can't be written.
-    fn make_member(&mut self) -> Result<(), AdminError> {
+    pub(super) fn make_member(&mut self) -> Result<(), AdminError> {
         let (handover, device) = (Arc::new(Handover::default()), &self.devices[0]);
         let has = DeviceContent::Everything(device.bytes() / SECTOR as u64, handover.clone());
         let receiver = self.changer.order_install(self.member().index, device, has)?;
@@ -290,16 +279,12 @@ impl Change {
             // The superblock is being written; only the result shows which device is the member.
             Err(_) => receiver.recv().unwrap_or_else(|_| Err(CLOSED.into())),
         };
-        if !handover.is_done() {
-            return recorded;
-        }
-        self.decide();
-        Ok(())
+        if handover.is_done() { Ok(()) } else { recorded }
     }
 
     /// Erases the superblock of a device that did not become a member. It may be durable, and must
     /// be erased before the old device changes.
-    fn withdraw(&mut self) {
+    pub(super) fn clear_copy(&mut self) {
         let (device, events) = (&self.devices[0], &self.changer.sources.samples.events);
         if let Err(error) = clear_ends(device) {
             let text =
@@ -309,8 +294,8 @@ impl Change {
     }
 
     /// Switches the layer to the new device, which all superblocks name.
-    fn swap(&mut self) -> Result<(), AdminError> {
-        self.copy().source = None;
+    pub(super) fn swap(&mut self) -> Result<(), AdminError> {
+        self.running_copy().source = None;
         let (changer, device) = (self.changer.clone(), self.devices.remove(0));
         let (index, discard) = (self.member().index, device.info().discard);
         changer.show_device(index, &device);
@@ -333,14 +318,14 @@ impl Change {
             let text = format!("device {index} is excluded, because it cannot be used: {error}");
             changer.sources.samples.events.report_device(index, Level::Error, "device-lost", text);
         }
-        self.release();
+        self.release_commands();
         changer.rename(index, &self.names[0]);
         Ok(())
     }
 
     /// Excludes a device that can't be copied and rebuilds the new one from the others.
     fn rebuild(&mut self, why: &AdminError) -> Result<(), AdminError> {
-        let (changer, copying) = (self.changer.clone(), self.copy().copying.clone());
+        let (changer, copying) = (self.changer.clone(), self.running_copy().copying.clone());
         let (index, new) = (copying.index, &copying.new);
         let finding = changer.examine(index).map_err(|no| {
             no.reword(|no| {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use hostftl_core::{Layer, MetaBuf, SECTORS_PER_BLOCK};
+use hostftl_format::steps::{TAKE_BACK, TAKE_JOURNAL_BACK};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Device, zoned_path};
 use uuid::Uuid;
 
 use super::changer::{CLOSED, Changer, Finding, PATIENCE, put};
-use super::steps::{Change, Place, TAKE_BACK, TAKE_JOURNAL_BACK};
+use super::effects::{Change, Place};
 use crate::open::stack::Member;
 use crate::util::error::{AdminError, Error, device};
 use crate::util::events::Level;

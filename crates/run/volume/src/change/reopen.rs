@@ -10,13 +10,14 @@ use std::mem;
 
 use hostftl_core::{DeviceSet, Layer, SECTOR};
 use hostftl_format::roster::{Record, Standing};
+use hostftl_format::steps::{self, Closed, Effects};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::add::{append_names, new_superblocks};
 use super::changer::{CLOSED, Changer};
-use super::steps::{Change, Place};
+use super::effects::{Change, Place};
 use crate::metadata::config::Config;
 use crate::metadata::journal;
 use crate::metadata::superblocks::{self, describe};
@@ -75,7 +76,7 @@ impl Changer {
 
 impl Change {
     /// Closes the layer and reopens it with the new devices.
-    pub(super) fn reopen(&mut self) -> Result<(), AdminError> {
+    pub(super) fn reopen_layer(&mut self) -> Result<(), AdminError> {
         let (changer, file) = (self.changer.clone(), self.changer.file()?);
         let path = changer.path();
         let layer = file.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
@@ -101,17 +102,12 @@ impl Change {
         let changer = self.changer.clone();
         let mut rest = reopen::close(driver, jobs)?;
         let (mut config, count) = (changer.config(), rest.devices.len());
-        // The new devices get their superblocks first. Until one of the others names them, they
-        // belong to no volume and the change can be undone.
-        let written = self.write_closed(layer, &rest);
-        let installed = match written {
-            Ok(superblocks) => {
-                self.decide();
-                self.install(&superblocks, &mut rest, &mut config)?;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        };
+        let installed = steps::join(&mut Joining {
+            change: self,
+            layer,
+            rest: &mut rest,
+            config: &mut config,
+        })?;
         let (port, sources) = (&changer.port, &changer.sources);
         let opened = reopen::open(rest, (&config, layer.clone()), (port, sources), jobs)?;
         if let (Ok(()), Place::Member(finding)) = (&installed, &self.place) {
@@ -127,18 +123,26 @@ impl Change {
         changer.reopened(opened.layer, config);
         Ok((opened.driver, installed))
     }
+}
 
-    /// Writes the superblocks of the new devices and their session mark.
-    fn write_closed(
-        &self,
-        layer: &LayerConfig,
-        rest: &ClosedLayer,
-    ) -> Result<Vec<Superblock>, Error> {
+/// Devices that join while the layer is closed.
+struct Joining<'a> {
+    change: &'a mut Change,
+    layer: &'a LayerConfig,
+    rest: &'a mut ClosedLayer,
+    config: &'a mut Config,
+}
+
+impl Closed for Joining<'_> {
+    type Error = Error;
+
+    fn superblocks(&mut self) -> Result<Vec<Superblock>, Error> {
+        let (change, rest) = (&*self.change, &*self.rest);
         let recorded = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
-        let superblocks = match &self.place {
+        Ok(match &change.place {
             Place::Member(finding) => {
-                let (index, device) = (finding.index, &self.devices[0]);
-                let mut superblock = match &self.own {
+                let (index, device) = (finding.index, &change.devices[0]);
+                let mut superblock = match &change.own {
                     None => {
                         superblocks::replacement(&recorded, index, device.bytes() / SECTOR as u64)
                     }
@@ -149,43 +153,44 @@ impl Change {
                 vec![superblock]
             }
             Place::New { is_spare } => {
-                let layer = as_members(layer.clone(), rest.lost, &recorded);
-                let devices = (infos(&rest.devices), &self.devices[..]);
+                let layer = as_members(self.layer.clone(), rest.lost, &recorded);
+                let devices = (infos(&rest.devices), &change.devices[..]);
                 new_superblocks(&layer, &recorded, devices, *is_spare)?
             }
-        };
-        for (device, superblock) in self.devices.iter().zip(&superblocks) {
-            describe(device, superblock)?;
-            match &self.changer.session {
-                Some(session) => session.serving(std::slice::from_ref(device), DeviceSet::EMPTY)?,
-                None => session::carry_over(self.changer.config().uuid, &rest.devices, device)?,
-            }
-        }
-        Ok(superblocks)
+        })
     }
 
-    /// Installs the devices and writes the superblocks of the others.
-    fn install(
-        &mut self,
-        superblocks: &[Superblock],
-        rest: &mut ClosedLayer,
-        config: &mut Config,
-    ) -> Result<(), Error> {
+    fn describe(&mut self, at: usize, superblock: &Superblock) -> Result<(), Error> {
+        let (changer, device) = (&self.change.changer, &self.change.devices[at]);
+        describe(device, superblock)?;
+        match &changer.session {
+            Some(session) => session.serving(std::slice::from_ref(device), DeviceSet::EMPTY)?,
+            None => session::carry_over(changer.config().uuid, &self.rest.devices, device)?,
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self) {
+        self.change.decide();
+    }
+
+    fn admit(&mut self, superblocks: &[Superblock]) -> Result<(), Error> {
+        let Joining { change, rest, config, .. } = self;
         let record = |superblock: &Superblock| Record { superblock: *superblock, sound: [true; 2] };
         let records: Vec<Record> = superblocks.iter().map(record).collect();
-        match &self.place {
+        match &change.place {
             Place::Member(finding) => {
                 let (index, at) = (finding.index, usize::from(finding.index));
-                rest.devices[at] = self.devices.remove(0);
+                rest.devices[at] = change.devices.remove(0);
                 rest.lost.remove(index);
                 rest.roster.replace(index, records[0]);
-                config.devices[at].clone_from(&self.names[0]);
+                config.devices[at].clone_from(&change.names[0]);
             }
             Place::New { .. } => {
-                rest.devices.extend(mem::take(&mut self.devices));
+                rest.devices.extend(mem::take(&mut change.devices));
                 // The new superblocks are durable already, so they enter the roster as sound.
                 rest.roster.add(&records);
-                append_names(&mut config.devices, &self.names);
+                append_names(&mut config.devices, &change.names);
             }
         }
         let devices = &config.devices;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hostftl_core::DeviceSet;
+use hostftl_format::steps::{ADD, REBUILD};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use serde::{Deserialize, Serialize};
 
 use super::changer::{Changer, Finding};
-use super::steps::{ADD, Change, Place, REBUILD};
+use super::effects::{Change, Place};
 use crate::metadata::config::Config;
 use crate::metadata::storage::is_same;
 use crate::metadata::{modelled, storage};

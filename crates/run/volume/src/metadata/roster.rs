@@ -39,15 +39,21 @@ impl Roster {
         self.sectors.iter().copied()
     }
 
-    /// Returns the next copy to write; see [`Pure::next`].
-    pub(crate) fn next(&mut self, standing: Standing) -> Option<Write> {
-        self.pure.next(standing, stamp)
-    }
-
     /// Replaces the record of a member; see [`Pure::replace`].
     pub(crate) fn replace(&mut self, index: u8, record: Record) {
         self.sectors[usize::from(index)] = record.superblock.device_sectors;
         self.pure.replace(index, record);
+    }
+
+    /// Writes the superblock of a device that replaces a member; see [`Pure::install`].
+    pub(crate) fn install(
+        &mut self,
+        superblock: Superblock,
+        write: impl FnMut(&Write) -> Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        self.pure.install(superblock, write)?;
+        self.sectors[usize::from(superblock.index)] = superblock.device_sectors;
+        Ok(())
     }
 
     /// Adds new members; see [`Pure::add`].
@@ -71,38 +77,27 @@ impl Roster {
         self.pure.may_promise(lost.to_bits())
     }
 
-    /// Records that a copy is durable.
-    pub(crate) fn wrote(&mut self, write: &Write) {
-        self.pure.wrote(write);
+    /// Updates the superblocks to the states of the members; see [`Pure::settle`].
+    pub(crate) fn settle_with(
+        &mut self,
+        standing: Standing,
+        write: impl FnMut(&Write) -> Result<(), IoError>,
+    ) -> Result<(), (u8, IoError)> {
+        self.pure.settle(standing, stamp, write)
     }
 
-    /// Records that a copy could not be written.
-    pub(crate) fn failed(&mut self, write: &Write) {
-        self.pure.failed(write);
-    }
-
-    /// Updates the superblocks to the states of the members. Superblocks that an interrupted change
-    /// left outdated are updated first.
+    /// Updates the superblocks on these devices like [`Roster::settle_with`].
     pub(crate) fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
-        // The next copy depends on which ones are durable, so it is chosen again after each write.
-        while let Some(write) = self.next(standing) {
+        let written = self.settle_with(standing, |write| {
             let device = &devices[usize::from(write.member)];
-            let (at, page) = encode_page(&write);
+            let (at, page) = encode_page(write);
             // Each copy must be durable before the next one is chosen.
-            let written = device.write_page(at, &page).and_then(|()| device.sync());
-            match written {
-                Ok(()) => {
-                    cuts::step();
-                    self.wrote(&write);
-                }
-                Err(error) => {
-                    // The copy may be torn, so it no longer counts as sound.
-                    self.failed(&write);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+            device.write_page(at, &page)?;
+            device.sync()?;
+            cuts::step();
+            Ok(())
+        });
+        written.map_err(|(_, error)| error)
     }
 }
 

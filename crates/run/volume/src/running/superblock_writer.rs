@@ -5,7 +5,7 @@
 //! A separate thread writes, so that a member that does not respond delays only answers about
 //! durability, and the layer's deadline for it continues.
 
-pub(crate) mod handover;
+mod new_device;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hostftl_core::DeviceSet;
-use hostftl_format::roster::{Record, Standing};
+use hostftl_format::roster::{Standing, Write};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::metadata::journal;
 use crate::metadata::roster::{Roster, encode_page, standing};
-use crate::metadata::superblocks;
 use crate::open::event_host::EventHost;
-use crate::running::superblock_writer::handover::Handover;
 use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
 use crate::util::lock;
+pub(crate) use new_device::{DeviceContent, Handover, NewDevice};
 
 /// Attempts of a write before flushes fail, and the pause between them.
 const TRIES: u32 = 3;
@@ -41,47 +40,6 @@ enum Order {
     /// A lost device has to be closed, and this handle replaces its own; the sender reports
     /// completion.
     Close(u8, Reserve, Sender<()>),
-}
-
-/// A device that replaces a member.
-#[derive(Debug)]
-pub(crate) struct NewDevice {
-    /// Member number.
-    pub index: u8,
-    /// Content of the device.
-    pub content: DeviceContent,
-    /// Handle for its superblocks.
-    pub reserve: Reserve,
-}
-
-/// Content of a new device.
-#[derive(Debug)]
-pub(crate) enum DeviceContent {
-    /// No data; with this length in sectors.
-    Nothing(u64),
-    /// All data of the member that it replaces; with this length in sectors.
-    Everything(u64, Arc<Handover>),
-    /// The data that it had when it was lost; with its superblock.
-    AllUpTo(Box<Superblock>),
-}
-
-impl DeviceContent {
-    /// Returns the length of the device in sectors, as recorded in its superblock.
-    pub(crate) fn sectors(&self) -> u64 {
-        match self {
-            DeviceContent::Nothing(sectors) | DeviceContent::Everything(sectors, _) => *sectors,
-            DeviceContent::AllUpTo(own) => own.device_sectors,
-        }
-    }
-
-    /// Returns the new superblock of the device as member `index`. `newest` is that of the others.
-    fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
-        match self {
-            DeviceContent::Nothing(sectors) => superblocks::replacement(newest, index, *sectors),
-            DeviceContent::Everything(sectors, _) => superblocks::copy(newest, index, *sectors),
-            DeviceContent::AllUpTo(own) => superblocks::comeback(newest, own),
-        }
-    }
 }
 
 /// Receives the result of an installation.
@@ -330,10 +288,14 @@ impl WriterThread {
     /// Returns whether the next start may exclude a member. A new device with missing chunks needs
     /// all other members.
     fn can_do_without(&self, member: u8) -> bool {
+        let shown = lock(&self.shown);
+        let (lost, may_lose) = match &shown.gauges {
+            Some(gauges) => (shown.members.lost(), gauges.may_lose),
+            None => (DeviceSet::EMPTY, self.tolerates),
+        };
         let out = DeviceSet::from_bits(self.all.out.unwrap_or(0));
-        let needed = DeviceSet::from_bits(self.all.lost).with(member) - out;
-        let gauges = lock(&self.shown).gauges;
-        needed.len() <= self.tolerates && gauges.is_none_or(|it| it.may_lose > 0)
+        let used = DeviceSet::ALL - (lost | out);
+        self.all.can_exclude(member, used.to_bits(), may_lose)
     }
 
     fn take(&mut self, order: Order) {
@@ -364,11 +326,7 @@ impl WriterThread {
             }
         }
         let superblock = content.superblock(&newest, index);
-        for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
-            reserve.write(copy, &superblock.emit(at))?;
-            cuts::step();
-        }
-        self.roster.replace(index, Record { superblock, sound: [true; 2] });
+        self.roster.install(superblock, |write| write_copy(&reserve, write))?;
         self.reserves[usize::from(index)] = reserve;
         match content {
             DeviceContent::Everything(_, handover) => handover.done(),
@@ -391,20 +349,9 @@ impl WriterThread {
 
     /// Writes all outdated copies; on failure returns the member and the error.
     fn settle(&mut self, standing: Standing) -> Result<(), (u8, IoError)> {
-        while let Some(write) = self.roster.next(standing) {
-            let (_, page) = encode_page(&write);
-            match self.reserves[usize::from(write.member)].write(write.copy, &page) {
-                Ok(()) => {
-                    cuts::step();
-                    self.roster.wrote(&write);
-                }
-                Err(error) => {
-                    self.roster.failed(&write);
-                    return Err((write.member, error));
-                }
-            }
-        }
-        Ok(())
+        let reserves = &self.reserves;
+        self.roster
+            .settle_with(standing, |write| write_copy(&reserves[usize::from(write.member)], write))
     }
 
     fn fail(&mut self, why: String) {
@@ -418,6 +365,14 @@ impl WriterThread {
     fn report(&self, text: String) {
         lock(&self.event_host).events.report(Level::Error, "superblock-failed", text);
     }
+}
+
+/// Writes a copy of a superblock durably.
+fn write_copy(reserve: &Reserve, write: &Write) -> Result<(), IoError> {
+    let (_, page) = encode_page(write);
+    reserve.write(write.copy, &page)?;
+    cuts::step();
+    Ok(())
 }
 
 /// Returns the states with losses of `members` only.
@@ -444,12 +399,25 @@ fn without(standing: Standing, devices: DeviceSet) -> Standing {
 /// member.
 fn take_in(all: &mut Standing, more: Standing) {
     let (joined, removed) = (all.joined | more.joined, all.removed | more.removed);
-    *all = Standing { lost: all.lost | more.lost, joined, removed, ..more };
+    // A lost member that is about to be replaced is not in `more`, and still holds no data.
+    let kept = all.out.unwrap_or(0) & all.lost & !more.lost;
+    let out = more.out.map(|out| out | kept);
+    *all = Standing { lost: all.lost | more.lost, out, joined, removed, ..more };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_member_without_data_stays_so_while_it_is_replaced() {
+        let lost = Standing { lost: 0b1000, out: Some(0b1000), ..Standing::default() };
+        let mut all = lost;
+        take_in(&mut all, without(lost, DeviceSet::single(3)));
+        assert_eq!(all, lost);
+        take_in(&mut all, Standing { out: Some(0), ..lost });
+        assert_eq!(all.out, Some(0), "data was written to it meanwhile");
+    }
 
     #[test]
     fn durability_waits_for_superblocks_with_a_timeout() {

@@ -1,18 +1,10 @@
-//! Membership changes as tables of named steps.
-//!
-//! The steps of a table run in order. If one fails, it and the previous ones are undone in reverse
-//! order, and the volume is unchanged. A change is decided once a superblock may name a new device
-//! as a member. From then on no step is undone; the next start completes or undoes the change
-//! according to the superblocks (see [`crate::open::cut`]).
-//!
-//! The order of the steps makes power cuts harmless. The volume file lists the new devices as
-//! pending before they are written. Their superblocks are written before those of the others. Last,
-//! the volume file lists them as members.
+//! A change of the members in progress on an open volume, and the effects of its steps.
 
 use std::mem;
 use std::sync::Arc;
 
 use hostftl_core::{AdminCommand, SECTOR};
+use hostftl_format::steps::{self, Effects, Step};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device};
 use uuid::Uuid;
@@ -27,51 +19,6 @@ use crate::open::take::created_files::CreatedFiles;
 use crate::running::superblock_writer::DeviceContent;
 use crate::util::error::AdminError;
 use crate::util::lock;
-
-/// A step of a change.
-pub(super) struct Step {
-    /// Name of the step, shown when another change is refused.
-    pub name: &'static str,
-    pub action: fn(&mut Change) -> Result<(), AdminError>,
-    /// Undoes the step, even if it failed.
-    pub undo: fn(&mut Change),
-}
-
-pub(super) const ANNOUNCE: Step = Step {
-    name: "list the new devices as pending",
-    action: Change::announce,
-    undo: |change| change.changer.forget_pending(&change.names),
-};
-pub(super) const CLEAR: Step =
-    Step { name: "clear the new devices", action: Change::clear, undo: nothing };
-const LEAVE_OUT: Step =
-    Step { name: "exclude the old device", action: Change::detach, undo: nothing };
-const OPEN: Step = Step { name: "open the device", action: Change::open, undo: nothing };
-const NOTE: Step = Step {
-    name: "clear its offline mark",
-    action: Change::withdraw_note,
-    undo: Change::restore_note,
-};
-const ERASE: Step = Step { name: "erase its zones", action: Change::erase, undo: nothing };
-const SUPERBLOCKS: Step =
-    Step { name: "write the superblocks", action: Change::write_superblocks, undo: nothing };
-const EXCHANGE: Step =
-    Step { name: "switch to the device", action: Change::exchange, undo: nothing };
-const REOPEN: Step =
-    Step { name: "reopen the layer with the devices", action: Change::reopen, undo: nothing };
-pub(super) const PUBLISH: Step =
-    Step { name: "list the new devices as members", action: Change::publish, undo: nothing };
-
-/// Steps that replace a device by an empty one, which is rebuilt.
-pub(super) const REBUILD: &[Step] = &[ANNOUNCE, CLEAR, LEAVE_OUT, SUPERBLOCKS, EXCHANGE, PUBLISH];
-/// Steps that return a lost device with its data, or erased if it is zoned.
-pub(super) const TAKE_BACK: &[Step] = &[LEAVE_OUT, OPEN, NOTE, ERASE, SUPERBLOCKS, EXCHANGE];
-/// Steps that add devices or replace the journal device.
-pub(super) const ADD: &[Step] = &[ANNOUNCE, CLEAR, REOPEN, PUBLISH];
-/// Steps that return the journal device.
-pub(super) const TAKE_JOURNAL_BACK: &[Step] = &[OPEN, REOPEN];
-
-fn nothing(_change: &mut Change) {}
 
 /// Positions of the new devices.
 pub(super) enum Place {
@@ -126,21 +73,6 @@ impl Change {
         self.made.push(undo);
     }
 
-    /// Runs the steps of a table, except the first `done`, which are complete.
-    pub(super) fn run(&mut self, steps: &[Step], done: usize) -> Result<(), AdminError> {
-        for (at, step) in steps.iter().enumerate().skip(done) {
-            *lock(&self.changer.step) = step.name;
-            if let Err(why) = (step.action)(self) {
-                if !self.is_decided {
-                    // Including the failed step, which may have been done in part.
-                    steps[..=at].iter().rev().for_each(|step| (step.undo)(self));
-                }
-                return Err(why);
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the error of a change. If the change is decided, adds that the old device, which
     /// `worked` before, is excluded now.
     pub(super) fn explain(&self, why: AdminError, worked: bool) -> AdminError {
@@ -159,8 +91,24 @@ impl Change {
         }
     }
 
-    /// Decides the change: from now on a superblock may name the new devices as members.
-    pub(super) fn decide(&mut self) {
+    /// Runs the steps of a table, except the first `done`, which are complete.
+    pub(super) fn run(&mut self, steps: &[Step], done: usize) -> Result<(), AdminError> {
+        steps::run(self, steps, done)
+    }
+}
+
+impl Effects for Change {
+    type Error = AdminError;
+
+    fn begin(&mut self, step: &'static str) {
+        *lock(&self.changer.step) = step;
+    }
+
+    fn is_decided(&self) -> bool {
+        self.is_decided
+    }
+
+    fn decide(&mut self) {
         self.is_decided = true;
         // A file that a superblock may name as a member must never be removed.
         mem::take(&mut self.made).into_iter().for_each(CreatedFiles::keep);
@@ -174,26 +122,13 @@ impl Change {
         }
     }
 
-    fn clear(&mut self) -> Result<(), AdminError> {
-        let devices = mem::take(&mut self.devices);
-        self.devices = devices.into_iter().map(cleared).collect::<Result<_, _>>()?;
-        Ok(())
+    fn forget_pending(&mut self) {
+        self.changer.forget_pending(&self.names);
     }
 
-    fn detach(&mut self) -> Result<(), AdminError> {
-        self.changer.detach(self.member())?;
-        // The superblocks changed with the exclusion.
-        self.place = Place::Member(Box::new(self.changer.examine(self.member().index)?));
-        Ok(())
-    }
-
-    fn open(&mut self) -> Result<(), AdminError> {
-        let name = &self.names[0];
-        // The handle that is still open may refer to a device that was disconnected.
-        self.changer.close(self.member(), name)?;
-        let found = open_member(name, Access::Full)?;
-        self.own = self.changer.verify(self.member(), &found)?;
-        self.devices = vec![found.device];
+    /// Lists the devices in the volume file. They are members even if this fails.
+    fn publish(&mut self) -> Result<(), AdminError> {
+        self.notes.extend(self.changer.publish(&self.names));
         Ok(())
     }
 
@@ -210,17 +145,41 @@ impl Change {
         }
     }
 
-    fn erase(&mut self) -> Result<(), AdminError> {
-        // Only a zoned device returns without usable data.
-        if self.own.is_some() { Ok(()) } else { self.clear() }
+    fn clear(&mut self) -> Result<(), AdminError> {
+        let devices = mem::take(&mut self.devices);
+        self.devices = devices.into_iter().map(cleared).collect::<Result<_, _>>()?;
+        Ok(())
     }
 
-    fn write_superblocks(&mut self) -> Result<(), AdminError> {
-        let (index, was) = (self.member().index, Uuid::from_bytes(self.member().uuid()));
+    fn open(&mut self) -> Result<(), AdminError> {
+        let name = &self.names[0];
+        // The handle that is still open may refer to a device that was disconnected.
+        self.changer.close(self.member(), name)?;
+        let found = open_member(name, Access::Full)?;
+        self.own = self.changer.verify(self.member(), &found)?;
+        self.devices = vec![found.device];
+        Ok(())
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.own.is_some()
+    }
+
+    fn claim(&mut self) -> Result<(), AdminError> {
         // The claim of a part of a device precedes its superblock, so that no other volume takes
         // it.
-        claims::make(&self.devices[0], &self.member().newest)?;
-        self.decide();
+        claims::make(&self.devices[0], &self.member().newest).map_err(AdminError::from)
+    }
+
+    fn exclude(&mut self) -> Result<(), AdminError> {
+        self.changer.detach(self.member())?;
+        // The superblocks changed with the exclusion.
+        self.place = Place::Member(Box::new(self.changer.examine(self.member().index)?));
+        Ok(())
+    }
+
+    fn install(&mut self) -> Result<(), AdminError> {
+        let (index, was) = (self.member().index, Uuid::from_bytes(self.member().uuid()));
         let device = &self.devices[0];
         let has = match &self.own {
             None => DeviceContent::Nothing(device.bytes() / SECTOR as u64),
@@ -248,9 +207,31 @@ impl Change {
         Ok(())
     }
 
-    /// Lists the devices in the volume file. They are members even if this fails.
-    fn publish(&mut self) -> Result<(), AdminError> {
-        self.notes.extend(self.changer.publish(&self.names));
-        Ok(())
+    fn reopen(&mut self) -> Result<(), AdminError> {
+        self.reopen_layer()
+    }
+
+    fn copy(&mut self) -> Result<(), AdminError> {
+        self.copy_data()
+    }
+
+    fn defer(&mut self) -> Result<(), AdminError> {
+        self.hold_back()
+    }
+
+    fn release(&mut self) {
+        self.release_commands();
+    }
+
+    fn install_copy(&mut self) -> Result<(), AdminError> {
+        self.make_member()
+    }
+
+    fn withdraw_copy(&mut self) {
+        self.clear_copy();
+    }
+
+    fn switch(&mut self) -> Result<(), AdminError> {
+        self.swap()
     }
 }
