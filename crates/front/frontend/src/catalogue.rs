@@ -91,7 +91,7 @@ pub fn drive(spec: &DeviceSpec) -> Value {
     all
 }
 
-/// Describes the data sheet of a drive that is sold.
+/// Describes the data sheet of a commercial drive.
 fn sheet(model: &Model) -> Value {
     let settings = model.sheet().iter().map(|it| {
         json!({

@@ -78,7 +78,8 @@ fn golden(name: &str, checks: &[Check]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     let mut found = String::new();
     for check in checks {
-        writeln!(found, "{:.4}  {}", check.ours, check.claim).expect("a string takes everything");
+        writeln!(found, "{:.4}  {}", check.ours, check.claim)
+            .expect("writing to a string succeeds");
     }
     if std::env::var("HOSTFTL_GOLDEN").is_ok_and(|value| value == "write") {
         std::fs::write(&path, found).expect("the file can be written");

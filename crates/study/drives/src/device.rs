@@ -70,13 +70,13 @@ impl DeviceSpec {
         self.head().1
     }
 
-    /// Returns the drive that is sold, of which this is the model; `None` for other devices.
+    /// Returns the commercial drive, of which this is the model; `None` for other devices.
     pub fn model(&self) -> Option<&'static Model> {
         Model::find(split(self.name()).0)
     }
 
     /// Returns the source of `value`, the value of a key in the device's text. It is `None` if the
-    /// device is no model of a drive that is sold, or if the value is that of an option.
+    /// device is no model of a commercial drive, or if the value is that of an option.
     pub fn origin(&self, key: &str, value: &str) -> Option<&'static Origin> {
         let setting = self.model()?.drive().iter().find(|it| it.key == key)?;
         (setting.word() == value).then_some(&setting.origin)

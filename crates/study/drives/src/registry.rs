@@ -68,7 +68,7 @@ fn built_in(is_flash: bool) -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
-/// Returns the names of all built-in devices: flash, other devices, and drives that are sold.
+/// Returns the names of all built-in devices: flash, other devices, and commercial drives.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let sold = models::Model::all().iter().map(models::Model::name);
     built_in(true).chain(built_in(false)).chain(sold)
@@ -106,7 +106,7 @@ pub(crate) fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
 }
 
 impl DriveSpec {
-    /// Returns the names of the built-in drives, without those that are sold.
+    /// Returns the names of the built-in drives, without commercial ones.
     pub fn names() -> impl Iterator<Item = &'static str> {
         built_in(true)
     }

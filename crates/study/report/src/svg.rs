@@ -72,7 +72,7 @@ impl Svg {
     }
 
     fn push(&mut self, piece: impl Display) {
-        writeln!(self.0, "{piece}").expect("a string takes everything");
+        writeln!(self.0, "{piece}").expect("writing to a string succeeds");
     }
 
     /// Adds a line of class `class`.
@@ -99,7 +99,7 @@ impl Svg {
         let mut path = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
             let letter = if at == 0 { 'M' } else { 'L' };
-            write!(path, "{letter}{x:.1} {y:.1}").expect("a string takes everything");
+            write!(path, "{letter}{x:.1} {y:.1}").expect("writing to a string succeeds");
         }
         self.push(format_args!("<path class=\"s{colour}\" d=\"{path}\"/>"));
     }

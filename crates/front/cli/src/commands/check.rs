@@ -24,7 +24,7 @@ const LINE: Duration = Duration::from_secs(30);
 pub(crate) struct Args {
     /// Volume file
     volume: PathBuf,
-    /// Check although members are missing; they stay members
+    /// Check although members are missing; they remain members
     #[arg(long)]
     degraded: bool,
     /// Also read all mapped data and list unreadable ranges

@@ -16,9 +16,9 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 
 /// List the drive models, or describe some of them
 ///
-/// A description has the keys of the model, and for a drive that is sold the source of each value
-/// and a comparison with the data sheet. Keys follow the name, as in tlc:capacity=2g:gc=fifo. A
-/// drive can also be a TOML file or an ssdconfig.xml of MQSim.
+/// A description has the keys of the model, and for a commercial drive the source of each value and
+/// a comparison with the data sheet. Keys follow the name, as in tlc:capacity=2g:gc=fifo. A drive
+/// can also be a TOML file or an ssdconfig.xml of MQSim.
 #[derive(clap::Args)]
 #[command(after_help = "Example: hostftl models solidigm-d5-p5336-61t")]
 pub(crate) struct Args {
@@ -81,7 +81,7 @@ fn described(spec: &DeviceSpec) -> Result<serde_json::Value, Failure> {
     Ok(value)
 }
 
-/// Prints one line for each model: first the drives that are sold, then the others.
+/// Prints one line for each model: first the commercial drives, then the others.
 fn list(specs: &[DeviceSpec], console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(&specs.iter().map(catalogue::drive).collect::<Vec<_>>());

@@ -10,8 +10,9 @@ use crate::failure::Failure;
 
 /// Verify all valid data of a volume and repair damage from parity
 ///
-/// A served volume is scrubbed by its server, beside clients. Otherwise this command opens the
-/// volume, scrubs it and closes it. Repairs are durable when the scrub is reported complete.
+/// A served volume is scrubbed by its server while clients are connected. Otherwise this command
+/// opens the volume, scrubs it and closes it. Repairs are durable when the scrub is reported
+/// complete.
 #[derive(clap::Args)]
 #[command(after_help = "Example: hostftl scrub vol.toml --wait")]
 pub(crate) struct Args {

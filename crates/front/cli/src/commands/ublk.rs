@@ -17,8 +17,10 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List ublk devices and those that wait for a server
+    #[command(after_help = "Example: hostftl ublk list --json")]
     List,
     /// Delete a ublk device and its waiting requests; its server ends
+    #[command(after_help = "Example: hostftl ublk delete /dev/ublkb0")]
     Delete {
         /// Device or number, such as /dev/ublkb0 or 0
         #[arg(value_parser = number)]

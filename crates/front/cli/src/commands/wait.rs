@@ -29,7 +29,7 @@ pub(crate) struct Args {
     volume: PathBuf,
     /// Task [default: all tasks]
     #[arg(value_parser = ["rebuild", "resilver", "evacuate", "scrub", "copy"])]
-    verb: Option<String>,
+    task: Option<String>,
     /// End with exit code 1 after this time; the work continues
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    served(&args.volume, args.verb.as_deref(), args.timeout, console)
+    served(&args.volume, args.task.as_deref(), args.timeout, console)
 }
 
 /// Waits for a task of a volume that another process serves; for all tasks if `task` is `None`.

@@ -94,9 +94,9 @@ fn cell(value: &Value) -> String {
     value.as_str().map_or_else(String::new, |it| it.replace('|', "\\|"))
 }
 
-/// Returns the keys of devices of each kind. Rows that an earlier kind has too are only named.
+/// Returns the keys of devices of each kind. Rows that an earlier kind has too are not repeated.
 fn keys(drives: &[Value]) -> String {
-    let (mut page, mut listed) = (String::new(), HashSet::new());
+    let (mut page, mut listed, mut first) = (String::new(), HashSet::new(), Vec::new());
     for kind in ["block", "zoned", "scm", "emmc"] {
         let drive = drives.iter().find(|drive| drive["kind"] == kind).expect("one of each kind");
         let (mut rows, mut known) = (String::new(), Vec::new());
@@ -104,22 +104,27 @@ fn keys(drives: &[Value]) -> String {
             let code = |key: &str| format!("`{key}`");
             let [name, values] = ["key", "values"].map(|it| code(&cell(&key[it])));
             let line = row(&[name.clone(), values, cell(&key["default"]), cell(&key["about"])]);
+            if kind == "block" {
+                first.push(name.clone());
+            }
             if listed.insert(line.clone()) { rows += &line } else { known.push(name) }
         }
         page += &format!("### Of `kind = \"{kind}\"`\n\n");
         if !known.is_empty() {
-            page += &format!("As above: {}.\n\n", known.join(", "));
+            let absent = first.iter().filter(|name| !known.contains(name));
+            let absent: Vec<_> = absent.map(String::as_str).collect();
+            page += &format!("As above, without {}.\n\n", absent.join(", "));
         }
         page += &format!("{}{rows}\n", head(&["key", "values", "default", "meaning"]));
     }
     page
 }
 
-/// Marks around the table of the drives that are sold, in DRIVES.md.
+/// Marks around the table of the commercial drives, in DRIVES.md.
 const MARKS: [&str; 2] = ["<!-- models -->\n", "<!-- end of models -->\n"];
 
-/// Returns the table of the drives that are sold. Assumed figures are in parentheses, and rates
-/// that the model misses are in italics.
+/// Returns the table of the commercial drives. Assumed figures are in parentheses, and rates that
+/// the model misses are in italics.
 fn models(drives: &[Value]) -> String {
     let keys = ["tbw", "dwpd", "sequential_read_mbs", "sequential_write_mbs", "random_read_iops"];
     let figure = |sheet: &Value, key: &str| {

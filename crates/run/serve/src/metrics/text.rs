@@ -71,7 +71,7 @@ fn emit_one(status: &Status) -> String {
     let needs = status.problems.len() as f64;
     sheet.level("problems", "Problems that need an operator", needs);
     let mut text = String::new();
-    encode(&mut text, &sheet.0).expect("a string takes everything");
+    encode(&mut text, &sheet.0).expect("writing to a string succeeds");
     text
 }
 

@@ -1,4 +1,4 @@
-//! Drives that are sold, with the figures of their data sheets and the model of each.
+//! Commercial drives, with the figures of their data sheets and the model of each.
 //!
 //! The models are data, in `stacks/models.toml`. A model has the keys of a drive's file and is read
 //! by the same reader, so `--drive NAME:capacity=4g` works as for any other drive. Each value is
@@ -102,7 +102,7 @@ impl Compared {
     }
 }
 
-/// A drive that is sold.
+/// A commercial drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     name: String,

@@ -1,4 +1,4 @@
-//! Models of drives that are sold: each meets its data sheet, and a slice keeps what it must.
+//! Models of commercial drives: each meets its data sheet, and a slice keeps what it must.
 
 use std::collections::BTreeSet;
 
