@@ -158,7 +158,7 @@ mod tests {
         (config.members.removed, config.members.leaving) = (DeviceSet::EMPTY, one);
         assert!(!others_reveal(&config, one), "it has perhaps left");
         config.members.fresh = DeviceSet::single(2);
-        assert!(!others_reveal(&config, two), "no root lies on one that just came");
+        assert!(!others_reveal(&config, two), "a device that just joined has no root");
         config.members.fresh = DeviceSet::EMPTY;
         assert!(others_reveal(&config, two));
     }

@@ -471,7 +471,7 @@ mod tests {
         assert!(disk.differs());
         assert_eq!(byte(&disk, 5), 9);
         disk.exchange();
-        assert_eq!(byte(&disk, 5), 9 ^ 8, "what was written since is not durable");
+        assert_eq!(byte(&disk, 5), 9 ^ 8, "later writes are not durable");
         disk.exchange();
         disk.remember();
         assert!(!disk.differs() && disk.go_stale());

@@ -32,6 +32,6 @@ fn an_omitted_flush_is_detected_by_a_cut() {
     for bug in Bug::ALL.iter().filter(|bug| !is_of_one_device(**bug)) {
         let found = medium(&bug.name());
         println!("medium {bug:?}: {}", found.lines().find(|it| it.contains("FAIL")).unwrap_or("-"));
-        assert!(found.contains("what was flushed is gone"), "{bug:?} is not found: {found}");
+        assert!(found.contains("flushed data is lost"), "{bug:?} is not found: {found}");
     }
 }

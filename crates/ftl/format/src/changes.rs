@@ -120,12 +120,13 @@ pub fn additions(
 
 /// Returns the index of the device that a volume file lists at `place`, according to its
 /// superblock; `None` if the newest superblock does not list the device.
-pub fn member_at(place: usize, said: &Superblock, newest: &Superblock) -> Option<u8> {
+pub fn member_at(place: usize, superblock: &Superblock, newest: &Superblock) -> Option<u8> {
     if planted(Bug::PositionForNumber) {
         return Some(place as u8);
     }
-    let listed = newest.members.get(usize::from(said.index));
-    (said.volume == newest.volume && listed == Some(&said.device)).then_some(said.index)
+    let listed = newest.members.get(usize::from(superblock.index));
+    (superblock.volume == newest.volume && listed == Some(&superblock.device))
+        .then_some(superblock.index)
 }
 
 /// Adds joining devices to the pending list of a volume file, because no superblock names them yet.
@@ -276,7 +277,7 @@ mod tests {
         assert!(roster.may_promise(0));
         let settled = roster.settle(Standing::from_lost(0b111), || STAMP, |_| Ok::<_, ()>(()));
         assert_eq!(settled, Ok(()));
-        assert!(!roster.may_promise(0b111), "no superblock says so");
+        assert!(!roster.may_promise(0b111), "no superblock records it");
     }
 
     #[test]

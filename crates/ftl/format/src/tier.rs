@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((ledger.generation, ledger.regions, ledger.lives), (5, 6, lives));
         let ranges = [(0, 64), (128, 128), (320, 64)];
         assert!(ledger.ranges().eq(ranges), "{:?}", ledger);
-        assert!(parse_ledger(&page, UUID, 4088).is_err(), "it lies elsewhere");
+        assert!(parse_ledger(&page, UUID, 4088).is_err(), "it is elsewhere");
         let none = core::iter::repeat_n(false, MOST_REGIONS as usize);
         emit_ledger(&mut page, (64, 6, lives), none, UUID, 4088);
         assert_eq!(parse_ledger(&page, UUID, 4088).unwrap().ranges().count(), 0);
@@ -282,7 +282,7 @@ mod tests {
         let of = |life, shared| Lives { life, shared };
         assert!(of(3, 3).is_older_than(&of(4, 4)));
         assert!(!of(3, 3).is_older_than(&of(4, 3)), "the start was cut off");
-        assert!(!of(4, 3).is_older_than(&of(4, 4)), "what was on both was not told to all");
+        assert!(!of(4, 3).is_older_than(&of(4, 4)), "the shared life is not recorded on both");
         assert!(!of(4, 4).is_older_than(&of(3, 3)));
     }
 

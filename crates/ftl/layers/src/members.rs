@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             states.set(|member| member.planned),
             DeviceSet::single(1),
-            "what is used was not left out"
+            "a used device is not excluded"
         );
         assert_eq!(states.set(|member| !member.recorded), DeviceSet::first_n(5));
     }

@@ -129,7 +129,7 @@ mod tests {
     fn a_thread_polls_after_short_sleeps_and_no_more_than_half_of_the_processors_do() {
         let keeps_polling = |place: Polling| (0..3).all(|_| place.begin().keeps_polling());
         let mut many = std::iter::repeat_with(taught).take(1000);
-        assert_eq!(many.any(keeps_polling), *ROOM > 0, "what is found at once does not end it");
+        assert_eq!(many.any(keeps_polling), *ROOM > 0, "immediate results do not end it");
 
         let place = taught();
         let waits: Vec<_> = (0..*ROOM + 3).map(|_| place.begin()).collect();

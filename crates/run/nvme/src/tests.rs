@@ -99,7 +99,7 @@ fn write_zeroes_without_deallocation_is_distinguished() {
         let namespace = Namespace::ask(&mut drive, 1).unwrap();
         assert_eq!(namespace.zeroing_frees, expected, "{word}");
     }
-    assert_eq!(Namespace::ask(&mut FakeDrive::default(), 1), None, "it does not say");
+    assert_eq!(Namespace::ask(&mut FakeDrive::default(), 1), None, "it does not report this");
 }
 
 #[test]

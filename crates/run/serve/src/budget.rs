@@ -127,7 +127,7 @@ mod tests {
             while !budget.is_wanted() {
                 thread::sleep(Duration::from_millis(1));
             }
-            assert!(budget.ask_for(10).is_none(), "somebody waits for all of it");
+            assert!(budget.ask_for(10).is_none(), "a request waits for all of it");
             drop(first);
             drop(long.join().expect("it gets all"));
         });

@@ -216,12 +216,12 @@ mod tests {
         (0..5000).for_each(|number| log.line(Level::Info, "v", &format!("line {number}")));
         log.finish(SOON);
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        let said = text.lines().filter(|line| line.contains(" v: line ")).count();
+        let written = text.lines().filter(|line| line.contains(" v: line ")).count();
         let dropped = text.lines().filter_map(|line| line.split_once("log: ")).map(|(_, rest)| {
             rest.split(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a count")
         });
-        assert_eq!(said + dropped.sum::<usize>(), 5000);
-        assert!(said < 2 * BURST as usize, "{said}");
+        assert_eq!(written + dropped.sum::<usize>(), 5000);
+        assert!(written < 2 * BURST as usize, "{written}");
     }
 
     #[test]

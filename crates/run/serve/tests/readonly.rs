@@ -30,10 +30,10 @@ fn read_only_is_advertised_and_writes_are_refused() {
     let thread = std::thread::spawn(move || server.run(&mut Vec::new()).expect("a clean end"));
 
     let mut client = Client::connect(&sock, "v").expect("a server");
-    let told = client.export.flags;
-    assert!(told & flags::READ_ONLY != 0 && told & flags::SEND_FLUSH != 0);
+    let offered = client.export.flags;
+    assert!(offered & flags::READ_ONLY != 0 && offered & flags::SEND_FLUSH != 0);
     let changes = flags::SEND_TRIM | flags::SEND_WRITE_ZEROES | flags::SEND_FUA;
-    assert_eq!(told & changes, 0, "nothing is offered that is refused");
+    assert_eq!(offered & changes, 0, "nothing is offered that is refused");
     let mut ask = |command, length: u32, data: &[u8]| {
         let request = Request { flags: 0, command, cookie: 7, offset: 0, length };
         send(&client.stream, request, data).expect("sent");

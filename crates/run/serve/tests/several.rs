@@ -147,6 +147,7 @@ fn a_socket_has_the_given_mode_and_group() {
     }
     assert_eq!(SocketOwner::find_group("root").expect("every system has it"), 0);
     assert_eq!(SocketOwner::find_group("4711").expect("a number"), 4711);
-    let unknown = SocketOwner::find_group("no such group").expect_err("nobody has it").to_string();
+    let unknown =
+        SocketOwner::find_group("no such group").expect_err("no volume has it").to_string();
     assert!(unknown.contains("\"no such group\""), "{unknown}");
 }

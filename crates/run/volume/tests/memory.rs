@@ -125,7 +125,7 @@ fn measure(layer: LayerKind) {
     let used = memory.resident_bytes.expect("the system tells");
     running.stop().expect("it stops");
     println!("{layer}: {} KiB in use of {memory:?}", used >> 10);
-    assert_eq!(stated.planned_bytes, memory.planned_bytes, "status says what create said");
+    assert_eq!(stated.planned_bytes, memory.planned_bytes, "status reports the value of create");
     // There are no clients on sockets.
     let wanted = memory.planned_bytes - memory.clients_bytes;
     let (off, most) = (used.abs_diff(wanted), (wanted / 10).max(16 * MIB));
@@ -137,10 +137,10 @@ fn measure_apart(layer: LayerKind) {
     let mut again = Command::new(std::env::current_exe().expect("this test"));
     again.args(["--exact", "memory_in_use_matches_the_plan", "--nocapture"]);
     let output = again.env(LAYER, layer.name()).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{}", said.lines().find(|line| line.contains("in use")).unwrap_or_default());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    println!("{}", stdout.lines().find(|line| line.contains("in use")).unwrap_or_default());
     let why = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{layer}: {said}{why}");
+    assert!(output.status.success(), "{layer}: {stdout}{why}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl<'a> Keys<'a> {
         match value.parse() {
             Ok(value) => Ok(Some(At { line, value })),
             Err(_) => {
-                Err(Fault { line, why: format!("{key} must be a number, not {}", told(value)) })
+                Err(Fault { line, why: format!("{key} must be a number, not {}", quoted(value)) })
             }
         }
     }
@@ -101,7 +101,7 @@ impl<'a> Keys<'a> {
         let Some(At { line, value }) = self.word(key) else { return Ok(None) };
         let found = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
         let words = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let why = || format!("{key} must be one of {}, not {}", words(), told(value));
+        let why = || format!("{key} must be one of {}, not {}", words(), quoted(value));
         let value = found.ok_or_else(|| Fault { line, why: why() })?.1;
         Ok(Some(At { line, value }))
     }
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
 }
 
 /// Quotes a value, truncated if it is long.
-fn told(value: &str) -> String {
+fn quoted(value: &str) -> String {
     format!("'{}'", short(value))
 }
 

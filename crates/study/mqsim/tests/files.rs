@@ -46,7 +46,7 @@ fn a_drive_file_gives_geometry_times_and_gc() {
 #[test]
 fn every_key_is_carried_over_or_named_with_its_line() {
     let drive = drive(DRIVE).expect("the file is sound");
-    let said = drive.left.join("\n");
+    let text = drive.left.join("\n");
     let read: Vec<&str> = drive.lines.iter().map(|(_, key)| *key).collect();
     // These keys modify others, or have no effect in this file.
     let parts = ["Flash_Channel_Width", "Static_Wearleveling_Enabled", "Memory_Type"];
@@ -60,17 +60,17 @@ fn every_key_is_carried_over_or_named_with_its_line() {
             continue;
         }
         let stem = key.replace("CSB", "LSB").replace("MSB", "LSB");
-        let named = said.contains(&format!("{key} (line {})", index + 1));
-        assert!(named || read.contains(&stem.as_str()) || said.contains(key), "{key} is lost");
+        let named = text.contains(&format!("{key} (line {})", index + 1));
+        assert!(named || read.contains(&stem.as_str()) || text.contains(key), "{key} is lost");
         keys += 1;
     }
     assert!(keys >= 50, "only {keys} keys");
-    assert!(said.contains("Colour (line 6): MQSim has no such key in this place"), "{said}");
+    assert!(text.contains("Colour (line 6): MQSim has no such key in this place"), "{text}");
     assert!(
-        said.contains(
+        text.contains(
             "Page_Read_Latency_* of the pages of a cell (line 44): all pages use the mean"
         ),
-        "{said}"
+        "{text}"
     );
 }
 

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(advice.broken[1], [Limit::Ram]);
         let limits = Limits { years: Some(4.5), memory_bytes: Some(7), ..Limits::default() };
         let advice = advise(&offers, &limits);
-        assert_eq!((advice.verdict, advice.runner_up), (None, None), "hard alone lives so long");
+        assert_eq!((advice.verdict, advice.runner_up), (None, None), "only hard has this lifetime");
         assert_eq!(advice.without, [(Limit::Ram, 1), (Limit::Life, 3)]);
         let limits = Limits { p99_ns: Some(2_600_000), ..Limits::default() };
         assert_eq!(advise(&offers, &limits).verdict, Some(1));

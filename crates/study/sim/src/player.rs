@@ -59,10 +59,10 @@ pub struct Player<I> {
     zero: Option<Nanos>,
     /// Number of issued records.
     pub issued: u64,
-    next_glance: u64,
+    next_check: u64,
     /// Number of completions at the last check, and the steps and the time then. Steps and time of
     /// a world continue across players.
-    heard: Option<(u64, u64, Nanos)>,
+    last_progress: Option<(u64, u64, Nanos)>,
     /// Whether a request was delayed because 256 requests were in progress.
     pub was_held_back: bool,
 }
@@ -115,8 +115,8 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             start,
             zero: None,
             issued: 0,
-            next_glance: 0,
-            heard: None,
+            next_check: 0,
+            last_progress: None,
             was_held_back: false,
         }
     }
@@ -137,8 +137,8 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         loop {
             front.collect(world)?;
             self.issue_due(world, front)?;
-            if self.issued >= self.next_glance && end == End::Whole {
-                self.next_glance = self.issued + GLANCE;
+            if self.issued >= self.next_check && end == End::Whole {
+                self.next_check = self.issued + GLANCE;
                 if glance(self.issued) {
                     end = End::Cancelled;
                     (self.ahead, self.fault, self.is_over) = (VecDeque::new(), None, true);
@@ -148,7 +148,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             if self.ahead.is_empty() && front.outstanding() == 0 {
                 return Ok(end);
             }
-            self.listen(world, front)?;
+            self.check_progress(world, front)?;
             let arrival = self.arrival(front);
             match (arrival, world.next_at()) {
                 (Some(at), _) if at <= world.now() => {}
@@ -165,16 +165,16 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     }
 
     /// Checks that requests complete: a layer may keep working without completing any.
-    fn listen<L: Layer, D: Model>(
+    fn check_progress<L: Layer, D: Model>(
         &mut self,
         world: &World<L, D>,
         front: &Front,
     ) -> Result<(), Violation> {
         let (answered, steps) = (front.answered(), world.steps());
         let now = (answered, steps, world.now());
-        let (before, since_steps, since) = *self.heard.get_or_insert(now);
+        let (before, since_steps, since) = *self.last_progress.get_or_insert(now);
         if front.outstanding() == 0 || answered != before {
-            self.heard = Some(now);
+            self.last_progress = Some(now);
             return Ok(());
         }
         if steps - since_steps > TOO_MANY_STEPS || world.now() - since > TOO_LONG {
@@ -301,8 +301,8 @@ mod tests {
         let mut player = Player::new(writes(1), Pace::Closed(1), world.now());
         assert!(player.fetch(&world).is_ok() && player.issue_due(&world, &mut front).is_ok());
         assert_eq!((front.outstanding(), front.answered()), (1, 0));
-        player.listen(&world, &front).expect("it has only begun");
-        let (_, since, _) = player.heard.expect("it listened");
+        player.check_progress(&world, &front).expect("it has only begun");
+        let (_, since, _) = player.last_progress.expect("progress was checked");
         assert!(world.steps() > 100 && since == world.steps());
         drop(player);
         world.drain().expect("it ends");

@@ -72,10 +72,10 @@ pub trait Watch: Sync {
 /// Reports each device with unused settings once.
 pub(crate) fn tell_of_devices(study: &Study, watch: &dyn Watch) {
     let devices = study.drives.iter().flat_map(|stack| &stack.devices);
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for device in devices.filter(|device| !device.left().is_empty()) {
-        if !told.contains(&device.name()) {
-            told.push(device.name());
+        if !reported.contains(&device.name()) {
+            reported.push(device.name());
             watch.left(device.name(), device.left());
         }
     }

@@ -110,9 +110,9 @@ impl Sweep {
         });
         let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cancelled = loads.iter().any(|load| load.cancelled);
-        let mut told = vec![false; study.workloads.len()];
+        let mut reported = vec![false; study.workloads.len()];
         for ((workload, _), load) in keys.iter().zip(&loads) {
-            if !std::mem::replace(&mut told[*workload], true) {
+            if !std::mem::replace(&mut reported[*workload], true) {
                 watch.noticed(&study.workloads[*workload].name, &load.notes);
             }
         }

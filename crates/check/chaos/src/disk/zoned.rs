@@ -467,6 +467,6 @@ mod tests {
         assert_eq!(disk.tear_append(8, &[2; 32 * SECTOR], |_| Kind::Data, keep), (16, 16));
         assert_eq!((byte(&disk, 23), byte(&disk, 24)), (Some(2), None));
         let behind = disk.tear_append(40, &[3; 8 * SECTOR], |_| Kind::Data, || true);
-        assert_eq!(behind, (0, 8), "what is not at the pointer never arrived");
+        assert_eq!(behind, (0, 8), "a write not at the pointer never arrived");
     }
 }

@@ -209,14 +209,14 @@ impl Zones {
                 pointer if self.is_partial(pointer) => SegmentState::Open,
                 _ => SegmentState::Closed,
             };
-            let told = SegmentReport {
+            let entry = SegmentReport {
                 state,
                 wear: zone.erased.min(255) as u8,
                 start: index as u64 * size,
                 length: size,
                 pointer: zone.pointer.into(),
             };
-            if !report::put_segment(into.pages_mut(), count, &told) {
+            if !report::put_segment(into.pages_mut(), count, &entry) {
                 break;
             }
             count += 1;

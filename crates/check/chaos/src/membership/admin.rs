@@ -55,9 +55,9 @@ impl Life<'_> {
         if self.dice.chance(700) && self.disks[disk].here {
             return Ok(self.resolve(disk, newest)?.map(|member| (disk, member)));
         }
-        let said = self.disks[disk].superblock().ok().map(|it| it.superblock);
+        let superblock = self.disks[disk].superblock().ok().map(|it| it.superblock);
         let is_it = |it: &Superblock| newest.members[usize::from(it.index)] == it.device;
-        Ok(said.filter(is_it).map(|it| (disk, it.index)))
+        Ok(superblock.filter(is_it).map(|it| (disk, it.index)))
     }
 
     /// Returns whether the volume may lose another member deliberately.

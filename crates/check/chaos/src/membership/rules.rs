@@ -20,8 +20,8 @@ impl Life<'_> {
 
     /// Returns whether a disk, accessible or not, has a newer superblock.
     pub(super) fn has_newer(&self, superblock: &Superblock) -> bool {
-        let said = self.disks.iter().filter_map(|disk| disk.superblock().ok());
-        said.into_iter().any(|it| it.superblock.generation > superblock.generation)
+        let superblocks = self.disks.iter().filter_map(|disk| disk.superblock().ok());
+        superblocks.into_iter().any(|it| it.superblock.generation > superblock.generation)
     }
 
     /// Checks that every flush of an accessible listed device is in the served history.

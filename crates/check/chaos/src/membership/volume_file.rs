@@ -158,8 +158,8 @@ impl Life<'_> {
             for disk in pending.into_iter().filter(|disk| come.contains(disk)) {
                 let Some(member) = index(disk) else { continue };
                 let is_old = |other: &Option<usize>| {
-                    let said = other.and_then(uuid_of);
-                    said.is_some_and(|it| usize::from(it.index) == member)
+                    let known = other.and_then(uuid_of);
+                    known.is_some_and(|it| usize::from(it.index) == member)
                 };
                 match devices.iter().position(is_old) {
                     Some(place) => devices[place] = Some(disk),
@@ -179,11 +179,12 @@ impl Life<'_> {
     /// Returns the member that the name of a disk in the volume file denotes.
     pub(super) fn resolve(&self, disk: usize, newest: &Superblock) -> Result<Option<u8>, End> {
         let place = self.file.devices.iter().position(|it| *it == Some(disk));
-        let (Some(place), Ok(said)) = (place, self.disks[disk].superblock()) else {
+        let (Some(place), Ok(known)) = (place, self.disks[disk].superblock()) else {
             return Ok(None);
         };
-        let found = member_at(place, &said.superblock, newest);
-        let is_named = |member: &u8| newest.members[usize::from(*member)] == said.superblock.device;
+        let found = member_at(place, &known.superblock, newest);
+        let is_named =
+            |member: &u8| newest.members[usize::from(*member)] == known.superblock.device;
         if found.is_none_or(|member| is_named(&member)) {
             Ok(found)
         } else {

@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(update(PATIENCE * 3 / 2, 9, true), None, "too early");
         assert_eq!(update(PATIENCE * 2, 9, true), Some(9));
         assert_eq!(update(PATIENCE * 3, 9, false), None, "space is available again");
-        assert_eq!(update(PATIENCE * 4, 9, true), None, "the time starts anew");
+        assert_eq!(update(PATIENCE * 4, 9, true), None, "the time restarts");
         let volume = Path::new("v.toml");
         let text = needs_space(volume, &task(4096, true)).text;
         assert!(text.contains("device remove v.toml DEVICE --cancel"), "{text}");

@@ -99,7 +99,7 @@ fn readiness_is_not_reported_without_a_request() {
     machine.socket.set_read_timeout(Some(Duration::from_millis(700))).expect("it is a socket");
     let mut text = [0; 1024];
     while let Ok(got) = machine.socket.recv(&mut text) {
-        assert!(!text[..got].starts_with(b"WATCHDOG"), "it was told all the same");
+        assert!(!text[..got].starts_with(b"WATCHDOG"), "it was notified nevertheless");
     }
     signal(&child, "-TERM");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));

@@ -184,7 +184,7 @@ fn a_superpage_is_probed_for() {
     let words = ["disk.img: --superpage auto overwrites the device", "add --force"];
     refused(dir.path(), &[&auto[..], &["disk.img"]].concat(), 2, &words);
     let held = fs::read(dir.path().join("disk.img")).unwrap();
-    assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
+    assert!(held.iter().all(|byte| *byte == 7), "the content is unchanged");
 }
 
 /// `create` accepts the stacks of `compare --drive` and `--layers`.
@@ -262,12 +262,12 @@ fn refused_devices_are_not_measured() {
     refused(dir.path(), &create("v.toml", &["--label", LONG]), 2, &["label"]);
     refused(dir.path(), &create("v.toml", &["--size", "32M"]), 1, &["disk.img", "--size"]);
     let lock = OpenOptions::new().read(true).open(dir.path().join("disk.img")).unwrap();
-    lock.lock().expect("nobody has it");
+    lock.lock().expect("no process has it");
     refused(dir.path(), &create("v.toml", &[]), 1, &["disk.img"]);
     let probe = ["probe", "disk.img", "--yes"];
     refused(dir.path(), &probe, 1, &["disk.img"]);
     let held = fs::read(dir.path().join("disk.img")).unwrap();
-    assert!(held.iter().all(|byte| *byte == 7), "it holds what it held");
+    assert!(held.iter().all(|byte| *byte == 7), "the content is unchanged");
 }
 
 /// Only the owner can read the files of a volume and its recordings.

@@ -126,7 +126,7 @@ fn a_failed_layer_is_reported_and_the_others_compared() {
         all(&request, &|| false, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
     let answer = answer.expect("there is an answer");
     assert!(answer.verdict.is_some() && answer.offer("hatl-auto").is_some());
-    let told = answer.offers.iter().find(|told| told.name == "hard").expect("it is told");
+    let told = answer.offers.iter().find(|told| told.name == "hard").expect("it is reported");
     assert!(told.offer.is_none() && told.failed.as_ref().is_some_and(|it| it.contains("NoSpace")));
     assert!(answer.failures.iter().any(|it| it.layer == "hard" && it.seed == 1));
     assert_eq!(answer.wrong.map(|it| it.kind), Some(WrongKind::Violation));

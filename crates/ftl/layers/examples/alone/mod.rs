@@ -33,7 +33,7 @@ impl Kept {
 pub(crate) struct Alone {
     pub log: AnyLayer,
     /// Outputs of steps that are not processed yet, and spare lists for further ones.
-    said: VecDeque<Box<Out>>,
+    outputs: VecDeque<Box<Out>>,
     #[allow(clippy::vec_box, reason = "they go to and fro between the two lists")]
     spare: Vec<Box<Out>>,
     /// The metadata on the device, by block.
@@ -54,8 +54,8 @@ impl Alone {
         let log = AnyLayer::new(&config, &devices, buffers, Mode::Format)
             .expect("the target was planned");
         let pages = (0..=DEVICE.0 / PER).map(|_| None).collect();
-        let (said, spare) = (VecDeque::new(), Vec::new());
-        let mut alone = Alone { log, said, spare, pages, waiting: 0, steps: 0 };
+        let (outputs, spare) = (VecDeque::new(), Vec::new());
+        let mut alone = Alone { log, outputs, spare, pages, waiting: 0, steps: 0 };
         alone.step(Input::Timer);
         alone.settle();
         alone
@@ -92,11 +92,11 @@ impl Alone {
     /// Completes all commands.
     fn settle(&mut self) {
         loop {
-            if let Some(mut said) = self.said.pop_front() {
-                for output in said.drain() {
+            if let Some(mut outputs) = self.outputs.pop_front() {
+                for output in outputs.drain() {
                     self.answer(output);
                 }
-                self.spare.push(said);
+                self.spare.push(outputs);
             } else if self.log.next_timer() == Some(0) {
                 self.step(Input::Timer);
             } else {
@@ -112,7 +112,7 @@ impl Alone {
         if out.outputs_left() == MAX_OUTPUTS {
             self.spare.push(out)
         } else {
-            self.said.push_back(out)
+            self.outputs.push_back(out)
         }
     }
 

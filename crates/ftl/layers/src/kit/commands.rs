@@ -186,13 +186,13 @@ mod tests {
         let mut commands = table();
         let late = commands.begin(5, 1, Some(1));
         commands.begin(6, 2, Some(1));
-        let mut told = Vec::new();
+        let mut abandoned = Vec::new();
         assert!(commands.any_late(105));
-        commands.abandon_late(105, |op, device| told.push((op, device)));
-        assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1)][..], Some(106)));
+        commands.abandon_late(105, |op, device| abandoned.push((op, device)));
+        assert_eq!((abandoned.as_slice(), commands.wake()), (&[(1, 1)][..], Some(106)));
         assert!(commands.is_abandoned(late) && !commands.is_empty());
-        commands.abandon_late(106, |op, device| told.push((op, device)));
-        assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
+        commands.abandon_late(106, |op, device| abandoned.push((op, device)));
+        assert_eq!((abandoned.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
         assert!(commands.is_empty() && commands.end(late) == (1, true));
     }
 

@@ -1,4 +1,4 @@
-//! The top floor of the array: background work beside the host's requests.
+//! The top floor of the array: background work during host requests.
 //!
 //! [`Collection`] moves valid data to gain space and to restore redundancy; [`Scrub`] verifies all
 //! data. Both use the floors below, and they are independent of each other.

@@ -1,10 +1,10 @@
-//! Rate of background work beside host I/O: a configured percentage of the unthrottled rate.
+//! Rate of background work during host I/O: a configured percentage of the unthrottled rate.
 //!
 //! Work is done in units, such as a stripe, and several units may be in flight. The interval
 //! between two unit starts is the unthrottled time of a unit divided by the percentage. So the work
 //! never starves, however busy the host is.
 //!
-//! The unthrottled rate is measured from the time of [`SPAN`] units. Units beside host I/O are not
+//! The unthrottled rate is measured from the time of [`SPAN`] units. Units during host I/O are not
 //! measured: they are throttled, and the devices are slower because of the host, so the rate would
 //! drop further and further. But host I/O may never pause, and a device may become slower for good.
 //! Some units are therefore a *probe* that is not throttled, for at most 1/400 of the time. A
@@ -57,7 +57,7 @@ enum Timing {
     Alone,
     /// Host I/O: the measurement counts only if there is none yet.
     Beside,
-    /// Probe beside host I/O; the `first` span is warm-up.
+    /// Probe during host I/O; the `first` span is warm-up.
     Probe { first: bool },
 }
 
@@ -153,7 +153,7 @@ impl BackgroundRate {
         let usual = self.usual.unwrap_or(took);
         match self.timing {
             Timing::Probe { first: true } => return Timing::Probe { first: false },
-            // A measurement beside host I/O is only a first estimate.
+            // A measurement during host I/O is only a first estimate.
             Timing::Beside if self.usual.is_some() => {}
             // The host may have caused a slow probe, so it counts less.
             Timing::Probe { .. } if took > usual => {
@@ -195,7 +195,7 @@ mod tests {
         unit(&mut share, 5000, 13_000);
         assert_eq!(share.waits(13_000), None, "it was slower than its share already");
         unit(&mut share, 13_000, 13_200);
-        assert_eq!(share.waits(13_200), Some(17_000), "units beside a host say nothing");
+        assert_eq!(share.waits(13_200), Some(17_000), "units during host I/O are not measured");
         assert_eq!(share.waits(1000 + QUIET), None, "the host is gone");
     }
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(share.waits(begun), Some(begun + 2000), "nothing was done in no time");
     }
 
-    /// Works beside a host for `long` nanoseconds. Each unit takes 16 µs. Returns the number of
+    /// Works during host I/O for `long` nanoseconds. Each unit takes 16 µs. Returns the number of
     /// units started.
     fn work(share: &mut BackgroundRate, from: Nanos, long: Nanos) -> u64 {
         let (mut ends, mut begun) = (VecDeque::new(), 0);

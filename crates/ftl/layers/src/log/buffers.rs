@@ -20,7 +20,7 @@ pub(super) enum Buffer {
     Gc(u8, u8),
     /// A chunk that a lane rebuilds.
     GcSum(u8),
-    /// The second parity of a lane's stripe, if it is needed beside the first.
+    /// The second parity of a lane's stripe, if it is needed in addition to the first.
     GcSecond(u8),
     /// A record of the journal.
     Journal,
@@ -45,7 +45,7 @@ pub(super) struct Buffers {
     devices: usize,
     /// Number of data chunks per stripe.
     width: usize,
-    /// Number of buffers per lane beside those for data chunks.
+    /// Number of buffers per lane besides those for data chunks.
     sums: usize,
     /// Indices of the first data buffer of the lanes, of their first other buffer, and of the first
     /// buffer of a scrub.
@@ -194,7 +194,7 @@ impl Buffers {
     }
 }
 
-/// Returns the number of buffers per lane beside those for data chunks.
+/// Returns the number of buffers per lane besides those for data chunks.
 fn sums(layout: &Layout) -> u32 {
     u32::from(layout.parity).max(1)
 }

@@ -347,7 +347,7 @@ mod tests {
         it.written(seq);
         let unsealed = Unsealed { host: Some(filling), any: Some(filling) };
         it.want_host(it.host());
-        assert!(!it.is_flush_due(WINDOW, unsealed), "the flush would not cover what is wanted");
+        assert!(!it.is_flush_due(WINDOW, unsealed), "the flush would not cover the request");
         assert!(it.is_flush_futile(WINDOW), "nothing changed since");
         flush(&mut it, unsealed);
         assert!(!it.has_host(filling) && !it.has_all(filling, unsealed));

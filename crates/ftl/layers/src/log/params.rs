@@ -8,7 +8,7 @@ use crate::policy::{GcPolicy, Separation};
 
 /// Default number of faults after which a device is failed.
 pub(crate) const FAULT_AFTER: u16 = 50;
-/// Default rate of background work beside host I/O, in percent of the unthrottled rate.
+/// Default rate of background work during host I/O, in percent of the unthrottled rate.
 pub(crate) const USUAL_SHARE: u8 = 30;
 
 /// Parameters that only `log` has.
@@ -29,7 +29,7 @@ pub struct Params {
     pub map_memory: Option<u64>,
     /// Bytes of a reclaim unit. The default is the value reported by the devices.
     pub reclaim_unit: Option<u64>,
-    /// Rate of background work beside host I/O, in percent of the unthrottled rate.
+    /// Rate of background work during host I/O, in percent of the unthrottled rate.
     pub rebuild_share: u8,
     /// Failed reads and mismatches after which a device is failed; 0 for never.
     pub fault_after: u16,

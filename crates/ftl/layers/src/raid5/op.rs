@@ -107,7 +107,7 @@ impl Raid5 {
         self.submit(slot, 0, Command::Read { device, lba, into, cause: Cause::Host }, out);
     }
 
-    /// Returns the one or two chunks that the new parity needs beside the new data: all other data
+    /// Returns the one or two chunks that the new parity needs besides the new data: all other data
     /// if that is no more than old data and old parity, as in md.
     fn needed(&self, part: Part) -> ArrayVec<u32, 2> {
         let written = part.at / self.chunk;

@@ -384,7 +384,11 @@ mod tests {
         assert_eq!(pages.check(4, 0), Ok(()));
         assert_eq!(write(&mut pages, 1), (0, Rule::LeastUsed, 0b1));
         pages.release(0, true);
-        assert_eq!(write(&mut pages, 1), (0, Rule::LeastUsed, 0b1), "the device was not told yet");
+        assert_eq!(
+            write(&mut pages, 1),
+            (0, Rule::LeastUsed, 0b1),
+            "the device was not notified yet"
+        );
         assert_eq!(pages.discard_next(), None, "it is used");
         pages.release(0, false);
         assert_eq!((pages.discard_next(), pages.check(4, 0)), (None, Ok(())), "it was replaced");

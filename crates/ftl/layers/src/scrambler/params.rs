@@ -63,8 +63,8 @@ mod tests {
         };
         assert_eq!([1, 2, 4, 8, 32, 6].map(|it| chosen((it, 32))), [1, 2, 4, 8, 8, 2]);
         assert_eq!([(1, 128), (8, 128), (1, 0), (4, 1024)].map(chosen), [2, 8, 1, 16]);
-        let mut said = Params { slot: 4, ..Params::default() };
-        said.suit(1, 32);
-        assert_eq!(said.slot, 4, "what was said stays");
+        let mut given = Params { slot: 4, ..Params::default() };
+        given.suit(1, 32);
+        assert_eq!(given.slot, 4, "a given size is kept");
     }
 }

@@ -1,9 +1,9 @@
 //! Limit on the share of the device that the hidden area occupies (`hatl-auto`).
 //!
-//! Two garbage collections compete for the space beside valid homes: that of the drive, in which
+//! Two garbage collections compete for the space besides valid homes: that of the drive, in which
 //! pages become invalid when homes are overwritten, and that of the hidden area. A log with a share
 //! *u* of valid data programs 1 / (2 (1 − *u*)) sectors for each sector written to it, and never
-//! less than one. Let *R* be the room beside homes that hold data, and *V* superpages of valid
+//! less than one. Let *R* be the space besides homes that hold data, and *V* superpages of valid
 //! hidden sectors be stored in *U* superpages. Then the cost of a write to the area is proportional
 //! to U / (U − V), and the drive's cost of a write to a home to 1 / (R − U). The drive copies
 //! nothing for the area itself, because its superpages become invalid in the order in which they

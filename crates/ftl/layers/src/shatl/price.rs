@@ -83,7 +83,7 @@ impl Price {
         self.aside > 0
     }
 
-    /// Counts a small write. `own` is the number of sectors that the layer has programmed beside
+    /// Counts a small write. `own` is the number of sectors that the layer has programmed besides
     /// host data; `lends` states whether homes are lent.
     pub(super) fn note(&mut self, (lba, sectors): (u64, u64), own: u64, lends: bool) {
         if self.unit == 0 {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn data_cheaper_in_the_area_remains_hidden() {
         assert_eq!(hidden(&mut Price::new(128, 128, 1000), 8, 16, true), 1000);
-        assert_eq!(hidden(&mut Price::new(0, 128, 1000), 8, 1000, true), 1000, "nobody knows");
+        assert_eq!(hidden(&mut Price::new(0, 128, 1000), 8, 1000, true), 1000, "it is unknown");
     }
 
     #[test]

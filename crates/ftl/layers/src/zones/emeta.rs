@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(Stage::Ready(1).next(false, true, false), Next::Abandon);
         assert_eq!(Stage::Ready(1).next(false, false, false), Next::Wait);
         assert_eq!(Stage::Ready(1).next(false, false, true), Next::Send(1));
-        assert_eq!(Stage::Sent(1).next(false, true, false), Next::Wait, "what is sent comes back");
+        assert_eq!(Stage::Sent(1).next(false, true, false), Next::Wait, "a sent list is completed");
     }
 
     #[test]

@@ -284,7 +284,7 @@ mod tests {
             assert!(map.agrees());
             assert_eq!(map.holder(7), map.is_two_way().then_some(1499));
             map.set(1499, At::Media(8));
-            assert_eq!(map.holder(7), None, "what moved is not there any more");
+            assert_eq!(map.holder(7), None, "a moved block is no longer there");
         }
     }
 }

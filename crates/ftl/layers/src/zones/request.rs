@@ -120,7 +120,7 @@ mod tests {
     fn a_part_ends_within_its_first_block_or_at_the_end_of_a_block() {
         assert_eq!(part(Kind::Write, 3, 100), (3, 5), "to the end of the first block");
         assert_eq!(part(Kind::Write, 8, 100), (8, 96), "whole blocks");
-        assert_eq!(part(Kind::Write, 8, 7), (8, 7), "what does not fill a block");
+        assert_eq!(part(Kind::Write, 8, 7), (8, 7), "a partial block");
         assert_eq!(part(Kind::Trim, 8, 100), (8, 8), "block by block");
         assert_eq!(part(Kind::Read, 3, 100), (3, 100), "all");
         assert_eq!(part(Kind::Write, 0, 1 << 20), (0, MAX_TRANSFER));

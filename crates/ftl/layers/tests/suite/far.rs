@@ -69,7 +69,7 @@ fn a_size_is_taken_or_refused_in_words() {
                     assert!(index >= takes(kind), "{kind} does not take {size}: {why}");
                     let words = why.to_string();
                     let limit = words.contains("iB") && words.contains("use ");
-                    assert!(limit, "{kind} does not say what to do about {size}: {words}");
+                    assert!(limit, "the error of {kind} for {size} has no remedy: {words}");
                 }
             }
         }
@@ -115,7 +115,7 @@ fn the_last_segment_has_a_place() {
 fn most(config: &LayerConfig, devices: impl Fn(u64) -> Vec<DeviceInfo>) -> u64 {
     let takes = |sectors| AnyLayer::plan(config, &devices(sectors)).is_ok();
     let (mut most, mut beyond) = (TIB / 2, 1 << 44);
-    assert!(takes(most) && !takes(beyond), "the limit lies between 512 GiB and 8 PiB");
+    assert!(takes(most) && !takes(beyond), "the limit is between 512 GiB and 8 PiB");
     while beyond - most > 1 {
         let middle = most.midpoint(beyond);
         if takes(middle) { most = middle } else { beyond = middle }

@@ -29,7 +29,7 @@ fn fully_valid_segments_do_not_block_other_victims() {
         let id = world.write(block * 8, data(block * 8, 8, version), false);
         assert_eq!(world.wait(id), Ok(()), "write {version} of a volume that has room");
     }
-    assert!(world.read(0, 8) == Ok(data(0, 8, 0)), "what was never overwritten");
+    assert!(world.read(0, 8) == Ok(data(0, 8, 0)), "blocks that were never overwritten");
     world.stop();
 }
 

@@ -52,15 +52,15 @@ fn zoned_and_small_journals_are_refused() {
         let why = AnyLayer::plan(&config(), &devices.map(Clone::clone)).unwrap_err();
         why.to_string()
     };
-    let said = refused([&zoned, &block]);
-    assert!(said.contains("no journal with zoned devices"), "{said}");
-    let said = refused([&block, &zoned]);
+    let error = refused([&zoned, &block]);
+    assert!(error.contains("no journal with zoned devices"), "{error}");
+    let error = refused([&block, &zoned]);
     assert!(
-        said.contains("log can't use a zoned device as its journal; use a block device"),
-        "{said}"
+        error.contains("log can't use a zoned device as its journal; use a block device"),
+        "{error}"
     );
-    let said = refused([&block, &DeviceInfo::block(600, 8)]);
-    assert!(said.contains("too small"), "{said}");
+    let error = refused([&block, &DeviceInfo::block(600, 8)]);
+    assert!(error.contains("too small"), "{error}");
     assert!(AnyLayer::plan(&config(), &[block.clone(), block]).is_ok());
 }
 
@@ -232,7 +232,7 @@ fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
     let disk = world.cut();
     let world = without(disk.clone());
     let [Event::Unrecoverable(why)] = world.events[..] else { panic!("{:?}", world.events) };
-    assert!(why.contains("bring it back"), "{why}");
+    assert!(why.contains("reconnect it"), "{why}");
     drop(world.cut());
     let mut world = start(disk, Mode::Open, 2);
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1));
@@ -245,7 +245,7 @@ fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
     let mut world = without(world.cut());
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2), "it was never needed");
     let mut world = start(world.cut(), Mode::Open, 2);
-    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2), "what it held before is old");
+    assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2), "its previous content is old");
     world.stop();
 }
 

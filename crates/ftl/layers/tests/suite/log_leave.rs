@@ -78,7 +78,7 @@ fn an_empty_lost_device_is_removed_without_further_writes() {
         world.wait_for_timer();
     }
     world.settle();
-    world.operate(AdminCommand::Remove(2)).expect("nothing lies on it");
+    world.operate(AdminCommand::Remove(2)).expect("it is empty");
     world.settle();
     assert_eq!(world.layer.members().removed(), DeviceSet::single(2));
     assert_eq!(evacuation(&world), None);

@@ -45,7 +45,7 @@ fn steps_do_not_allocate_and_hot_data_is_separated() {
         world.stop();
         copied
     });
-    assert!(copied[1] < copied[0], "what is apart is copied less: {copied:?}");
+    assert!(copied[1] < copied[0], "separated data is copied less: {copied:?}");
 }
 
 #[test]

@@ -33,10 +33,13 @@ fn a_corrupt_head_is_repaired_after_an_interrupted_recovery() {
     let mends = |command: &Command| matches!(command, Command::Program { lba, .. } if *lba == row);
     let mut world = World::wake_array(&config, disk, 3, 2);
     world.settle_but(|_, command| mends(command));
-    assert!(world.complete_newest(|_, command| mends(command)), "the row gets what it lacks");
+    assert!(
+        world.complete_newest(|_, command| mends(command)),
+        "the stripe gets its missing chunk"
+    );
     assert!(!ready(&world));
     let mut world = World::start_array(&config, world.cut(), 3, Mode::Open, 3);
     assert!(ready(&world), "{:?}", world.events);
-    assert!(world.read(0, 80) == Ok(written), "what was flushed is there");
+    assert!(world.read(0, 80) == Ok(written), "flushed data is present");
     world.stop();
 }

@@ -101,8 +101,8 @@ fn unrepairable_data_is_reported_and_the_scrub_continues() {
     world.operate(AdminCommand::Scrub(Scrub::Start(0))).unwrap();
     world.settle();
     let Some((TaskEnd::Done, beyond, _)) = over(&world) else { panic!("{:?}", world.events) };
-    let told = world.events.iter().filter(|it| matches!(it, Event::Corrupt { .. })).count();
-    assert!(beyond > 0 && told > 0, "{beyond} blocks, {told} ranges");
+    let corrupt = world.events.iter().filter(|it| matches!(it, Event::Corrupt { .. })).count();
+    assert!(beyond > 0 && corrupt > 0, "{beyond} blocks, {corrupt} ranges");
     world.cut();
 }
 

@@ -108,7 +108,7 @@ fn a_saved_policy_continues() {
         let mut numbers = numbers.iter().copied();
         Victims::load(policy, segments, 8, &mut || numbers.next())
     };
-    let mut loaded = load(&numbers, 40).expect("what was saved");
+    let mut loaded = load(&numbers, 40).expect("the saved state");
     for oldest in [7, 3, 30] {
         assert_eq!(loaded.pick(0, |_| 8), Some(oldest));
         loaded.freed(oldest);

@@ -142,7 +142,7 @@ fn newer_home_writes_are_kept() {
 
 fn fact(world: &World, wanted: &str) -> u64 {
     let facts = world.layer.facts();
-    facts.into_iter().find(|(name, _)| *name == wanted).expect("it is told").1
+    facts.into_iter().find(|(name, _)| *name == wanted).expect("it is reported").1
 }
 
 /// Returns the number of superpages in the hidden area of `hatl-auto`.
@@ -168,7 +168,7 @@ fn whole_map_units_are_written_home() {
     write(&mut world, 44, 8, 2);
     assert_eq!(hidden(&world), 8, "parts of units are hidden");
     write(&mut world, 40, 8, 3);
-    assert_eq!(hidden(&world), 4, "a whole unit replaces what was hidden of it");
+    assert_eq!(hidden(&world), 4, "a whole unit replaces its hidden sectors");
     world.flush();
     let mut expected = vec![1; 16 * SECTOR];
     expected[..8 * SECTOR].fill(3);
@@ -255,7 +255,7 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
     let place = find_sector(&world, &sector(lost, 2));
     world.bad.insert(place);
     let lent = (place - first_home) / 32 * 32;
-    assert!(lent > 100 * 32, "the hidden sector lies at the home of sector {lent}");
+    assert!(lent > 100 * 32, "the hidden sector is at the home of sector {lent}");
     write(&mut world, lent + 16, 8, 3);
     for life in 0..3 {
         assert!(world.read(lent, 16).unwrap() == vec![0; 16 * SECTOR]);

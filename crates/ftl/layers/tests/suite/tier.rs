@@ -132,7 +132,7 @@ fn without_the_fast_device_clean_pages_are_read_and_dirty_ones_reported() {
     assert_eq!(world.read(8), Ok(()));
     assert_eq!(world.reads, [(1, 8)], "the slow device has it");
     assert_eq!(world.read(96), Err(HostError::Io));
-    assert_eq!(world.read(4096), Ok(()), "what was never here");
+    assert_eq!(world.read(4096), Ok(()), "pages that were never cached");
     assert_eq!(world.write(4096), Err(HostError::Io), "nothing is written any more");
     assert_eq!(world.ask(HostOp::Flush, 0, 0), Err(HostError::Io));
 }

@@ -190,7 +190,7 @@ fn parts(disk: &[u8]) -> Vec<usize> {
 }
 
 fn fact(world: &World, name: &str) -> u64 {
-    world.layer.facts().into_iter().find(|(known, _)| *known == name).expect("it is told").1
+    world.layer.facts().into_iter().find(|(known, _)| *known == name).expect("it is reported").1
 }
 
 /// Without a recent checkpoint a start reads the list of each full line, and the tails where the

@@ -348,7 +348,7 @@ mod tests {
             let bytes = made.emit();
             assert_eq!(Attributes::parse(&bytes), made);
             let types = u32::from_ne_bytes(get(&bytes, 4));
-            assert_eq!(types & DISCARD != 0, !read_only, "what is only read has no discards");
+            assert_eq!(types & DISCARD != 0, !read_only, "a read-only device has no discards");
         }
     }
 

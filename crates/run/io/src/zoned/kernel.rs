@@ -324,7 +324,7 @@ mod tests {
         ]));
         let ZonedGeometry { zone_order, start, stride, kept } =
             found(&zones[..], 4096, 8, 14, false).unwrap();
-        assert!(kept.is_none(), "superblocks lie in the conventional zone");
+        assert!(kept.is_none(), "superblocks are in the conventional zone");
         assert_eq!((start, stride, zone_order.shape.size), (4096, 4096, 2048));
         assert_eq!((zone_order.shape.count, zone_order.shape.max_open), (5, 14));
         let found: Vec<_> = zone_order.list.iter().map(|it| (it.pointer, it.offline)).collect();

@@ -129,7 +129,7 @@ fn an_array_goes_on(engine: EngineKind) {
     script.asks.extend(all().map(|at| Ask::Read { at, len: 65_536 }));
     driver.serve(&mut script).unwrap();
     for (at, answer) in all().zip(65..) {
-        assert!(script.answers[&answer] == Ok(content(at)), "what lies at {at} is not read");
+        assert!(script.answers[&answer] == Ok(content(at)), "the data at {at} is not read");
     }
     driver.stop(&mut script).unwrap();
     assert!(driver.close().unwrap_err().to_string().contains(&names[2]));

@@ -32,7 +32,7 @@ fn child() {
 
 /// Returns the report of a volume when `what` is refused and `engine` is requested: its engine and
 /// its notes, a line each.
-fn told(what: &str, engine: &str) -> Option<Vec<String>> {
+fn notes(what: &str, engine: &str) -> Option<Vec<String>> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "refused::child", "--nocapture"]).env(REFUSE, what);
     let output = command.env("HOSTFTL_ENGINE", engine).output().unwrap();
@@ -42,41 +42,41 @@ fn told(what: &str, engine: &str) -> Option<Vec<String>> {
         skipped(&line[SKIPPED.len()..]);
         return None;
     }
-    Some(text.lines().filter_map(|line| line.strip_prefix("told ")).map(String::from).collect())
+    Some(text.lines().filter_map(|line| line.strip_prefix("notes ")).map(String::from).collect())
 }
 
 #[test]
 fn without_io_uring_threads_serve() {
-    let Some(told) = told("io_uring", "") else { return };
+    let Some(notes) = notes("io_uring", "") else { return };
     let note = "cannot use io_uring (Operation not permitted (os error 1)); using threads";
-    assert_eq!(told, ["pread", note]);
+    assert_eq!(notes, ["pread", note]);
 }
 
 #[test]
 fn forced_io_uring_fails_if_unavailable() {
-    let Some(told) = told("io_uring", "uring") else { return };
+    let Some(notes) = notes("io_uring", "uring") else { return };
     let error = "cannot use io_uring (Operation not permitted (os error 1)); \
                  unset HOSTFTL_ENGINE to use another engine";
-    assert_eq!(told, [error]);
+    assert_eq!(notes, [error]);
 }
 
 const UNREGISTERED: &str = "cannot register buffers: raise `ulimit -l`";
 
 #[test]
 fn with_little_locked_memory_io_uring_serves() {
-    let Some(told) = told("much locked memory", "") else { return };
-    if told[0] != "io_uring" {
-        return skipped(format_args!("unregistered buffers need io_uring: {told:?}"));
+    let Some(notes) = notes("much locked memory", "") else { return };
+    if notes[0] != "io_uring" {
+        return skipped(format_args!("unregistered buffers need io_uring: {notes:?}"));
     }
-    assert_eq!(told[1..], [UNREGISTERED]);
+    assert_eq!(notes[1..], [UNREGISTERED]);
 }
 
 /// Some kernels count the ring itself as locked memory, and so refuse it too.
 #[test]
 fn an_engine_serves_without_locked_memory() {
-    let Some(told) = told("any locked memory", "") else { return };
-    let note = if told[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
-    assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");
+    let Some(notes) = notes("any locked memory", "") else { return };
+    let note = if notes[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
+    assert!(notes.len() == 2 && notes[1].starts_with(note), "{notes:?}");
 }
 
 /// Creates a volume, uses it twice, and prints its engine and notes.
@@ -104,7 +104,7 @@ fn serve() {
     assert!(read[..] == bytes[..], "other bytes were read");
     drop(read);
     println!("\ntold {}", running.status().engine);
-    running.status().notes.iter().for_each(|note| println!("told {note}"));
+    running.status().notes.iter().for_each(|note| println!("notes {note}"));
     running.stop().unwrap();
     assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
 }

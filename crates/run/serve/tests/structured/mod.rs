@@ -89,8 +89,8 @@ fn a_read_is_sent_in_chunks_with_zeros_as_holes() {
         assert_eq!(found, [Said::Hole(8 * first, 8192)]);
         // Parts of 1 MiB each, in any order, that cover the range.
         let mut bytes = vec![9; 3 * MIB];
-        for said in ask(client, request(Command::Read, 0, 3 * MIB, 0)) {
-            match said {
+        for reply in ask(client, request(Command::Read, 0, 3 * MIB, 0)) {
+            match reply {
                 Said::Data(at, data) => {
                     bytes[at as usize..at as usize + data.len()].copy_from_slice(&data);
                 }

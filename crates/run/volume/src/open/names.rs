@@ -170,11 +170,11 @@ impl Names {
     }
 
     fn new(volume: [u8; 16], inspected: Vec<(String, Found)>) -> Self {
-        let said = inspected.iter().filter_map(|(_, found)| match found {
+        let superblocks = inspected.iter().filter_map(|(_, found)| match found {
             Found::Superblock(superblock) if superblock.volume == volume => Some(superblock),
             _ => None,
         });
-        let Some(newest) = said.max_by_key(|it| it.generation).cloned() else {
+        let Some(newest) = superblocks.max_by_key(|it| it.generation).cloned() else {
             // No superblock was read: no path is certain.
             let entry = |(name, _)| Entry { name, uuid: [0; 16], is_known: false };
             return Names { volume, entries: inspected.into_iter().map(entry).collect() };

@@ -138,7 +138,7 @@ impl Port {
         self.engine()?.renew(act)
     }
 
-    /// Sets the engine that threads with seats run.
+    /// Sets the engine that submitting threads run.
     pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         let set = self.engine.set(Arc::downgrade(engine));
         assert!(set.is_ok(), "a port has one engine");

@@ -343,12 +343,12 @@ mod tests {
 
     #[test]
     fn a_new_sink_receives_earlier_events() {
-        let (events, heard) = (Events::default(), Arc::new(Mutex::new(Vec::new())));
+        let (events, received) = (Events::default(), Arc::new(Mutex::new(Vec::new())));
         events.report(Level::Info, "note", "one");
-        let ear = heard.clone();
+        let ear = received.clone();
         events.follow(Box::new(move |event| ear.lock().unwrap().push(event.text.clone())));
         events.clone().report(Level::Error, "failed", "two");
-        assert_eq!(*heard.lock().unwrap(), ["one", "two"]);
+        assert_eq!(*received.lock().unwrap(), ["one", "two"]);
     }
 
     #[test]

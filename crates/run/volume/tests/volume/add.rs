@@ -171,7 +171,7 @@ fn obstacles_to_an_addition_are_named_and_change_nothing() {
     fs::rename(place.path("d1"), place.path("away")).unwrap();
     refused(spec(&place, &["n"]), "device 1 (");
     fs::rename(place.path("away"), place.path("d1")).unwrap();
-    assert!(!place.path("n").exists(), "what was made is gone again");
+    assert!(!place.path("n").exists(), "the new file is removed");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     let plain = Place::new();
     create(&plain.spec(LayerKind::Hard)).unwrap();

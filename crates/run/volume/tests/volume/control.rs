@@ -22,9 +22,9 @@ fn request(socket: &Path, deadline_ns: u64) -> (String, BufReader<UnixStream>) {
     let stream = UnixStream::connect(socket).unwrap();
     let text = format!("{{\"deadline_ns\":{deadline_ns},\"question\":{SET}}}\n");
     (&stream).write_all(text.as_bytes()).unwrap();
-    let (mut stream, mut said) = (BufReader::new(stream), String::new());
-    stream.read_line(&mut said).unwrap();
-    (said, stream)
+    let (mut stream, mut line) = (BufReader::new(stream), String::new());
+    stream.read_line(&mut line).unwrap();
+    (line, stream)
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn expired_and_abandoned_requests_are_not_executed() {
     let socket = control_socket(&running.status().uuid);
     let is_set = || fs::read_to_string(&path).unwrap().contains("greedy");
 
-    let (said, gives_up) = request(&socket, u64::MAX);
-    assert_eq!(said, "ready\n");
+    let (line, gives_up) = request(&socket, u64::MAX);
+    assert_eq!(line, "ready\n");
     drop(gives_up);
-    let (said, mut late) = request(&socket, 0);
-    assert_eq!(said, "ready\n");
+    let (line, mut late) = request(&socket, 0);
+    assert_eq!(line, "ready\n");
     late.get_mut().write_all(b"go\n").unwrap();
     let mut answer = String::new();
     late.read_to_string(&mut answer).unwrap();
@@ -150,18 +150,18 @@ fn the_outcome_is_unknown_when_the_server_ends_after_it_took_a_request() {
     let listener = UnixListener::bind(&socket).unwrap();
     let error = std::thread::scope(|scope| {
         let client = scope.spawn(|| operate(&path, &AdminRequest::Scrub).unwrap_err());
-        let mut said = String::new();
+        let mut line = String::new();
         // The client queries the status first, to identify the volume.
         let mut status = BufReader::new(listener.accept().unwrap().0);
-        status.read_line(&mut said).unwrap();
+        status.read_line(&mut line).unwrap();
         let report = serde_json::json!({ "status": running.status(), "events": [] });
         status.get_mut().write_all(report.to_string().as_bytes()).unwrap();
         drop(status);
         let mut stream = BufReader::new(listener.accept().unwrap().0);
-        stream.read_line(&mut said).unwrap();
+        stream.read_line(&mut line).unwrap();
         stream.get_mut().write_all(b"ready\n").unwrap();
-        stream.read_line(&mut said).unwrap();
-        assert!(said.ends_with("go\n"), "{said}");
+        stream.read_line(&mut line).unwrap();
+        assert!(line.ends_with("go\n"), "{line}");
         drop(stream);
         client.join().unwrap()
     });

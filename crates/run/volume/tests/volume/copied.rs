@@ -165,7 +165,7 @@ fn obstacles_to_a_copy_are_named_and_change_nothing() {
     refused("0", "n", "cannot open it: No such file or directory");
     refused("1", "n", "cannot open it: No such file or directory");
     fs::rename(place.path("away"), place.path("d1")).unwrap();
-    assert!(!place.path("n").exists(), "what was made is gone again");
+    assert!(!place.path("n").exists(), "the new file is removed");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     is_whole(&place);
     let zoned = Place::new();

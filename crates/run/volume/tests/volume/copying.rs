@@ -70,8 +70,8 @@ fn held(layer: &str, files: usize) -> (Place, Running, Port) {
     write(&Client::new(port.clone()), 0);
     set_copies(&place.name("n"), Copies::Wait);
     // The command returns although the copy waits, because it runs in the background.
-    let told = put(&place, "1", &place.name("n")).unwrap();
-    assert!(told.copying && told.served && !told.was_lost && !told.copied && !told.lacks);
+    let report = put(&place, "1", &place.name("n")).unwrap();
+    assert!(report.copying && report.served && !report.was_lost && !report.copied && !report.lacks);
     (place, running, port)
 }
 
@@ -241,11 +241,11 @@ fn a_cancelled_copy_keeps_the_old_device() {
         assert!(why.contains("device 1 is being copied to") && why.contains("wait"), "{why}");
     }
     assert!(!place.path("other").exists() && !place.path("more").exists());
-    let told = online(&path, "1").unwrap();
-    assert!(told.is_new && told.notes[0].contains("was cancelled"), "{:?}", told.notes);
+    let report = online(&path, "1").unwrap();
+    assert!(report.is_new && report.notes[0].contains("was cancelled"), "{:?}", report.notes);
     is_as_before(&place, &running);
     assert!(text(&running, "replace-cancelled").contains("cancelled by command"));
-    assert!(!place.path("n").exists(), "the file that was made is gone again");
+    assert!(!place.path("n").exists(), "the new file is removed");
     assert!(!online(&path, "1").unwrap().is_new, "nothing is left to be cancelled");
     write(&client, 2);
     set_copies(&place.name("n"), Copies::Run);
@@ -286,7 +286,7 @@ fn an_error_of_the_new_device_keeps_the_old_one() {
     let fails = |it: &Running| it.status().events.get("replace-cancelled") == Some(&2);
     until(&running, fails);
     is_as_before(&place, &running);
-    assert!(!place.path("n").exists(), "the part that was copied is gone again");
+    assert!(!place.path("n").exists(), "the partial copy is removed");
     write(&client, 1);
     running.stop().unwrap();
     assert!(is_sound(&place));

@@ -87,9 +87,9 @@ fn act(path: &Path, command: &str, is_served: bool) -> Result<(), String> {
 #[test]
 #[ignore = "the other tests run it, in a process of its own"]
 fn child_process_that_is_cut_off() {
-    let Ok(told) = env::var(CHILD) else { return };
-    let told: Vec<&str> = told.split('|').collect();
-    let [path, command, is_served, steps] = told[..] else { panic!("{told:?}") };
+    let Ok(text) = env::var(CHILD) else { return };
+    let text: Vec<&str> = text.split('|').collect();
+    let [path, command, is_served, steps] = text[..] else { panic!("{text:?}") };
     let (path, is_served) = (Path::new(path), is_served == "true");
     let running = is_served.then(|| serve(path, false));
     hostftl_io::cuts::after(steps.parse().unwrap());
@@ -108,10 +108,10 @@ fn child_process_that_is_cut_off() {
 /// Interrupts a command after `steps` steps. Returns whether it ended before.
 pub(crate) fn cut_off(place: &Place, command: &str, is_served: bool, steps: u64) -> bool {
     let path = place.path("v.toml");
-    let told = format!("{}|{command}|{is_served}|{steps}", path.display());
+    let text = format!("{}|{command}|{is_served}|{steps}", path.display());
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", "cuts::child_process_that_is_cut_off", "--ignored", "--nocapture"]);
-    let ended = child.env(CHILD, told).output().unwrap();
+    let ended = child.env(CHILD, text).output().unwrap();
     // A cut has no exit code; a panic has one.
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(matches!(ended.status.code(), None | Some(0)), "{command} {steps}: {text}");
@@ -119,29 +119,29 @@ pub(crate) fn cut_off(place: &Place, command: &str, is_served: bool, steps: u64)
 }
 
 fn survives(command: &str, is_served: bool, steps: u64) -> bool {
-    let (place, told) = (made(command), format!("{command}, served {is_served}, {steps} steps"));
+    let (place, text) = (made(command), format!("{command}, served {is_served}, {steps} steps"));
     let path = place.path("v.toml");
     let is_over = cut_off(&place, command, is_served, steps);
     // Without redundancy no device can be removed afterwards.
     if command == "copy" {
         let (running, client) = serve(&path, false);
-        verify(&client, &told);
+        verify(&client, &text);
         running.stop().unwrap();
         return is_over;
     }
     let (running, client) = serve(&path, false);
-    assert_eq!(Config::load(&path).unwrap().pending, [""; 0], "{told}");
+    assert_eq!(Config::load(&path).unwrap().pending, [""; 0], "{text}");
     until(&running, |it| {
         it.status()
             .space
             .is_some_and(|space| space.degraded_bytes == 0 && space.failures_tolerated == 1)
     });
-    verify(&client, &told);
+    verify(&client, &text);
     running.stop().unwrap();
     // Redundancy is reported as restored; the loss of another device proves it.
     fs::remove_file(place.path("d0")).unwrap();
     let (running, client) = serve(&path, true);
-    verify(&client, &told);
+    verify(&client, &text);
     running.stop().unwrap();
     is_over
 }
@@ -190,9 +190,9 @@ fn an_unwritable_volume_file_prevents_any_change() {
         // The draft of the volume file has this name.
         let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
         fs::create_dir(&draft).unwrap();
-        let told = act(&path, command, is_served).unwrap_err();
-        assert!(told.contains("v.toml: can") && told.contains("write the volume file"), "{told}");
-        assert!(!place.path("n").exists(), "{command}: the file that was made is gone again");
+        let text = act(&path, command, is_served).unwrap_err();
+        assert!(text.contains("v.toml: can") && text.contains("write the volume file"), "{text}");
+        assert!(!place.path("n").exists(), "{command}: the new file is removed");
         fs::remove_dir(&draft).unwrap();
         assert_eq!(fs::read(&path).unwrap(), before, "{command}");
         if let Some((running, client)) = running {

@@ -63,9 +63,9 @@ fn a_device_excluded_by_recovery_is_reported_as_lost() {
     let from = data_window(48 * MIB / SECTOR as u64).0 * SECTOR as u64;
     device.write_all_at(&vec![0; 4 * MIB as usize], from).unwrap();
     let (running, _client) = start(&path);
-    let told = running.events().since(0);
-    let lost = kinds(&told, "device-lost");
-    assert_eq!(lost.len(), 1, "{told:?}");
+    let recorded = running.events().since(0);
+    let lost = kinds(&recorded, "device-lost");
+    assert_eq!(lost.len(), 1, "{recorded:?}");
     assert!(lost[0].device == Some(2) && lost[0].text.contains("stale at recovery"), "{lost:?}");
     let now = running.status();
     assert!(now.degraded && now.events["device-lost"] == 1, "{now:?}");
@@ -91,8 +91,8 @@ fn repairs_of_a_device_are_one_event_until_cleared() {
     let (running, _client) = start(&path);
     operate(&path, &AdminRequest::Scrub).unwrap().unwrap();
     until(&running, |running| running.events().total("scrub-complete") == 1);
-    let told = running.events().since(0);
-    let (repairs, ends) = (kinds(&told, "repaired"), kinds(&told, "scrub-complete"));
+    let recorded = running.events().since(0);
+    let (repairs, ends) = (kinds(&recorded, "repaired"), kinds(&recorded, "scrub-complete"));
     assert_eq!((repairs.len(), repairs[0].device), (1, Some(1)), "{repairs:?}");
     let count = repairs[0].count;
     assert!(count > 1 && repairs[0].first_unix_ms <= repairs[0].unix_ms, "{repairs:?}");

@@ -77,9 +77,9 @@ fn grows(layer: &str, files: usize) {
         let ends = Ends(&over);
         for more in 0..3 {
             let rehearsal = AddSpec { rehearse: true, ..spec(&place, &[&format!("n{more}")]) };
-            let told = add(&rehearsal).unwrap();
+            let planned = add(&rehearsal).unwrap();
             let done = put(&place, &[&format!("n{more}")]).unwrap();
-            assert_eq!((done.exported, done.served), (told.exported, true));
+            assert_eq!((done.exported, done.served), (planned.exported, true));
             assert_eq!(usize::from(done.devices[0].number), files + more);
             assert_eq!(port.export().bytes, done.exported.1);
             assert_eq!(running.status().exported_bytes, done.exported.1);

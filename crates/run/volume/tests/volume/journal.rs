@@ -92,8 +92,8 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     assert_eq!(client.read(0, 4096), [7; 4096]);
     client.write(4096, &[8; 4096], true).unwrap();
     let status = running.stop().unwrap();
-    let said = status.notes.iter().any(|note| note.contains("the journal is absent"));
-    assert!(status.degraded && said);
+    let is_noted = status.notes.iter().any(|note| note.contains("the journal is absent"));
+    assert!(status.degraded && is_noted);
     std::fs::rename(place.path("away"), place.path("journal")).unwrap();
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     assert_eq!(Client::new(port).read(0, 8192), [[7; 4096], [8; 4096]].concat(), "it is welcome");
@@ -102,7 +102,7 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     bring(&place, &["d0"]);
     std::fs::remove_file(place.path("journal")).unwrap();
     let why = open(&path).unwrap().start(&StartOptions::default()).unwrap_err().to_string();
-    assert!(why.contains("the journal's device is not here"), "{why}");
+    assert!(why.contains("the journal device is missing"), "{why}");
     // An absent device can't be copied, so no command is suggested.
     let hand = hostftl_volume::status(&path).unwrap().problems.swap_remove(0);
     assert!(hand.contains(&place.name("journal")) && hand.contains("reconnect it"), "{hand}");
@@ -380,8 +380,8 @@ fn a_journal_is_not_replaced_while_the_volume_file_is_unwritable() {
     let (old, new) = (place.name("journal"), place.name("j"));
     let (asked, path) = (old.clone(), path.clone());
     let spec = ReplaceSpec { path, old: asked, new: new.clone(), force: false, rehearse: false };
-    let told = replace(&spec, &mut |_, _| {}).unwrap_err().to_string();
-    assert!(told.contains("v.toml: cannot write the volume file"), "{told}");
+    let error = replace(&spec, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("v.toml: cannot write the volume file"), "{error}");
     assert!(!place.path("j").exists());
     fs::remove_dir(&draft).unwrap();
     let before = fs::read_to_string(&spec.path).unwrap();

@@ -180,8 +180,8 @@ fn a_start_waits_for_a_late_member() {
         assert_eq!(expect_with(&place, 1, how), Vec::<String>::new());
     }
     coming.join().unwrap();
-    let heard = HEARD.lock().unwrap().take().unwrap();
-    assert!(heard.contains("waiting up to 300 s for") && heard.contains("d1"), "{heard}");
+    let progress = HEARD.lock().unwrap().take().unwrap();
+    assert!(progress.contains("waiting up to 300 s for") && progress.contains("d1"), "{progress}");
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn import_works_without_a_redundant_device() {
         fs::read_to_string(place.path("v.toml")).unwrap().replace(&place.name("d2"), "missing"),
     )
     .unwrap();
-    let said = refusal(&place);
-    assert_eq!(said.matches("has no device for this number").count(), 1, "{said}");
+    let refused = refusal(&place);
+    assert_eq!(refused.matches("has no device for this number").count(), 1, "{refused}");
 }
 
 #[test]

@@ -87,11 +87,11 @@ fn commands_act_on_the_named_device_after_a_start() {
     assert_eq!(Config::load(&path).unwrap().devices, wanted);
     assert!(running.status().notes[0].contains("listed by number"), "{:?}", running.status().notes);
     write(&port);
-    let told = operate(&path, &AdminRequest::Offline(place.name("d3"))).unwrap().unwrap();
-    let device = told.device.unwrap();
+    let reply = operate(&path, &AdminRequest::Offline(place.name("d3"))).unwrap().unwrap();
+    let device = reply.device.unwrap();
     assert_eq!((device.number, &device.path), (3, &place.name("d3")));
     assert_eq!(device.uuid, before.devices[3].uuid);
-    assert!(told.notes[0].contains("device 3") && told.notes[0].contains("is healthy"));
+    assert!(reply.notes[0].contains("device 3") && reply.notes[0].contains("is healthy"));
     until(&running, |it| with_health(&it.status(), "lost") == ["d3"]);
     let done = put(&place, &place.name("d3"), "n3").unwrap();
     assert_eq!((done.old.number, done.old.path, done.was_lost), (3, place.name("d3"), true));
@@ -307,8 +307,8 @@ fn a_spare_may_be_absent_and_a_short_one_is_refused() {
     let now = running.status();
     assert!(now.devices[4].health == "online" && now.devices[4].role == "spare", "{now:?}");
     // A device that an operator took offline keeps its slot, also over a restart.
-    let told = operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap();
-    assert!(told.notes.iter().any(|note| note.contains("the spare is not used")), "{told:?}");
+    let reply = operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap();
+    assert!(reply.notes.iter().any(|note| note.contains("the spare is not used")), "{reply:?}");
     heal(&running);
     running.stop().unwrap();
     let (running, port_again) = serve(&place);

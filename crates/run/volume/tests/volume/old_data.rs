@@ -62,9 +62,9 @@ fn a_new_volume_reads_zeros_with_every_layer() {
 fn clearing_reports_progress() {
     let place = Place::new();
     let spec = CreateSpec { force: true, ..over_old_data(&place, Passthrough) };
-    let mut told = Vec::new();
-    create_with(&spec, &mut |done, all| told.push((done, all))).unwrap();
-    assert_eq!(told.last(), Some(&(62 * MIB, 62 * MIB)));
+    let mut steps = Vec::new();
+    create_with(&spec, &mut |done, all| steps.push((done, all))).unwrap();
+    assert_eq!(steps.last(), Some(&(62 * MIB, 62 * MIB)));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn a_refusal_by_the_layer_of_a_served_volume_is_returned() {
     let place = Place::new();
     create(&place.spec(LayerKind::Passthrough)).unwrap();
     let path = place.path("v.toml");
-    assert!(matches!(operate(&path, &AdminRequest::Scrub), Ok(None)), "nobody serves it");
+    assert!(matches!(operate(&path, &AdminRequest::Scrub), Ok(None)), "the volume is not served");
     let recording = place.path("recording");
     let options = StartOptions { record: Some(recording.clone()), ..StartOptions::default() };
     let (running, port) = open(&path).unwrap().start(&options).unwrap();
@@ -130,11 +130,13 @@ fn a_scrub_is_begun_when_it_is_due() {
     for (seconds, scrubs) in [(3600, 1), (3600, 0), (0, 1)] {
         let (running, _port) = open(&place.path("v.toml")).unwrap().start(&every(seconds)).unwrap();
         let begun = Instant::now();
-        let told = || running.events().total("scrub-complete") > 0;
-        while !told() && begun.elapsed() < Duration::from_secs(if scrubs == 1 { 300 } else { 1 }) {
+        let is_complete = || running.events().total("scrub-complete") > 0;
+        while !is_complete()
+            && begun.elapsed() < Duration::from_secs(if scrubs == 1 { 300 } else { 1 })
+        {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(told(), scrubs == 1, "every {seconds} s");
+        assert_eq!(is_complete(), scrubs == 1, "every {seconds} s");
         std::thread::sleep(Duration::from_millis(600));
         running.stop().unwrap();
     }

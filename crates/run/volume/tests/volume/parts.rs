@@ -169,8 +169,8 @@ fn a_volume_file_with_other_zones_is_refused() {
         assert!(why.contains(part_of_why), "{part}: {why}");
     }
     fs::write(&spec.path, &text).unwrap();
-    let told = status(&spec.path).unwrap();
-    assert!(told.devices[0].name.ends_with("zones#units=1-2"), "{}", told.devices[0].name);
+    let report = status(&spec.path).unwrap();
+    assert!(report.devices[0].name.ends_with("zones#units=1-2"), "{}", report.devices[0].name);
     // A read-only process conflicts only with a writer.
     let looks = open_with(&spec.path, &OpenOptions::read_only()).unwrap();
     drop(looks);

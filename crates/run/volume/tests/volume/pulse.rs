@@ -42,7 +42,7 @@ fn a_stuck_driver_has_no_pulse_and_an_idle_one_does() {
     let spec = place.spec(Hard);
     create(&spec).unwrap();
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-    assert!(beats(&running, Duration::from_secs(300)), "nobody asks for anything");
+    assert!(beats(&running, Duration::from_secs(300)), "no request arrives");
     let ((came, comes), (let_go, go)) = (channel(), channel());
     let reply = Arc::new(Holds { came, go: Mutex::new(go) });
     port.submit(Job { op: JobOp::Flush, offset: 0, bytes: 0, cookie: 1, reply });

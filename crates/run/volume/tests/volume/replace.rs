@@ -184,7 +184,7 @@ fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     let sent: Vec<u64> = running.status().devices.iter().map(|it| it.written_bytes).collect();
     assert!([0, 2, 3].iter().all(|other| sent[*other] * 20 < sent[1]), "{sent:?}");
     let live = running.status().space.unwrap().physical_bytes;
-    assert!(sent[1] * 3 <= live + live / 4, "a third of what lives: {sent:?} of {live}");
+    assert!(sent[1] * 3 <= live + live / 4, "a third of the live blocks: {sent:?} of {live}");
     (0..pieces).for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at), "{at}"));
     running.stop().unwrap();
     assert!(is_sound(&place));
@@ -265,7 +265,7 @@ fn obstacles_to_a_replacement_are_named_and_change_nothing() {
     refused("0", "foreign", "--force overwrites it");
     fs::remove_file(place.path("d1")).unwrap();
     refused("0", "n", "device 1 (");
-    assert!(!place.path("n").exists(), "what was made is gone again");
+    assert!(!place.path("n").exists(), "the new file is removed");
     let rehearsal = ReplaceSpec { rehearse: true, ..spec(&place, "1", "n") };
     assert_eq!(put(&rehearsal).unwrap().old.number, 1);
     assert!(!place.path("n").exists());
@@ -312,8 +312,8 @@ fn data_on_a_lost_device_only_is_unreadable_until_it_returns() {
     let client = Client::new(port);
     let now = running.status();
     assert!(lost_blocks(&client) > 0, "two of three chunks are not there");
-    let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
-    for note in [&now.notes[0], &now.problems[1], &told.text] {
+    let event = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
+    for note in [&now.notes[0], &now.problems[1], &event.text] {
         assert!(note.contains("bytes are unreadable") && note.contains("device online"), "{note}");
         assert!(!note.contains("all data is available"), "{note}");
     }
@@ -333,8 +333,8 @@ fn the_reported_redundancy_is_current() {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, _port) = opened.start(&StartOptions::default()).unwrap();
-    let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
-    assert!(told.text.contains("another device failure loses data"), "{}", told.text);
+    let event = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
+    assert!(event.text.contains("another device failure loses data"), "{}", event.text);
     until(&running, |running| running.status().space.unwrap().failures_tolerated == 1);
     let note = running.status().notes.swap_remove(0);
     assert!(note.contains("one more device can fail without data loss"), "{note}");

@@ -98,7 +98,7 @@ fn unrepairable_corruption_is_reported_before_the_error() {
     let read = || client.ask(JobOp::Read(client.port.buffer(4096)), AT, 4096);
     assert_eq!(read().unwrap_err(), HostError::Io);
     let events = running.events().since(0);
-    let corrupt = events.iter().position(|it| it.kind == "corrupt").expect("it was told");
+    let corrupt = events.iter().position(|it| it.kind == "corrupt").expect("the event is recorded");
     let answered = events.iter().position(|it| it.kind == "request-failed").expect("so was that");
     assert!(corrupt < answered, "{events:?}");
     assert_eq!(events[corrupt].level, Level::Error);
@@ -125,7 +125,7 @@ fn parity_repairs_are_reported_with_the_device() {
     let (running, client) = start(&spec.path);
     assert_eq!(client.read(AT, 4096), noise(AT / 4096));
     let events = running.events().since(0);
-    let mended = events.iter().find(|it| it.kind == "repaired").expect("it was told");
+    let mended = events.iter().find(|it| it.kind == "repaired").expect("the event is recorded");
     assert_eq!(mended.level, Level::Warning);
     assert!(mended.text.contains("bytes at byte"), "{mended:?}");
     let named = devices.iter().filter(|it| mended.text.contains(it.to_str().unwrap())).count();

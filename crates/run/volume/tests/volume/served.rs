@@ -203,9 +203,9 @@ fn a_device_returns_with_its_data_while_served() {
     (0..8).for_each(|turn| write(&client, turn));
     assert!(!online(&path, "1").unwrap().is_new, "it belongs");
     operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap();
-    let told = |it: &Running| it.events().since(0).into_iter().find(|it| it.kind == "degraded");
-    until(&running, |it| told(it).is_some_and(|it| it.text.contains("offline by command")));
-    assert!(!running.status().events.contains_key("device-lost"), "nobody need be called");
+    let event = |it: &Running| it.events().since(0).into_iter().find(|it| it.kind == "degraded");
+    until(&running, |it| event(it).is_some_and(|it| it.text.contains("offline by command")));
+    assert!(!running.status().events.contains_key("device-lost"), "no operator is called");
     client.write(0, &content(0, 7), false).unwrap();
     client.flush();
     assert!(online(&path, "1").unwrap().is_new);

@@ -60,10 +60,10 @@ fn an_unclean_shutdown_refuses_the_export_name_until_consent() {
             !status(&place.path("v.toml")).unwrap().unclean_shutdown,
             "it was stopped clean since"
         );
-        assert_eq!(serve(&place, LOCAL).0.name, "v@2", "nobody said go on");
+        assert_eq!(serve(&place, LOCAL).0.name, "v@2", "the name is not reused by default");
         let (export, _) = serve(&place, GO_ON);
         assert_eq!((export.name.as_str(), export.also.as_deref()), ("v", Some("v@2")));
-        assert_eq!(serve(&place, LOCAL).0.name, "v", "it was said once");
+        assert_eq!(serve(&place, LOCAL).0.name, "v", "the name stays after it was reused once");
     });
 }
 
@@ -126,7 +126,7 @@ fn a_panic_in_the_driver_is_reported_by_any_thread() {
         });
         let begun = Instant::now();
         while !running.has_panicked() {
-            assert!(begun.elapsed() < Duration::from_secs(300), "nobody sees the panic");
+            assert!(begun.elapsed() < Duration::from_secs(300), "the panic is not noticed");
             std::thread::sleep(Duration::from_millis(5));
         }
         over.store(true, SeqCst);

@@ -65,8 +65,9 @@ fn spawn(path: &Path, engine: &str, record: Option<&Path>) -> Child {
 /// printed.
 fn kill_after(mut child: Child, rounds: usize) -> u64 {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let told = |line: String| line.strip_prefix("round ")?.parse::<u64>().ok();
-    let last = lines.by_ref().filter_map(told).nth(rounds).expect("it goes on until it is killed");
+    let number = |line: String| line.strip_prefix("round ")?.parse::<u64>().ok();
+    let last =
+        lines.by_ref().filter_map(number).nth(rounds).expect("it goes on until it is killed");
     std::thread::sleep(std::time::Duration::from_millis(3 + 7 * last % 20));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -228,7 +229,7 @@ fn child_without_engine() {
     let place = Place::new();
     let devices = vec![device.into_string().unwrap()];
     let spec = CreateSpec { devices, size: None, force: true, ..place.spec(LayerKind::Hard) };
-    println!("told {}", create(&spec).unwrap_err());
+    println!("{}", create(&spec).unwrap_err());
 }
 
 #[test]
@@ -240,10 +241,7 @@ fn checks_precede_all_writes() {
     command.args(["--exact", "trouble::child_without_engine", "--nocapture"]);
     command.env(FORCE, place.name("d0")).env("HOSTFTL_ENGINE", "steam");
     let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!(
-        output.contains("told HOSTFTL_ENGINE=steam is unknown; use uring or pread"),
-        "{output}"
-    );
+    assert!(output.contains("HOSTFTL_ENGINE=steam is unknown; use uring or pread"), "{output}");
     assert!(std::fs::read(place.path("d0")).unwrap() == before);
 }
 

@@ -1,4 +1,4 @@
-//! Volumes with one UUID, such as a copy beside its original: only one of them is served at a time.
+//! Volumes with one UUID, such as a copy and its original: only one of them is served at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

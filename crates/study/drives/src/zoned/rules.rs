@@ -141,10 +141,10 @@ fn segments_make_up_the_device(device: &mut dyn Raw) {
     assert!(count >= 3 && size >= 3 * write_unit, "too small for the rules");
     assert!(count.is_multiple_of(units) && write_best.is_multiple_of(write_unit));
     for segment in 0..count {
-        let told = describe(device, segment);
-        assert_eq!(told.start, start(device, segment));
-        assert!(told.length <= size.into() && told.length.is_multiple_of(write_unit.into()));
-        assert_eq!((told.state, told.pointer), (SegmentState::Free, 0), "a new device is erased");
+        let entry = describe(device, segment);
+        assert_eq!(entry.start, start(device, segment));
+        assert!(entry.length <= size.into() && entry.length.is_multiple_of(write_unit.into()));
+        assert_eq!((entry.state, entry.pointer), (SegmentState::Free, 0), "a new device is erased");
     }
 }
 
@@ -260,8 +260,8 @@ fn a_report_has_an_end(device: &mut dyn Raw) {
         let entries = ((count - from) as usize).min(room);
         assert_eq!(filled, entries * report::SEGMENT_BYTES, "from {from}");
         for index in 0..entries {
-            let told = report::segment(pages.pages(), index).expect("an entry");
-            assert_eq!(told.start, start(device, from + index as u32));
+            let entry = report::segment(pages.pages(), index).expect("an entry");
+            assert_eq!(entry.start, start(device, from + index as u32));
         }
     }
 }
@@ -272,11 +272,11 @@ fn wear_only_grows(device: &mut dyn Raw) {
     for _ in 0..3 {
         fill(device, 0);
         let reset = device.reset(0, size);
-        let told = describe(device, 0);
-        assert!(told.wear >= before, "wear fell");
-        before = told.wear;
+        let entry = describe(device, 0);
+        assert!(entry.wear >= before, "wear fell");
+        before = entry.wear;
         if reset.is_err() {
-            assert_eq!(told.state, SegmentState::Offline, "a reset fails when it is worn out");
+            assert_eq!(entry.state, SegmentState::Offline, "a reset fails when it is worn out");
             assert!(device.write(0, size).is_err(), "an offline segment takes no command");
             return;
         }

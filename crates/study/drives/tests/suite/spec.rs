@@ -60,8 +60,11 @@ fn the_memory_estimate_matches_the_tables() {
     for name in ["mlc-32g:capacity=4g", "tlc:capacity=1g", "hatl-2g"] {
         let spec = find(name);
         let drive = Drive::new(&spec).expect("it fits");
-        let (said, takes) = (spec.memory(), drive.bytes());
-        assert!(takes <= said && said <= takes + (2 << 20), "{name}: {said} said, {takes} taken");
+        let (stated, takes) = (spec.memory(), drive.bytes());
+        assert!(
+            takes <= stated && stated <= takes + (2 << 20),
+            "{name}: {stated} stated, {takes} taken"
+        );
     }
 }
 

@@ -133,7 +133,7 @@ mod tests {
     #[track_caller]
     fn agrees(found: f64, table: f64, places: i32) {
         let tolerance = 0.51 * 10f64.powi(-places);
-        assert!((found - table).abs() <= tolerance, "{found}, the table says {table}");
+        assert!((found - table).abs() <= tolerance, "{found}, the table has {table}");
     }
 
     fn skew(rate: f64) -> [Class; 2] {

@@ -13,7 +13,7 @@ use hostftl_sim::{HostCosts, World};
 #[derive(Default)]
 struct Asker {
     ticket: Option<Ticket>,
-    told: Option<Result<Vec<u64>, DeviceError>>,
+    hints: Option<Result<Vec<u64>, DeviceError>>,
 }
 
 impl Layer for Asker {
@@ -77,7 +77,7 @@ impl Layer for Asker {
 impl Asker {
     fn done(&mut self, done: Done, out: &mut Out) {
         if let Command::Report { into, .. } = done.command {
-            self.told = Some(done.result.map(|Verdict { bytes, .. }| {
+            self.hints = Some(done.result.map(|Verdict { bytes, .. }| {
                 let count = bytes as usize / report::UNIT_BYTES;
                 (0..count).map(|index| report::unit(into.pages(), index).unwrap()).collect()
             }));
@@ -96,7 +96,7 @@ fn ask(world: &mut World<Asker>, op: HostOp, lba: u64, sectors: u64) {
 }
 
 /// Fills a drive, overwrites every second indirection unit, and requests the collection hint.
-fn told(drive: &str) -> (u64, Result<Vec<u64>, DeviceError>) {
+fn hints(drive: &str) -> (u64, Result<Vec<u64>, DeviceError>) {
     let spec = DriveSpec::find(drive).unwrap();
     let unit = u64::from(spec.map_unit);
     let mut world = World::new(Asker::default(), std::slice::from_ref(&spec), HostCosts::default());
@@ -106,22 +106,22 @@ fn told(drive: &str) -> (u64, Result<Vec<u64>, DeviceError>) {
     }
     world.drain().unwrap();
     ask(world, HostOp::Flush, 0, 0);
-    (unit, world.layer().told.clone().expect("the drive answered"))
+    (unit, world.layer().hints.clone().expect("the drive answered"))
 }
 
 #[test]
 fn a_drive_reports_its_next_victim() {
-    let (unit, told) = told("mlc-32g:capacity=64m:hint=true");
-    let told = told.unwrap();
-    assert!(!told.is_empty(), "the next victims hold something");
-    assert!(told.iter().all(|lba| lba.is_multiple_of(unit)), "first sectors of map units");
-    let mut once = told.clone();
+    let (unit, hints) = hints("mlc-32g:capacity=64m:hint=true");
+    let hints = hints.unwrap();
+    assert!(!hints.is_empty(), "the next victims hold something");
+    assert!(hints.iter().all(|lba| lba.is_multiple_of(unit)), "first sectors of map units");
+    let mut once = hints.clone();
     once.sort_unstable();
     once.dedup();
-    assert_eq!(once.len(), told.len(), "each once");
+    assert_eq!(once.len(), hints.len(), "each once");
 }
 
 #[test]
 fn a_drive_without_the_hint_refuses() {
-    assert_eq!(told("mlc-32g:capacity=64m").1, Err(DeviceError::Unsupported));
+    assert_eq!(hints("mlc-32g:capacity=64m").1, Err(DeviceError::Unsupported));
 }

@@ -100,7 +100,7 @@ fn impossible_combinations_are_gaps_between_rows() {
     let json = serde_json::to_value(&found).expect("it is plain");
     assert_eq!((&json[1]["layer"], &json[1]["warm"]), (&"passthrough".into(), &"new".into()));
     assert_eq!(json[2]["failed"], reasons[1].as_str());
-    assert!(found.whole().is_err(), "who needs all of them is told");
+    assert!(found.whole().is_err(), "whole() refuses a partial set");
 }
 
 /// A compressing layer benefits from the stated compressibility, including during ageing; the drive

@@ -288,8 +288,9 @@ fn odd_texts_are_read_or_named() {
         ("5,R\u{0},0,512", "4: expected a comma, found '\\x00'"),
     ];
     for (line, expected) in places {
-        let said = complaint("odd-line", format!("0,W,0,4096\n{line}\n").as_bytes(), ":format=csv");
-        assert!(said.starts_with(&format!("FILE:2:{expected}")), "{line}: {said}");
+        let error =
+            complaint("odd-line", format!("0,W,0,4096\n{line}\n").as_bytes(), ":format=csv");
+        assert!(error.starts_with(&format!("FILE:2:{expected}")), "{line}: {error}");
     }
 }
 

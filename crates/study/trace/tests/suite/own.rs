@@ -134,15 +134,18 @@ fn compressibility_is_kept_with_the_writes() {
         stream.by_ref().for_each(|record| stats.count(&record.unwrap()));
         let saved = stats.info().saved_percent.unwrap();
         assert_eq!((saved.mean, saved.p10, saved.p90, saved.known), (50.0, 50, 50, 1.0));
-        let said = stream.notes().warnings().join("; ");
-        assert!(said.contains("are packed") && said.ends_with("compress by 50%"), "{said}");
+        let warnings = stream.notes().warnings().join("; ");
+        assert!(
+            warnings.contains("are packed") && warnings.ends_with("compress by 50%"),
+            "{warnings}"
+        );
 
         let named: Source = format!("{}:compress=2.9", path.display()).parse().unwrap();
         let mut stream = named.open(1, true).unwrap();
         let saved: Vec<u8> = stream.by_ref().filter_map(|record| record.unwrap().saved).collect();
         assert!(saved.contains(&65) && saved.contains(&66) && saved.iter().all(|it| it / 2 >= 32));
-        let said = stream.notes().warnings().join("; ");
-        assert!(said.ends_with("is assumed to compress to a ratio of 2.9"), "{said}");
+        let warnings = stream.notes().warnings().join("; ");
+        assert!(warnings.ends_with("is assumed to compress to a ratio of 2.9"), "{warnings}");
     }
     let plain: Source = "synth:mix:count=2000,flush=10".parse().unwrap();
     let plain = plain.open(7, false).unwrap().map(Result::unwrap);

@@ -20,11 +20,11 @@ impl Loop {
         create.map_err(|error| error.to_string())?;
         let losetup = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
         let output = losetup.map_err(|error| format!("losetup: {error}"))?;
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() {
-            Ok(Loop(said(&output.stdout).into()))
+            Ok(Loop(text(&output.stdout).into()))
         } else {
-            Err(said(&output.stderr))
+            Err(text(&output.stderr))
         }
     }
 }

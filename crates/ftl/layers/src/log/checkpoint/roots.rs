@@ -265,8 +265,8 @@ mod tests {
     fn write(roots: &mut Roots) -> Option<u64> {
         let first = roots.has_room(0).then(|| roots.enter(0, 0))?;
         let second = roots.enter(0, 1);
-        assert_eq!(second.0, first.0 + u64::from(roots.stride), "the copies lie side by side");
-        assert_eq!((first.1, second.1), (0, 0), "nothing lies between them");
+        assert_eq!(second.0, first.0 + u64::from(roots.stride), "the copies are adjacent");
+        assert_eq!((first.1, second.1), (0, 0), "the gap is empty");
         Some(first.0)
     }
 

@@ -221,7 +221,7 @@ mod tests {
             (it.membership().all(), it.known(), it.inactive()),
             (set(0b1111), set(0b1111), set(0))
         );
-        assert!(!it.choose(|_| true), "a root says still that nothing lies there");
+        assert!(!it.choose(|_| true), "a root still records the device as empty");
         assert!(!it.is_entering() && it.is_widening());
         let out = it.begin_root(&root(0, 0, 0));
         it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
@@ -252,7 +252,7 @@ mod tests {
         it.take_spare();
         assert_eq!(it.leaving(), set(0b0001));
         it.commit_root(&root(0b0001, 0b1000, 0b1111), set(0));
-        assert!(!it.choose(|_| true), "a root says still that nothing lies on the spare");
+        assert!(!it.choose(|_| true), "a root still records the spare as empty");
         let out = it.begin_root(&root(0, 0, 0));
         assert_eq!(out, set(0b0001));
         it.commit_root(&root(0b0001, 0, 0b1111), set(0));
@@ -297,7 +297,7 @@ mod tests {
         it.list_joining(true);
         it.commit_root(&root(0, 0, 0b1111), set(0));
         assert_eq!((it.untrusted(), it.inactive(), it.exposed()), (set(0), set(0), 1));
-        assert!(it.is_missing_on(3, 2), "it is made anew yet");
+        assert!(it.is_missing_on(3, 2), "it is still being rebuilt");
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
         it.found_all();
         assert!(it.choose(|_| true));
         let out = it.begin_root(&root(0, 0, 0));
-        assert!(out == set(0b0010) && !it.choose(|set| set.len() == 4), "it is told already");
+        assert!(out == set(0b0010) && !it.choose(|set| set.len() == 4), "it is reported already");
         it.commit_root(&root(0, out.to_bits(), 0b1111), set(0));
         assert_eq!((it.removed(), it.begin_root(&root(0b0010, 0, 0))), (set(0b0010), set(0b0010)));
     }
@@ -409,7 +409,7 @@ mod tests {
             (it.removed(), it.inactive(), it.membership().all()),
             (set(0b0010), set(0b0010), set(0b1101))
         );
-        assert!(!it.is_committed(), "a root has to say that it is lost");
+        assert!(!it.is_committed(), "a root must record the loss");
         it.commit_root(&root(0b0010, out.to_bits(), 0b1111), set(0));
         assert!(it.is_committed() && it.is_as_made() && it.may_lose() == 1);
     }

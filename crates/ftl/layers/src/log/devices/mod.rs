@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn losses_are_bounded_by_parity() {
         let mut devices = Devices::new(Layout::example(3), Members::default(), 1, &[]);
-        assert!(devices.can_do_without(set(0b011)), "no root says what is needed");
+        assert!(devices.can_do_without(set(0b011)), "no root records the needed devices");
         devices.format();
         assert!(devices.can_do_without(set(0b100)) && !devices.can_do_without(set(0b101)));
         devices.lose(set(0b100));
@@ -473,7 +473,7 @@ mod tests {
                 && !devices.is_inactive(0)
                 && !devices.can_do_without(set(0b001))
         );
-        assert!(!devices.is_committed(), "no root says so");
+        assert!(!devices.is_committed(), "no root records it");
         devices.commit_root(&Root { lost: 0b100, ..Root::default() }, set(0));
         assert!(devices.is_committed());
     }

@@ -179,7 +179,7 @@ impl Collection {
             false if self.layout.zoned => self.hurt_victim(media),
             false => None,
         };
-        // Work that gains no space is throttled beside host I/O.
+        // Work that gains no space is throttled during host I/O.
         self.paced = victim.is_none();
         if victim.is_none() && self.begin_fill(media, output, cx) {
             return true;

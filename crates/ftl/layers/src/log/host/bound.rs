@@ -43,6 +43,10 @@ mod tests {
             assert_eq!(known, layout.valid_limit(members, &layout.reserves));
         }
         let most = |members| layout.valid_limit(members, &layout.reserves);
-        assert_ne!(most(all.without(0)), most(all), "what may be live depends on the devices");
+        assert_ne!(
+            most(all.without(0)),
+            most(all),
+            "the limit of valid data depends on the devices"
+        );
     }
 }

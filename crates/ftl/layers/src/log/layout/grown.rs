@@ -97,7 +97,7 @@ mod tests {
                 assert_eq!((places(&it), it.tree.counts), (places(&made), made.tree.counts));
                 assert!(it.tree.directories >= made.tree.directories && it.blocks >= made.blocks);
                 assert!(it.root() <= it.tree.room(), "the root has room");
-                assert!(it.tree.frames >= made.tree.frames, "what is to be replayed has room");
+                assert!(it.tree.frames >= made.tree.frames, "replayed data has space");
             }
         }
     }

@@ -210,7 +210,7 @@ mod tests {
         let kept = Reserves { images: 5, to_restore: 2, classes: 3, ..Reserves::default() };
         assert_eq!((kept.last_floor(), kept.gc_floor()), (9, 16));
         let lends = |free: &u32| kept.may_lend(*free);
-        assert!((0..40).filter(lends).eq(10..17), "one checkpoint keeps what it needs");
+        assert!((0..40).filter(lends).eq(10..17), "one checkpoint keeps its reserve");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::config::{LayerConfig, PlanError};
 
 /// Returns the reclaim unit in sectors: the configured one, or the longest that a device reports.
 pub(super) fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
-    let said = || devices.iter().map(|device| device.reclaim_unit).max();
-    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
+    let reported = || devices.iter().map(|device| device.reclaim_unit).max();
+    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(reported);
     unit.filter(|unit| *unit > 0)
 }
 

@@ -56,7 +56,7 @@ fn an_image_shows_a_page_as_it_was_at_the_snapshot() {
     map.emit(3, &mut page);
     let (shown, _) = hostftl_format::log::pair(&page, 0);
     assert_eq!((shown, map.place(block)), (place(1 << 20), place(2 << 20)));
-    assert_eq!(map.dirty(), 1, "what was changed since then is of the next image");
+    assert_eq!(map.dirty(), 1, "later changes belong to the next image");
     map.root_durable();
     map.unpin(3);
     assert_eq!(map.check(), Ok(()));

@@ -362,7 +362,7 @@ mod tests {
     fn metadata_is_rebuilt_as_a_sum() {
         let mut repair = asked();
         let Step::Over(job, true) = read(&mut repair, [3, 1], Ok(Verdict::default())) else {
-            panic!("the sum is what was wanted")
+            panic!("the sum is the missing page")
         };
         assert_eq!(job.into_parts().1.pages()[0].0[4095], 2);
         assert!(repair.is_idle());
@@ -373,7 +373,7 @@ mod tests {
         let mut repair = asked();
         let gone = Err(DeviceError::Removed);
         assert!(matches!(read(&mut repair, [3, 1], gone), Step::Moved));
-        assert_eq!((repair.guess, repair.rebuild), (1, None), "its segment may lie elsewhere");
+        assert_eq!((repair.guess, repair.rebuild), (1, None), "its segment may be elsewhere");
         let mut repair = asked();
         assert!(matches!(read(&mut repair, [7, 1], Ok(Verdict::default())), Step::Moved));
         assert_eq!((repair.guess, repair.rebuild, repair.is_idle()), (1, None, false));

@@ -334,7 +334,7 @@ mod tests {
         trial(|cx: &mut kit::Cx<'_, Op, Mark>| {
             assert!(
                 !timed_out.retire(0, &mut stripes, &mut buffers, cx),
-                "nobody has one to spare"
+                "no stripe has a spare buffer"
             );
             assert!(
                 timed_out.retire(1, &mut stripes, &mut buffers, cx),

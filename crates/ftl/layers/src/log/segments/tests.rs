@@ -55,7 +55,7 @@ fn an_empty_segment_is_free_behind_a_root() {
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "that root is not durable");
     segments.reuse_mut().root_durable();
     segments.pin(empty);
-    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "somebody reads it");
+    assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "it is being read");
     segments.unpin(empty);
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| true), None, "zeros are on their way to it");
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), Some(empty));
@@ -69,7 +69,7 @@ fn durable_stripes_free_a_segment_without_a_root() {
     segments.set_youngest(7);
     let empty = full(&layout, &mut segments, 0);
     let safe = |stamp| Safe { stamp, replay_from: 2 };
-    assert_eq!(segments.reclaim(safe(6), |_| false), None, "stripe 7 may say that it is not empty");
+    assert_eq!(segments.reclaim(safe(6), |_| false), None, "stripe 7 may list valid data");
     assert_eq!(segments.awaited(safe(6), |_| false), Some(7));
     assert_eq!(segments.reclaim(safe(7), |_| false), Some(empty));
 }

@@ -81,7 +81,7 @@ mod tests {
         flushes.changed(0);
         flushes.cover(0);
         assert!(before <= flushes.covered()[0] && meanwhile > flushes.covered()[0]);
-        assert!(flushes.begin(0), "what came meanwhile takes a flush of its own");
+        assert!(flushes.begin(0), "later changes need another flush");
         assert!(!flushes.begin(1), "nothing was written there");
         assert_eq!(flushes.covered()[1], flushes.begun(1) - 1);
     }

@@ -18,8 +18,8 @@ fn lines_told_as(wear: impl Fn(u32) -> u8) -> (Layout, Lines) {
     let (state, size) = (SegmentState::Closed, u64::from(layout.device.size));
     for segment in 0..layout.device.count {
         let (start, wear) = (u64::from(segment) * size, wear(segment));
-        let told = SegmentReport { state, wear, start, length: size, pointer: size };
-        lines.chunks_mut().found(segment, &told, &layout);
+        let report = SegmentReport { state, wear, start, length: size, pointer: size };
+        lines.chunks_mut().found(segment, &report, &layout);
     }
     for line in 0..layout.lines {
         lines.found_nothing(line);

@@ -86,7 +86,7 @@ impl Pointers {
                 let end = *lba % size + u64::from(into.sectors());
                 let pointer = list[(*lba / size) as usize];
                 let hidden = if pointer == size { 0 } else { self.shape.unreadable.into() };
-                assert!(end + hidden <= pointer, "a read of what is not written, or too early");
+                assert!(end + hidden <= pointer, "a read of unwritten or unreadable sectors");
             }
             Command::Program { lba, tally, .. } => {
                 let pointer = &mut list[(*lba / size) as usize];
@@ -111,8 +111,8 @@ impl Pointers {
                     };
                     let start = index as u64 * size;
                     let (wear, length, pointer) = (0, size, *pointer);
-                    let told = SegmentReport { state, wear, start, length, pointer };
-                    if !report::put_segment(into.pages_mut(), count, &told) {
+                    let entry = SegmentReport { state, wear, start, length, pointer };
+                    if !report::put_segment(into.pages_mut(), count, &entry) {
                         break;
                     }
                     count += 1;

@@ -40,7 +40,7 @@ impl Inspection {
 pub(super) fn all(sources: &Sources) -> Vec<Inspection> {
     let config = sources.file.as_ref().map(|(_, config)| config);
     let mut inspections: Vec<Inspection> = sources.all.iter().map(superblocks).collect();
-    let said: Vec<Option<Superblock>> =
+    let found_superblocks: Vec<Option<Superblock>> =
         inspections.iter().map(|inspection| inspection.newest).collect();
     for (at, (inspection, source)) in inspections.iter_mut().zip(&sources.all).enumerate() {
         let Ok(source) = source else { continue };
@@ -53,7 +53,7 @@ pub(super) fn all(sources: &Sources) -> Vec<Inspection> {
         };
         inspection.marks(source, volume);
         inspection.claims(source);
-        match places(source, config, &said, at) {
+        match places(source, config, &found_superblocks, at) {
             Ok((index, places)) if index < places.devices => {
                 inspection.roots(source, &places, volume)
             }
@@ -191,16 +191,16 @@ pub(super) fn newest_root(
 fn places(
     source: &Source,
     config: Option<&Config>,
-    said: &[Option<Superblock>],
+    found_superblocks: &[Option<Superblock>],
     at: usize,
 ) -> Result<(u8, RootPlaces), String> {
     if source.is_zoned() {
         return Err("roots of zoned devices have no fixed places".into());
     }
     let window = |sectors: u64| data_window(sectors).1;
-    let (layer, infos, index) = match (said[at], config) {
+    let (layer, infos, index) = match (found_superblocks[at], config) {
         (Some(own), _) => {
-            let same = said.iter().flatten().filter(|it| it.volume == own.volume);
+            let same = found_superblocks.iter().flatten().filter(|it| it.volume == own.volume);
             let newest =
                 *same.clone().max_by_key(|it| it.generation).expect("its superblock is valid");
             let long = |index: u8| {
@@ -214,7 +214,7 @@ fn places(
             (layer, (0..newest.count).map(long).collect::<Vec<_>>(), own.index)
         }
         (None, Some(config)) => {
-            let in_order = said
+            let in_order = found_superblocks
                 .iter()
                 .enumerate()
                 .all(|(place, own)| own.is_none_or(|own| usize::from(own.index) == place));
@@ -224,7 +224,7 @@ fn places(
             }
             let long =
                 |it: &Option<Superblock>| it.map_or(window(source.sectors()), |it| it.data_len);
-            (config.layer_config()?, said.iter().map(long).collect(), at as u8)
+            (config.layer_config()?, found_superblocks.iter().map(long).collect(), at as u8)
         }
         (None, None) => return Err("its layer is unknown".into()),
     };

@@ -83,34 +83,36 @@ pub(super) fn rehearse(
 
 /// Compares the backup with the newest root: devices may have been lost or added since the backup.
 fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
-    let said = &found.superblock;
+    let superblock = &found.superblock;
     let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };
     let info = |(member, length): (&Option<Member>, u64)| match member {
         Some(member) => member.device.info(),
         None => DeviceInfo::block(length, 1),
     };
-    let infos: Vec<DeviceInfo> = found.members.iter().zip(said.lengths).map(info).collect();
+    let infos: Vec<DeviceInfo> = found.members.iter().zip(superblock.lengths).map(info).collect();
     let missing = found.missing();
     // The roots of zoned devices have no fixed location; only recovery finds them.
-    let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, said), &infos) else {
+    let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, superblock), &infos) else {
         return Ok(());
     };
     let there = found.members.iter().take(places.devices.into()).flatten();
-    let found = there
-        .filter_map(|it| newest_root(&it.device, &places, (it.superblock.data_start, said.volume)));
+    let found = there.filter_map(|it| {
+        newest_root(&it.device, &places, (it.superblock.data_start, superblock.volume))
+    });
     let Some(Root { lost, known, .. }) = found.max_by_key(|root| root.number) else {
         return Ok(());
     };
     let since = "after the backup";
-    let journal = journal::recorded(layer, said);
-    let known_lost = missing | DeviceSet::from_bits(said.missing | said.fresh) | journal;
+    let journal = journal::recorded(layer, superblock);
+    let known_lost =
+        missing | DeviceSet::from_bits(superblock.missing | superblock.fresh) | journal;
     if let Some(index) = (DeviceSet::from_bits(lost) - known_lost).first() {
         return Err(format!(
             "the newest root records that device {index} was lost {since}; it is stale, give \
              `{MISSING}` in its place"
         ));
     }
-    if !DeviceSet::from_bits(known).is_within(DeviceSet::first_n(said.count.into())) {
+    if !DeviceSet::from_bits(known).is_within(DeviceSet::first_n(superblock.count.into())) {
         return Err(format!(
             "the newest root has a device that was added {since}; use a newer \
                             backup"

@@ -214,9 +214,9 @@ impl Plan {
                 None => lost.push((at as u8, one)),
             }
         }
-        let said =
+        let superblocks =
             members.iter().map(|member| &member.member.superblock).chain(self.saved.values());
-        let newest = *said.max_by_key(|it| it.generation).expect("the backup has a device");
+        let newest = *superblocks.max_by_key(|it| it.generation).expect("the backup has a device");
         if is_permuted {
             self.place_by_the_others(&mut lost, &members, newest.count)?;
         }

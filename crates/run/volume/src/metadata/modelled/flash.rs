@@ -228,7 +228,7 @@ mod tests {
     fn report_units(flash: &mut Flash) -> Vec<u64> {
         let mut into = MetaBuf::new(8);
         let about = About::Collectible;
-        let verdict = flash.report(about, &mut into, 0, u64::MAX).expect("it tells");
+        let verdict = flash.report(about, &mut into, 0, u64::MAX).expect("it reports");
         let count = verdict.bytes as usize / report::UNIT_BYTES;
         (0..count).map(|at| report::unit(into.pages(), at).expect("it was told")).collect()
     }

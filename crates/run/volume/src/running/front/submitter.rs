@@ -1,4 +1,4 @@
-//! Seat of a thread that submits jobs.
+//! Access of a thread that submits jobs.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -153,7 +153,7 @@ mod tests {
             (0..count).map(wait).last() == Some(true)
         };
         assert!(!waits(1, SINGLE - 1) && waits(1, 1));
-        assert!(waits(0, 3), "a wait that nothing came of says nothing");
+        assert!(waits(0, 3), "a wait without a result reports nothing");
         assert!(!waits(2, 1) && !waits(0, 1) && !waits(1, SINGLE - 1) && waits(1, 3));
     }
 }

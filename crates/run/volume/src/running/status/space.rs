@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn each_threshold_is_reported_once_with_hysteresis() {
         let (mut fill_level, now) = (FillLevel::default(), Instant::now());
-        let told: Vec<_> = [10, 79, 80, 85, 79, 80, 91, 99, 70, 81]
+        let warnings: Vec<_> = [10, 79, 80, 85, 79, 80, 91, 99, 70, 81]
             .into_iter()
             .filter_map(|live| fill_level.sample(live, 100, now))
             .collect();
-        assert_eq!(told, [80, 91, 99, 81]);
+        assert_eq!(warnings, [80, 91, 99, 81]);
         assert_eq!(fill_level.sample(500, 0, now), None, "it exports no more than fits");
     }
 

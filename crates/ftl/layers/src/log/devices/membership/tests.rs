@@ -47,7 +47,7 @@ fn an_erased_device_misses_its_existing_chunks() {
     );
     assert!(it.claim_stripes(2, set(0b1101)) && it.is_whole(set(0)), "it was opened again");
     it.claim_lack(2, set(0b0100));
-    assert_eq!(it.missing(2, set(0)), set(0b0100), "its stripes say so");
+    assert_eq!(it.missing(2, set(0)), set(0b0100), "its stripes record it");
     assert!(
         !it.claim(3, set(0b1_0000), set(0))
             && !it.claim(3, set(0b0001), set(0))

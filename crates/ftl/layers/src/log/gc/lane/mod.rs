@@ -179,7 +179,7 @@ impl Lane {
         }
     }
 
-    /// Returns the number of bytes that all lanes use beside their buffers.
+    /// Returns the number of bytes that all lanes use besides their buffers.
     pub(in crate::log) fn memory(layout: &Layout) -> u64 {
         let entries = u64::from(layout.head_entries(true));
         let of_entry = size_of::<ValidRecord>() as u64 + Batch::BYTES;

@@ -172,8 +172,8 @@ mod tests {
             for byte in 0..HEAD {
                 let mut torn = head;
                 torn[byte] ^= 1;
-                let told = Entry::parse(&torn, 4096);
-                assert!(told.is_none_or(|told| !told.is_whole(&torn, data)), "byte {byte}");
+                let parsed = Entry::parse(&torn, 4096);
+                assert!(parsed.is_none_or(|parsed| !parsed.is_whole(&torn, data)), "byte {byte}");
             }
         }
         let entry = Entry { kind: Kind::Write, at: 0, offset: 0, bytes: 512 };

@@ -283,8 +283,8 @@ mod tests {
             let place = ring.put(Kind::Write, number * 512, data.len() as u64, &data).unwrap();
             there.push_back(((Kind::Write, number * 512, number as u8), place));
             if number % 16 == 0 {
-                let told: Vec<_> = there.iter().map(|(what, _)| *what).collect();
-                assert_eq!(found(&path), told);
+                let expected: Vec<_> = there.iter().map(|(what, _)| *what).collect();
+                assert_eq!(found(&path), expected);
             }
         }
         assert!(rounds > 300, "the ring is much smaller than what went through it");
