@@ -249,7 +249,7 @@ mod tests {
     const UUID: [u8; 16] = [7; 16];
 
     #[test]
-    fn a_root_is_read_as_it_was_written_and_nowhere_else() {
+    fn a_root_is_valid_only_undamaged_and_in_its_own_place() {
         let lives = Lives { life: 7, shared: 6 };
         let root = Root { number: 9, clean: true, page: 32, slots: 100, pages: 5000, lives };
         let mut page = Page::default();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pid_stands_before_the_file() {
+    fn the_pid_precedes_the_file() {
         let locks = "1: POSIX  ADVISORY  READ 5433 08:01:7864448 128 128\n\
                      2: FLOCK  ADVISORY  WRITE 2001 fe:00:7864554 0 EOF\n";
         assert_eq!(pid_in(locks, "fe:00:7864554"), Some(2001));

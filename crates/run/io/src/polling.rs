@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_in_vain_ends_it() {
+    fn a_long_sleep_ends_polling() {
         let place = taught();
         place.learn(WINDOW + Duration::from_nanos(1));
         assert!(!place.begin().keeps_polling());

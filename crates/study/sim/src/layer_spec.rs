@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_has_options_of_its_own() {
+    fn options_of_a_journal_device_follow_its_name() {
         let parted = |text| {
             let (plain, journal) = LayerSpec::journal_apart(text);
             (plain, journal.unwrap_or_default())

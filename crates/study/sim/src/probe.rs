@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_mapped_drive_has_none() {
+    fn no_map_unit_is_found_on_a_page_mapped_drive() {
         for drive in ["hatl-1g:stripe=1:capacity=256m", "sata-mlc:page_kib=4:capacity=256m"] {
             for seed in 1..=5 {
                 assert_eq!(found(drive, seed), None, "{drive}, seed {seed}");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_without_faults_has_none() {
+    fn without_faults_a_life_has_no_cut_hang_or_failure() {
         let (mut dice, mut swarm) = (Dice::new(1, 1), swarm());
         swarm.faults = Default::default();
         for _ in 0..1000 {

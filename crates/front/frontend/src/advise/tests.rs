@@ -144,7 +144,7 @@ fn a_failed_check_keeps_the_verdict() {
 }
 
 #[test]
-fn variants_are_tried_if_the_default_does_not_fit_but_not_if_it_failed() {
+fn variants_are_tried_if_the_default_does_not_fit() {
     let study = plan::study(&request(Some(&["log"])), &|| false);
     let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Silent).expect("rows or holes");

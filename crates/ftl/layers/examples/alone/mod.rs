@@ -71,11 +71,11 @@ impl Alone {
             sectors: PER,
             tally: Tally::single(Cause::Host, SECTORS_PER_BLOCK),
         };
-        assert!(self.log.credits().requests > 0, "nothing is under way");
+        assert!(self.log.credits().requests > 0, "nothing is in flight");
         self.waiting += 1;
         self.step(Input::Host(request));
         self.settle();
-        assert_eq!(self.waiting, 0, "the write is answered when nothing is under way any more");
+        assert_eq!(self.waiting, 0, "the write is answered when nothing is in flight");
     }
 
     /// Returns the number of exported blocks.

@@ -199,7 +199,7 @@ mod tests {
     use crate::vsp::pool::NONE;
 
     #[test]
-    fn every_state_has_a_code_of_its_own() {
+    fn every_state_has_a_different_code() {
         let mut records = Records::new(1);
         let staged = (0..STAGES as u8).map(State::Staged);
         for state in STATES.into_iter().chain(staged) {

@@ -133,7 +133,7 @@ fn a_sound_volume_has_no_findings_and_reports_progress() {
 }
 
 #[test]
-fn a_share_and_a_policy_change_while_it_serves() {
+fn settings_change_while_the_volume_is_served() {
     let mut world = open(filled(), DeviceSet::EMPTY);
     assert_eq!(
         world.operate(AdminCommand::Set(Setting::RebuildShare(30))),

@@ -133,7 +133,7 @@ fn turned_over(gc: GcPolicy, separation: Separation, spare_permille: u32) -> (Ve
 }
 
 #[test]
-fn a_volume_is_collected_by_it() {
+fn a_custom_policy_decides_which_segments_are_collected() {
     let turned_over = |gc| turned_over(gc, Separation::Two, 70);
     let (fifo, runs) = turned_over(GcPolicy::Fifo);
     let (oldest, _) = turned_over(GcPolicy::Own(&OLDEST));
@@ -175,7 +175,7 @@ fn classes_follow_the_age_bands() {
 }
 
 #[test]
-fn a_volume_is_separated_by_it() {
+fn custom_separation_decides_where_data_is_written() {
     // The over-provisioning suffices for an open segment of each class.
     let turned_over = |rule| turned_over(GcPolicy::Greedy, rule, 600);
     let (lifetime, _) = turned_over(Separation::Lifetime);

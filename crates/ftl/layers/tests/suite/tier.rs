@@ -175,7 +175,7 @@ fn a_stop_during_a_commit_waits_for_no_deadline() {
             world.ask(HostOp::Flush, 0, 0).unwrap();
         }
     }
-    assert!(!world.stops, "a commit for cleaned slots was under way");
+    assert!(!world.stops, "a commit for cleaned slots was in flight");
     assert!(matches!(world.events.last(), Some(Event::Stopped)), "{:?}", world.events);
 }
 

@@ -196,7 +196,7 @@ fn fact(world: &World, name: &str) -> u64 {
 /// Without a recent checkpoint a start reads the list of each full line, and the tails where the
 /// list is damaged, with the same result.
 #[test]
-fn a_list_stands_for_the_tails_of_its_line() {
+fn a_list_replaces_the_tails_of_its_line() {
     let shape = long_lines();
     let disk = vec![0; (shape.size * shape.count) as usize * SECTOR];
     let mut world = of_long_lines(Pointers::new(shape), disk, Mode::Format);

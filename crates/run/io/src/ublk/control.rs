@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_an_answer_is_given_up_and_so_are_those_behind_it() {
+    fn after_a_timeout_commands_fail_at_once() {
         let (orders, queue) = channel();
         let control = Control { orders, stuck: AtomicBool::new(false) };
         let send_to = || {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_open_zones_fit_whatever_the_parts() {
+    fn shares_of_open_zones_fit_for_any_parts() {
         for cuts in [vec![16, 32, 48, 64], vec![8, 16, 64], vec![64], vec![9, 16, 32, 40, 48, 64]] {
             let (mut from, mut sum) = (0, 0);
             for end in cuts {

@@ -76,7 +76,7 @@ fn flushed_data_survives_a_kill() {
 }
 
 #[test]
-fn without_its_journal_it_opens_after_a_clean_stop_only() {
+fn a_volume_without_its_journal_opens_only_after_a_clean_stop() {
     let place = Place::new();
     create(&spec(&place)).unwrap();
     let path = place.path("v.toml");

@@ -16,7 +16,7 @@ fn spec(place: &Place) -> CreateSpec {
 }
 
 #[test]
-fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
+fn data_larger_than_the_fast_device_survives_stop_and_start() {
     let place = Place::new();
     let created = create(&spec(&place)).unwrap();
     assert_eq!(created.exported_bytes, 62 * MIB - 16_384, "the slow device but for the ledger");

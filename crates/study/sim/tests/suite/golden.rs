@@ -33,7 +33,7 @@ fn line(row: &Row) -> String {
 }
 
 #[test]
-fn rows_are_as_they_were() {
+fn rows_equal_the_golden_values() {
     let study = Study {
         workloads: LOADS.map(|text| Load::parse(text).expect("a workload")).to_vec(),
         drives: DRIVES.map(|name| DriveSpec::find(name).expect("a drive").into()).to_vec(),

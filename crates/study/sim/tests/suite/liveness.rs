@@ -22,7 +22,7 @@ const MIB: u64 = 2048;
 /// A device with the same duration for all commands, which stores nothing.
 struct Even {
     info: DeviceInfo,
-    under_way: VecDeque<(Nanos, u32)>,
+    in_flight: VecDeque<(Nanos, u32)>,
 }
 
 impl Model for Even {
@@ -31,22 +31,22 @@ impl Model for Even {
     }
 
     fn submit(&mut self, now: Nanos, slot: u32, _: &Command) -> Option<Result<(), DeviceError>> {
-        self.under_way.push_back((now + TOOK, slot));
+        self.in_flight.push_back((now + TOOK, slot));
         None
     }
 
     fn next_at(&self) -> Option<Nanos> {
-        self.under_way.front().map(|(at, _)| *at)
+        self.in_flight.front().map(|(at, _)| *at)
     }
 
     fn advance(&mut self, _: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
-        let (at, slot) = self.under_way.pop_front().expect("something is under way");
+        let (at, slot) = self.in_flight.pop_front().expect("a request is in flight");
         ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() });
         at
     }
 
     fn idle(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
     fn set_clock(&mut self, _: Clock) {}
@@ -138,7 +138,7 @@ fn over_blocks(layer: &str, sizes: &[u64], area: u64, habits: &[Habit]) {
     let infos: Vec<_> = sizes.iter().map(info).collect();
     for &habit in habits {
         let drives =
-            infos.iter().map(|info| Even { info: info.clone(), under_way: VecDeque::new() });
+            infos.iter().map(|info| Even { info: info.clone(), in_flight: VecDeque::new() });
         let work = |exported: u64| requests(habit, exported, exported, area * MIB);
         if let Err(violation) = play(&config, &infos, drives.collect(), work) {
             panic!("{layer} over {sizes:?} MiB, {habit:?}: {violation}");

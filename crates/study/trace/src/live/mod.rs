@@ -172,7 +172,7 @@ mod tests {
                           none,0,0 [dd]\n";
 
     #[test]
-    fn recorded_text_is_understood_however_it_is_cut() {
+    fn recorded_text_is_parsed_from_pieces_of_any_length() {
         let second = 1_000_000_000;
         let expected = [
             Record::new(0, Op::Write, 0, 2048, 8),

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_length_are_read_whatever_follows() {
+    fn numbers_of_every_length_are_read_with_any_following_text() {
         for digits in 1..=19 {
             let text: String = "9182736450192837465".chars().take(digits).collect();
             for behind in ["", ",", ",12", "x", "/0000000000", ":::::::::", ".5", "\n", "\u{ff}0"] {

@@ -26,7 +26,7 @@ const SUMMARY: &str = "CPU0 (sda):\n Reads Queued:           0,        0KiB\t Wr
     0,        0KiB\n\nThroughput (R/W): 0KiB/s / 4102KiB/s\nEvents (sda): 120 entries\nSkips: ";
 
 #[test]
-fn outputs_of_blkparse_are_read_behind_their_summaries() {
+fn joined_outputs_of_blkparse_are_read() {
     let one = format!("{}{SUMMARY}0 forward (0 -   0.0%)\n", writes("8,0", "QDC", 40));
     let plain = seen("bp-plain", &one, "").unwrap();
     assert_eq!((plain.format, plain.mix()), (Format::Blkparse, [0, 40, 0, 0]));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn on_other_devices_it_tries_again() {
+    fn a_reset_clears_the_stall() {
         let mut it = StallDetector::default();
         it.copied(2 * LIVE);
         it.judge((0, LIVE), SEGMENT, || true);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn those_without_data_are_kept_apart_until_they_can_have_some() {
+    fn free_segments_without_room_for_data_are_not_counted() {
         let mut it = Free::new((0..6).collect(), true);
         it.sort(widths(1));
         assert_eq!((it.count(), it.all().count()), (4, 6));

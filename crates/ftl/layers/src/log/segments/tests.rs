@@ -36,7 +36,7 @@ fn segments_with_valid_data_are_victims() {
     let (layout, mut segments) = segments();
     let open = segments.open(0);
     segments.stripe_opened(open);
-    assert!(!segments.can_be_victim(open), "stripes of it are under way");
+    assert!(!segments.can_be_victim(open), "its stripes are in flight");
     let full = full(&layout, &mut segments, 2);
     assert!(segments.can_be_victim(full) && segments.check());
     segments.kill(full, record(&layout, full));
@@ -47,7 +47,7 @@ fn segments_with_valid_data_are_victims() {
 }
 
 #[test]
-fn an_empty_segment_is_free_behind_a_root() {
+fn an_empty_segment_is_free_after_a_durable_root() {
     let (layout, mut segments) = segments();
     let (free, empty) = (segments.free(), full(&layout, &mut segments, 0));
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "no root was made since then");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn when_it_is_full_follows_from_the_last_day() {
+    fn the_time_until_full_follows_from_the_last_day() {
         let (mut fill_level, begin) = (FillLevel::default(), Instant::now());
         let at = |hours: u64| begin + Duration::from_secs(hours * 3600);
         assert_eq!(fill_level.full_in(0, 1000, at(0)), None);

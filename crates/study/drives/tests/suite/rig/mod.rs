@@ -113,7 +113,7 @@ impl Rig {
 
     fn keep(&mut self, most: usize) {
         while self.under_way >= most {
-            assert!(self.advance(), "commands are under way and nothing happens");
+            assert!(self.advance(), "commands are in flight and nothing happens");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::log::chunk_placement::set;
 
 #[test]
-fn a_device_is_out_when_no_segment_names_it() {
+fn a_device_is_unused_once_no_segment_contains_it() {
     let mut it = Membership::new(&Layout::example(4));
     let wide = it.assign(7, set(0));
     assert_eq!((wide.width(), it.is_out(3), it.is_whole(set(0b1000))), (3, false, false));

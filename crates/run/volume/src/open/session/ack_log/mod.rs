@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_wanted_at_half_and_writes_wait_for_it_only_when_all_is_full() {
+    fn a_flush_starts_at_half_and_writes_wait_only_in_a_full_log() {
         let folder = tempfile::tempdir().unwrap();
         let mut ack_log = ack_log(folder.path(), 8);
         (0..5).for_each(|block| put(&mut ack_log, block));
         assert_eq!(ack_log.enter(&write(5)), Admission::Flush, "more than half is used");
         let covers = ack_log.covers();
         (5..8).for_each(|block| put(&mut ack_log, block));
-        assert_eq!(ack_log.enter(&write(8)), Admission::Waits, "the flush is under way");
+        assert_eq!(ack_log.enter(&write(8)), Admission::Waits, "the flush is in flight");
         ack_log.flushed(covers, true, true);
         assert!(matches!(ack_log.enter(&write(8)), Admission::Kept(_)));
     }

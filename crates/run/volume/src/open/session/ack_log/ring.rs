@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_entry_is_none_and_those_before_it_are_there() {
+    fn a_torn_entry_is_dropped_and_earlier_ones_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.stash");
         let mut ring = ring(&path, 64 << 10);
