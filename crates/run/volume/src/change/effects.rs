@@ -141,11 +141,13 @@ impl Effects for Change {
 
     fn restore_note(&mut self) {
         if self.was_noted {
+            // The reason of the failed step is reported. An error of the note must not replace it.
             self.changer.note_offline(self.member().index, true).ok();
         }
     }
 
     fn clear(&mut self) -> Result<(), AdminError> {
+        // On an error all of them are closed, and `made` removes the files created for them.
         let devices = mem::take(&mut self.devices);
         self.devices = devices.into_iter().map(cleared).collect::<Result<_, _>>()?;
         Ok(())

@@ -102,6 +102,8 @@ impl Change {
         let changer = self.changer.clone();
         let mut rest = reopen::close(driver, jobs)?;
         let (mut config, count) = (changer.config(), rest.devices.len());
+        // An inner error leaves the previous devices, and the layer is reopened with them. An outer
+        // one ends the volume, because superblocks may name the new devices already.
         let installed = steps::join(&mut Joining {
             change: self,
             layer,
