@@ -134,8 +134,8 @@ impl Change {
         match thread::Builder::new().name("copy".into()).spawn(move || self.run_copy()) {
             Ok(_) => Ok(copying),
             Err(error) => {
-                // The thread ends the recording of changes otherwise, and clears `copy` for the next
-                // change of the members.
+                // Otherwise the thread ends the recording of changes, and clears `copy` for the
+                // next change of the members.
                 changer.port.between(|driver, _| driver.end_copy());
                 *lock(&changer.sources.copy) = None;
                 Err(withdraw(AdminError::refused(format!("cannot start a thread: {error}"))))
