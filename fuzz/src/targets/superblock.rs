@@ -19,14 +19,6 @@ fn member(index: u8, count: u8) -> Superblock {
         device: [index + 7; 16],
         index,
         count,
-        missing: 0,
-        out: 0,
-        fresh: 0,
-        born: 0,
-        removed: 0,
-        leaving: 0,
-        spare: 0,
-        returning: 0,
         layer_format: 1,
         layer: Text::new("hard").expect("a short name"),
         data_start: 2048,
@@ -36,11 +28,10 @@ fn member(index: u8, count: u8) -> Superblock {
         created: 1_700_000_000,
         label: Text::new("a label").expect("a short label"),
         change: 5,
-        parent: 0,
         changed: 1_700_000_000,
         members,
-        lost: [0; MAX_DEVICES as usize],
         lengths: std::array::from_fn(|at| if at < count.into() { 28672 } else { 0 }),
+        ..Superblock::default()
     }
 }
 

@@ -143,19 +143,11 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
     let plan = AnyLayer::plan(&case.config, &infos).expect("a layer of ours");
     let (data_start, data_len) = (data_window(device_sectors).0, case.infos[device].sectors);
     Superblock {
-        out: 0,
-        fresh: 0,
-        born: 0,
-        removed: 0,
-        leaving: 0,
-        spare: 0,
-        returning: 0,
         generation: 1,
         volume: case.config.uuid,
         device: id(device as u8),
         index: device as u8,
         count,
-        missing: 0,
         layer_format: case.format(),
         layer: Text::new(&case.config.to_text()).expect("a short text"),
         data_start,
@@ -165,11 +157,10 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
         created: 1_700_000_000,
         label: Text::new("a label").expect("a short label"),
         change: 5,
-        parent: 0,
         changed: 1_700_000_000,
         members: std::array::from_fn(|at| if at < count.into() { id(at as u8) } else { [0; 16] }),
-        lost: [0; 16],
         lengths: std::array::from_fn(|at| case.infos.get(at).map_or(0, |info| info.sectors)),
+        ..Superblock::default()
     }
 }
 

@@ -115,6 +115,17 @@ pub enum Verdict {
     Nothing,
 }
 
+impl Verdict {
+    /// Returns whether a volume with these superblocks opens without consent.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Verdict::Complete { .. } => true,
+            Verdict::Degraded { unsaid, .. } => *unsaid == 0,
+            _ => false,
+        }
+    }
+}
+
 /// Returns whether `one` excludes `other`.
 fn excludes(one: &Superblock, other: &Superblock) -> bool {
     one.missing >> other.index & 1 == 1
@@ -268,7 +279,6 @@ mod tests {
             device: [index; 16],
             index,
             count,
-            missing: 0,
             layer_format: 1,
             layer: Text::new("hard").unwrap(),
             data_start: 2048,
@@ -281,15 +291,8 @@ mod tests {
             parent: 40,
             changed: 78,
             members: core::array::from_fn(|index| [index as u8; 16]),
-            lost: [0; 16],
-            out: 0,
-            fresh: 0,
-            born: 0,
-            removed: 0,
-            leaving: 0,
-            spare: 0,
-            returning: 0,
             lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
+            ..Superblock::default()
         }
     }
 

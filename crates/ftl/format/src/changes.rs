@@ -4,7 +4,7 @@
 //! A change consists of durable steps. It writes the names of joining devices, as pending, into the
 //! volume file; then their superblocks; then the superblocks of the other members
 //! ([`crate::roster`]); and finally the list of devices into the volume file. After a cut,
-//! [`choose_pending`] decides whether the change is completed or undone.
+//! [`resolve`] decides whether the change is completed or undone.
 
 use alloc::vec::Vec;
 
@@ -145,11 +145,11 @@ pub fn announce<D: From<T>, T: Clone + PartialEq>(
 
 /// Decision about pending devices after an interrupted change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+struct Choice {
     /// Positions of the devices that are members: the change is completed with them.
-    pub come: Vec<usize>,
+    come: Vec<usize>,
     /// Positions of the devices whose superblocks are cleared: the change is undone.
-    pub undone: Vec<usize>,
+    undone: Vec<usize>,
 }
 
 /// Decides whether the `pending` devices are members. `is_whole` returns whether a volume with a
@@ -157,7 +157,7 @@ pub struct Choice {
 ///
 /// The change is completed if the superblocks of all joining devices are present. Before that no
 /// other superblock contains it, and it is undone.
-pub fn choose_pending(
+fn choose_pending(
     members: &[Superblock],
     pending: &[Superblock],
     is_whole: impl Fn(&[Superblock]) -> bool,
@@ -189,6 +189,43 @@ pub fn choose_pending(
     Choice { come: Vec::new(), undone: come.into_iter().filter(follows).collect() }
 }
 
+/// Devices `T` of a volume file after an interrupted change.
+#[derive(Clone, Debug)]
+pub struct Resolved<T> {
+    /// Listed devices that no new one replaces.
+    pub kept: Vec<T>,
+    /// Listed devices that new ones replace.
+    pub replaced: Vec<T>,
+    /// Pending devices that are members.
+    pub come: Vec<T>,
+    /// Pending devices whose superblocks are cleared.
+    pub undone: Vec<T>,
+}
+
+/// Decides which of the devices that a volume file lists, and of the pending ones, are members.
+/// `superblock` returns the superblock of a device.
+pub fn resolve<T>(
+    listed: Vec<T>,
+    pending: Vec<T>,
+    superblock: impl Fn(&T) -> Superblock,
+    is_whole: impl Fn(&[Superblock]) -> bool,
+) -> Resolved<T> {
+    let superblocks = |list: &[T]| -> Vec<Superblock> { list.iter().map(&superblock).collect() };
+    let choice = choose_pending(&superblocks(&listed), &superblocks(&pending), is_whole);
+    let (mut come, mut undone) = (Vec::new(), Vec::new());
+    for (at, device) in pending.into_iter().enumerate() {
+        if choice.come.contains(&at) {
+            come.push(device);
+        } else if choice.undone.contains(&at) {
+            undone.push(device);
+        }
+    }
+    let index = |device: &T| superblock(device).index;
+    let is_replaced = |it: &T| come.iter().any(|new| index(new) == index(it));
+    let (replaced, kept) = listed.into_iter().partition(is_replaced);
+    Resolved { kept, replaced, come, undone }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +239,6 @@ mod tests {
             device: [index + 1; 16],
             index,
             count: 3,
-            missing: 0,
             layer_format: 1,
             layer: Text::new("log").unwrap(),
             data_start: 2048,
@@ -215,15 +251,8 @@ mod tests {
             parent: 40,
             changed: 78,
             members: core::array::from_fn(|at| if at < 3 { [at as u8 + 1; 16] } else { [0; 16] }),
-            lost: [0; 16],
-            out: 0,
-            fresh: 0,
-            born: 0,
-            removed: 0,
-            leaving: 0,
-            spare: 0,
-            returning: 0,
             lengths: core::array::from_fn(|at| if at < 3 { 2048 } else { 0 }),
+            ..Superblock::default()
         }
     }
 

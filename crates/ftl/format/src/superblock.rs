@@ -64,7 +64,7 @@ const KIND: [u8; 4] = *b"SUPR";
 const MAGIC: [u8; 8] = *b"HostFTL\0";
 
 /// Contents of a superblock. The table above describes the fields; lengths are in sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Superblock {
     pub generation: u64,
@@ -99,6 +99,12 @@ pub struct Superblock {
 /// Text of at most `N` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Text([0; N])
+    }
+}
 
 impl<const N: usize> Text<N> {
     /// Returns `text`, or `None` if it is longer than `N` bytes or contains a zero byte.

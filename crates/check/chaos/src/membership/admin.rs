@@ -163,7 +163,7 @@ impl Life<'_> {
         }
         session.used.remove(member);
         session.removed.insert(member);
-        self.given_up |= 1 << disk;
+        self.given_up.insert(disk as u8);
         self.write_root(&mut session)?;
         let removed = Standing { leaving: Some(0), ..Standing::default() };
         self.settle(&mut session, false, removed)?;

@@ -255,7 +255,7 @@ impl Effects for Change<'_, '_> {
     fn exchange(&mut self) -> Result<(), Refused> {
         let (member, old) = self.member();
         if old != self.disks[0] {
-            self.life.given_up |= 1 << old;
+            self.life.given_up.insert(old as u8);
         }
         self.with_session(|life, session| {
             session.replacing = DeviceSet::EMPTY;
@@ -318,7 +318,7 @@ impl Effects for Change<'_, '_> {
         if !own {
             return Err(Refused);
         }
-        self.life.given_up |= 1 << old;
+        self.life.given_up.insert(old as u8);
         self.life.history.copy(old, disk);
         Ok(())
     }

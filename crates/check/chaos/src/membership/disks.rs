@@ -44,7 +44,6 @@ impl Disk {
             device: members[usize::from(index)],
             index,
             count,
-            missing: 0,
             layer_format: 1,
             layer: Text::new("log").expect("a short text"),
             data_start: 2048,
@@ -54,18 +53,10 @@ impl Disk {
             created: 1,
             label: Text::new("").expect("a short text"),
             change: 1,
-            parent: 0,
             changed: 1,
             members,
-            lost: [0; 16],
-            out: 0,
-            fresh: 0,
-            born: 0,
-            removed: 0,
-            leaving: 0,
-            spare: 0,
-            returning: 0,
             lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
+            ..Superblock::default()
         };
         let data = Data { node: 0, root: 1, lost: DeviceSet::EMPTY, everywhere: 1, whole: true };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }

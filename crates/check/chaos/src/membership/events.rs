@@ -72,21 +72,21 @@ impl Life<'_> {
 
     /// Replaces a device by an older copy, if that removes no information that no other device has.
     fn restore(&mut self) {
-        let room = self.restored.count_ones() < self.tolerates;
+        let room = self.restored.len() < self.tolerates;
         let Some((index, copy)) = self.saved.pop().filter(|_| room) else { return };
         let newest = |disk: &Disk| disk.superblock().map(|it| it.superblock.change).ok();
         let (own, node) = (newest(&self.disks[index]), self.disks[index].data.node);
         let twin = |(other, disk): (usize, &Disk)| {
             other != index
-                && self.restored >> other & 1 == 0
+                && !self.restored.contains(other as u8)
                 && newest(disk) == own
                 && self.history.acked(disk.data.node) == self.history.acked(node)
         };
         let twins = self.disks.iter().enumerate().filter(|it| twin(*it)).count();
         if twins as u32 > self.tolerates {
             self.disks[index] = Disk { here: self.disks[index].here, sick: false, ..copy };
-            self.restored |= 1 << index;
-            self.given_up |= 1 << index;
+            self.restored.insert(index as u8);
+            self.given_up.insert(index as u8);
             self.record(|_| format!("an older copy of {index} takes its place"));
         }
     }

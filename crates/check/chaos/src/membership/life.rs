@@ -87,9 +87,9 @@ pub(super) struct Life<'a> {
     pub(super) tolerates: u32,
     pub(super) history: History,
     /// Disks that were given up by the layer or an operator.
-    pub(super) given_up: u32,
+    pub(super) given_up: DeviceSet,
     /// Disks that are older copies.
-    pub(super) restored: u32,
+    pub(super) restored: DeviceSet,
     /// Whether operators change the members.
     pub(super) has_verbs: bool,
     /// Whether a change of the members is in progress.
@@ -124,8 +124,8 @@ impl<'a> Life<'a> {
             disks,
             tolerates,
             history: History::new(count.into()),
-            given_up: 0,
-            restored: 0,
+            given_up: DeviceSet::EMPTY,
+            restored: DeviceSet::EMPTY,
             saved: Vec::new(),
             session: None,
             crash_in: None,
@@ -212,8 +212,7 @@ impl<'a> Life<'a> {
         if !judged.unsaid.is_empty() {
             let taking_part: Vec<usize> = session.disks(session.used).collect();
             let excluded = self.file.disks().filter(|disk| !taking_part.contains(disk));
-            let excluded = excluded.fold(0, |set, disk| set | 1 << disk);
-            self.given_up |= excluded;
+            self.given_up |= excluded.map(|disk| disk as u8).collect();
             // The consent is valid from now on, even if the start is interrupted.
             self.history.consent(session.disks(session.whole()), base);
         }
@@ -399,7 +398,7 @@ impl<'a> Life<'a> {
             }
             session.excluded_next.insert(member);
             self.has_failed = true;
-            self.given_up |= 1 << disk;
+            self.given_up.insert(disk as u8);
         }
     }
 
@@ -432,8 +431,8 @@ impl<'a> Life<'a> {
         }
         session.lost.insert(member);
         session.fresh.remove(member);
-        self.given_up |=
-            session.disks(DeviceSet::single(member)).fold(0, |set, disk| set | 1 << disk);
+        let disks = session.disks(DeviceSet::single(member));
+        self.given_up |= disks.map(|disk| disk as u8).collect();
         self.seen.losses += 1;
         // If an operator later consents to start with the lost device alone, the present members
         // form a separate branch.

@@ -41,7 +41,7 @@ impl Life<'_> {
         let taking_part: Vec<usize> = session.disks(session.used - session.lost).collect();
         let here = self.file.disks().filter(|disk| self.disks[*disk].here);
         let mut excluded = here.filter(|disk| !taking_part.contains(disk));
-        if excluded.all(|disk| self.given_up >> disk & 1 == 1) {
+        if excluded.all(|disk| self.given_up.contains(disk as u8)) {
             Ok(())
         } else {
             Err(End::Breach(Rule::NobodyIsThrownOut))

@@ -2,7 +2,7 @@
 
 use hostftl_core::DeviceSet;
 use hostftl_format::assemble::{Verdict, assemble};
-use hostftl_format::changes::{announce, choose_pending, member_at};
+use hostftl_format::changes::{Resolved, announce, member_at, resolve};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::Superblock;
 
@@ -76,22 +76,19 @@ impl Life<'_> {
 
     /// Determines the members that would take part in a start; `None` when a start is refused.
     pub(super) fn judge(&mut self) -> Option<Judged> {
-        let mut list = self.read(self.file.devices.clone().into_iter().flatten());
+        let listed = self.read(self.file.devices.clone().into_iter().flatten());
         let pending = self.read(self.file.pending.clone().into_iter());
         let tolerates = self.tolerates;
         let superblocks = |list: &[(usize, Record)]| -> Vec<Superblock> {
             list.iter().map(|(_, record)| record.superblock).collect()
         };
-        let is_whole = |list: &[Superblock]| match assemble(list, tolerates) {
-            Verdict::Complete { .. } => true,
-            Verdict::Degraded { unsaid, .. } => unsaid == 0,
-            _ => false,
-        };
-        let choice = choose_pending(&superblocks(&list), &superblocks(&pending), is_whole);
-        let comes = |at: &usize| pending[*at].1.superblock.index;
-        let new: Vec<u8> = choice.come.iter().map(comes).collect();
-        list.retain(|(_, record)| !new.contains(&record.superblock.index));
-        list.extend(choice.come.iter().map(|at| pending[*at]));
+        let is_whole = |list: &[Superblock]| assemble(list, tolerates).is_whole();
+        let found = resolve(listed, pending, |(_, record)| record.superblock, is_whole);
+        let Resolved { kept: mut list, come, undone, .. } = found;
+        let new: Vec<u8> = come.iter().map(|(_, record)| record.superblock.index).collect();
+        list.extend(come.iter().copied());
+        let disks = |list: &[(usize, Record)]| list.iter().map(|(disk, _)| *disk).collect();
+        let (come, undone): (Vec<_>, Vec<_>) = (disks(&come), disks(&undone));
         shuffle(&mut list, &mut self.dice);
         if !self.is_over && self.dice.chance(10) && !list.is_empty() {
             list.push(list[0]);
@@ -99,13 +96,12 @@ impl Life<'_> {
         let listed = self.file.devices.len();
         let more = new.iter().filter(|index| usize::from(**index) >= listed).count();
         let verdict = assemble(&superblocks(&list), tolerates);
-        self.record(|_| format!("  {verdict:?}, pending {choice:?}"));
-        let disks = |places: Vec<usize>| places.into_iter().map(|at| pending[at].0).collect();
+        self.record(|_| format!("  {verdict:?}, pending {come:?} join, {undone:?} do not"));
         let judged = |member_disks, unsaid| Judged {
             member_disks,
             unsaid: DeviceSet::from_bits(unsaid),
-            come: disks(choice.come.clone()),
-            undone: disks(choice.undone.clone()),
+            come: come.clone(),
+            undone: undone.clone(),
         };
         let found = match verdict {
             Verdict::Complete { order } => {

@@ -79,7 +79,6 @@ fn sound() -> Superblock {
         device: [2; 16],
         index: 0,
         count: 1,
-        missing: 0,
         layer_format: 1,
         layer: Text::new("x").unwrap(),
         data_start: 2048,
@@ -89,18 +88,10 @@ fn sound() -> Superblock {
         created: 0,
         label: Text::new("").unwrap(),
         change: 1,
-        parent: 0,
         changed: 0,
         members: core::array::from_fn(|at| if at == 0 { [2; 16] } else { [0; 16] }),
-        lost: [0; DEVICES],
-        out: 0,
-        fresh: 0,
-        born: 0,
-        removed: 0,
-        leaving: 0,
-        spare: 0,
-        returning: 0,
         lengths: core::array::from_fn(|at| if at == 0 { 2048 } else { 0 }),
+        ..Superblock::default()
     }
 }
 

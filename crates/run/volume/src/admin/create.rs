@@ -380,7 +380,6 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             device: members[index],
             index: index as u8,
             count: devices.len() as u8,
-            missing: 0,
             layer_format: spec.layer.kind.format(),
             layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
             data_start,
@@ -390,18 +389,10 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             created: at,
             label: Text::new(&spec.label).expect("checked before"),
             change,
-            parent: 0,
             changed: at,
             members,
-            lost: [0; MAX_DEVICES as usize],
-            out: 0,
-            fresh: 0,
-            born: 0,
-            removed: 0,
-            leaving: 0,
-            spare: 0,
-            returning: 0,
             lengths,
+            ..Superblock::default()
         }
     };
     devices.iter().enumerate().map(of).collect()

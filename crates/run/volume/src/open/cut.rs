@@ -7,8 +7,7 @@
 
 use std::path::Path;
 
-use hostftl_format::assemble::Verdict;
-use hostftl_format::changes::{Choice, choose_pending};
+use hostftl_format::changes::resolve;
 use hostftl_format::superblock::Superblock;
 
 use crate::metadata::config::Config;
@@ -29,23 +28,6 @@ pub(crate) struct InterruptedChange {
     pub unread: Vec<String>,
 }
 
-/// Returns whether a volume with these superblocks opens without consent.
-fn is_whole(list: &[Superblock], redundancy: Redundancy) -> bool {
-    match judge(list, redundancy) {
-        Verdict::Complete { .. } => true,
-        Verdict::Degraded { unsaid, .. } => unsaid == 0,
-        _ => false,
-    }
-}
-
-fn choose(listed: &[Member], pending: &[Member], redundancy: Redundancy) -> Choice {
-    let superblocks = |list: &[Member]| -> Vec<Superblock> {
-        list.iter().map(|member| member.superblock).collect()
-    };
-    let is_whole = |list: &[Superblock]| is_whole(list, redundancy);
-    choose_pending(&superblocks(listed), &superblocks(pending), is_whole)
-}
-
 impl InterruptedChange {
     /// Returns the superblocks of the members that [`InterruptedChange::choose`] would choose.
     pub(crate) fn preview(
@@ -53,10 +35,10 @@ impl InterruptedChange {
         pending: &[Member],
         redundancy: Redundancy,
     ) -> Vec<Superblock> {
-        let Choice { come, .. } = choose(listed, pending, redundancy);
-        let come: Vec<_> = come.into_iter().map(|at| pending[at].superblock).collect();
-        let stays = |it: &&Member| come.iter().all(|new| new.index != it.superblock.index);
-        listed.iter().filter(stays).map(|it| it.superblock).chain(come.iter().copied()).collect()
+        let superblocks = |list: &[Member]| list.iter().map(|it| it.superblock).collect();
+        let (listed, pending) = (superblocks(listed), superblocks(pending));
+        let found = resolve(listed, pending, |it| *it, |list| judge(list, redundancy).is_whole());
+        [found.kept, found.come].concat()
     }
 
     /// Chooses the members among the devices that the volume file lists and those that are pending.
@@ -65,21 +47,16 @@ impl InterruptedChange {
         pending: Vec<Member>,
         redundancy: Redundancy,
     ) -> (Vec<Member>, Self) {
-        let Choice { come, undone } = choose(&listed, &pending, redundancy);
-        let mut cut = InterruptedChange::default();
-        let mut new = Vec::new();
-        for (at, member) in pending.into_iter().enumerate() {
-            if come.contains(&at) {
-                cut.come.push((member.device.name().to_owned(), member.superblock.index));
-                new.push(member);
-            } else if undone.contains(&at) {
-                cut.undone.push(member);
-            }
-        }
-        let is_replaced = |it: &Member| cut.come.iter().any(|(_, new)| *new == it.superblock.index);
-        let (old, mut members): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_replaced);
-        cut.replaced.extend(old.iter().map(|it| it.device.name().to_owned()));
-        members.extend(new);
+        let is_whole = |list: &[Superblock]| judge(list, redundancy).is_whole();
+        let found = resolve(listed, pending, |it| it.superblock, is_whole);
+        let name = |it: &Member| it.device.name().to_owned();
+        let cut = InterruptedChange {
+            come: found.come.iter().map(|it| (name(it), it.superblock.index)).collect(),
+            replaced: found.replaced.iter().map(name).collect(),
+            undone: found.undone,
+            unread: Vec::new(),
+        };
+        let members = found.kept.into_iter().chain(found.come).collect();
         (members, cut)
     }
 

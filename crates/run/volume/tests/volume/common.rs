@@ -1,14 +1,17 @@
 //! Volumes on sparse files in a temporary folder, and a client with one job at a time.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use hostftl_core::HostError;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
-use hostftl_volume::{CreateSpec, Running, create};
+use hostftl_volume::{
+    AddSpec, CheckOptions, CreateSpec, Error, OpenOptions, ReplaceSpec, Replaced, Running, Space,
+    StartOptions, Verdict, check_with, create, open_with, replace,
+};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -69,6 +72,72 @@ impl Place {
             force: false,
         }
     }
+}
+
+/// Serves `v.toml`, without absent devices if `degraded`.
+pub(crate) fn serve(place: &Place, degraded: bool) -> (Running, Port) {
+    let how = OpenOptions { degraded, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    opened.start(&StartOptions::default()).unwrap()
+}
+
+/// Serves the volume at `path` like [`serve`], to one client.
+pub(crate) fn start(path: &Path, degraded: bool) -> (Running, Client) {
+    let how = OpenOptions { degraded, ..OpenOptions::default() };
+    let (running, port) = open_with(path, &how).unwrap().start(&StartOptions::default()).unwrap();
+    (running, Client::new(port))
+}
+
+/// Returns the request to replace a device of `v.toml`.
+pub(crate) fn replacement(place: &Place, old: &str, new: &str) -> ReplaceSpec {
+    let (path, old, new) = (place.path("v.toml"), old.into(), place.name(new));
+    ReplaceSpec { path, old, new, force: false, rehearse: false }
+}
+
+/// Returns the request to add devices to `v.toml`.
+pub(crate) fn addition(place: &Place, new: &[&str]) -> AddSpec {
+    let new = new.iter().map(|name| place.name(name)).collect();
+    AddSpec { path: place.path("v.toml"), new, force: false, spare: false, rehearse: false }
+}
+
+/// Replaces a device of `v.toml`.
+pub(crate) fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
+    replace(&replacement(place, old, new), &mut |_, _| {})
+}
+
+/// Returns whether `v.toml` and all of its data are sound.
+pub(crate) fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+/// Waits until redundancy is complete and another loss is tolerated.
+pub(crate) fn heal(running: &Running) {
+    let is = |space: Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
+    until(running, |it| it.status().space.is_some_and(is));
+}
+
+/// Returns the content of a block.
+pub(crate) fn content(block: u64) -> Vec<u8> {
+    version(block, 0)
+}
+
+/// Returns the content of a block after `turn` rounds of writing.
+pub(crate) fn version(block: u64, turn: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 37 + turn * 11 + at / 5) as u8).collect()
+}
+
+/// Returns incompressible data.
+pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    };
+    (0..bytes / 8).flat_map(next).collect()
 }
 
 /// Longest wait for background work.

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use crate::common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place, content, replacement};
 use hostftl_layers::LayerKind;
 use hostftl_volume::{
     CheckOptions, Error, ReplaceSpec, Replaced, StartOptions, Verdict, check_with, create, open,
@@ -12,23 +12,14 @@ use hostftl_volume::{
 
 const BLOCKS: u64 = 300;
 
-fn spec(place: &Place, old: &str, new: &str) -> ReplaceSpec {
-    let (old, new) = (old.into(), place.name(new));
-    ReplaceSpec { path: place.path("v.toml"), old, new, force: false, rehearse: false }
-}
-
 fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
     let mut last = 0;
-    let replaced = replace(&spec(place, old, new), &mut |done, all| {
+    let replaced = replace(&replacement(place, old, new), &mut |done, all| {
         assert!(last < done && done <= all, "{done} of {all} after {last}");
         last = done;
     });
     assert_eq!(replaced.as_ref().is_ok_and(|it| it.copied), last > 0);
     replaced
-}
-
-fn content(block: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
 }
 
 fn serve(place: &Place, act: impl Fn(&Client)) {
@@ -110,7 +101,7 @@ fn a_formerly_replaced_device_is_not_mistaken_for_the_copy() {
     let message = put(&place, "0", "d0").unwrap_err().to_string();
     assert!(message.contains("n0: cannot open it"), "{message}");
     fs::rename(place.path("away"), place.path("n0")).unwrap();
-    let forced = ReplaceSpec { force: true, ..spec(&place, "0", "d0") };
+    let forced = ReplaceSpec { force: true, ..replacement(&place, "0", "d0") };
     assert!(replace(&forced, &mut |_, _| {}).unwrap().copied);
     fs::remove_file(place.path("n0")).unwrap();
     is_whole(&place);

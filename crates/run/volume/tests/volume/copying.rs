@@ -7,39 +7,24 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use crate::common::{Client, MIB, Place, until};
+use crate::common::{Client, MIB, Place, heal, is_sound, put, serve, until, version};
 use hostftl_io::cuts::{Copies, set_copies};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced,
-    Running, StartOptions, Verdict, add, check_with, online, open_with, operate, replace,
+    AddSpec, AdminRequest, Config, OpenOptions, ReplaceSpec, Running, StartOptions, add, online,
+    open_with, operate, replace,
 };
 
 const BLOCKS: u64 = 800;
 
-fn serve(place: &Place) -> (Running, Port) {
-    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
-    let opened = open_with(&place.path("v.toml"), &how).unwrap();
-    opened.start(&StartOptions::default()).unwrap()
-}
-
-fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
-    let (path, old, new) = (place.path("v.toml"), old.into(), new.into());
-    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
-}
-
-fn content(block: u64, turn: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 37 + turn * 11 + at / 3) as u8).collect()
-}
-
 fn write(client: &Client, turn: u64) {
-    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), false).unwrap());
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &version(at, turn), false).unwrap());
     client.flush();
 }
 
 fn verify(client: &Client, turn: u64) {
     for at in 0..BLOCKS {
-        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+        assert_eq!(client.read(at * 8192, 4096), version(at, turn), "block {at}");
     }
 }
 
@@ -51,22 +36,10 @@ fn text(running: &Running, kind: &str) -> String {
     running.events().since(0).into_iter().find(|it| it.kind == kind).unwrap().text
 }
 
-fn heal(running: &Running) {
-    until(running, |it| {
-        it.status().space.is_some_and(|it| it.degraded_bytes == 0 && it.failures_tolerated == 1)
-    });
-}
-
-fn is_sound(place: &Place) -> bool {
-    let mut progress = |_: u64, _: u64| {};
-    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
-    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
-}
-
 /// Returns a served volume whose device 1 is being copied to `n`, with the copy paused.
 fn held(layer: &str, files: usize) -> (Place, Running, Port) {
     let place = Place::with_volume(layer, files, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port.clone()), 0);
     set_copies(&place.name("n"), Copies::Wait);
     // The command returns although the copy waits, because it runs in the background.
@@ -113,7 +86,7 @@ fn no_redundancy_is_lost_while_a_device_is_copied() {
     running.stop().unwrap();
     fs::remove_file(place.path("d1")).unwrap();
     fs::remove_file(place.path("d0")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     verify(&Client::new(port), 3);
     running.stop().unwrap();
 }
@@ -121,7 +94,7 @@ fn no_redundancy_is_lost_while_a_device_is_copied() {
 /// Copies a device under writes, then reads without each of the others and without the old one.
 fn is_complete(layer: &str, files: usize) {
     let place = Place::with_volume(layer, files, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port.clone()), 0);
     let over = AtomicBool::new(false);
     let turn = std::thread::scope(|scope| {
@@ -150,12 +123,12 @@ fn is_complete(layer: &str, files: usize) {
     running.stop().unwrap();
     fs::remove_file(place.path("d1")).unwrap();
     assert!(is_sound(&place));
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     verify(&Client::new(port), turn);
     running.stop().unwrap();
     // Without another device, the data of the copy is needed.
     fs::rename(place.path("d2"), place.path("away")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     verify(&Client::new(port), turn);
     running.stop().unwrap();
 }
@@ -175,7 +148,7 @@ fn a_device_without_redundancy_is_copied_during_writes() {
     let layers = [("passthrough", 1), ("hard", 1), ("mhatl", 1), ("shatl", 1), ("hatl-auto", 1)];
     for (layer, files) in layers.into_iter().chain([("tier", 2), ("log", 2)]) {
         let place = Place::with_volume(layer, files, 64);
-        let (running, port) = serve(&place);
+        let (running, port) = serve(&place, true);
         let client = Client::new(port);
         write(&client, 0);
         let old = (files - 1).to_string();
@@ -197,7 +170,7 @@ fn a_device_without_redundancy_is_copied_during_writes() {
         running.stop().unwrap();
         fs::remove_file(place.path(&format!("d{old}"))).unwrap();
         assert!(is_sound(&place), "{layer}");
-        let (running, port) = serve(&place);
+        let (running, port) = serve(&place, true);
         verify(&Client::new(port), 3);
         running.stop().unwrap();
     }
@@ -206,7 +179,7 @@ fn a_device_without_redundancy_is_copied_during_writes() {
 #[test]
 fn an_unreadable_device_without_redundancy_remains_a_member() {
     let place = Place::with_volume("passthrough", 1, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     let client = Client::new(port);
     write(&client, 0);
     set_copies(&place.name("n"), Copies::Wait);
@@ -263,7 +236,7 @@ fn a_stop_cancels_a_copy() {
     running.stop().unwrap();
     assert!(!place.path("n").exists());
     assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [""; 0]);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     is_as_before(&place, &running);
     verify(&Client::new(port), 1);
     running.stop().unwrap();
@@ -358,7 +331,7 @@ fn a_kill_during_a_copy_undoes_it() {
     let ended = child.env(CHILD, &path).output().unwrap();
     assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(Config::load(&path).unwrap().pending, [place.name("n")]);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     is_as_before(&place, &running);
     verify(&Client::new(port), 1);
     running.stop().unwrap();

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, exit};
 
-use crate::common::{Client, Place, until};
+use crate::common::{Client, Place, content, start, until};
 use hostftl_volume::{
-    AddSpec, AdminRequest, Config, OpenOptions, ReplaceSpec, Running, StartOptions, Verdict, add,
-    check, online, open_with, operate, operate_here, replace,
+    AddSpec, AdminRequest, Config, ReplaceSpec, Verdict, add, check, online, operate, operate_here,
+    replace,
 };
 
 /// Variable with the volume file, the command, whether the volume is served, and the steps before
@@ -18,16 +18,6 @@ const CHILD: &str = "HOSTFTL_TEST_CUT";
 const BLOCKS: u64 = 200;
 
 const VERBS: [&str; 7] = ["add", "spare", "replace", "copy", "online", "offline", "remove"];
-
-fn content(block: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 43 + at / 7) as u8).collect()
-}
-
-fn serve(path: &Path, degraded: bool) -> (Running, Client) {
-    let how = OpenOptions { degraded, ..OpenOptions::default() };
-    let (running, port) = open_with(path, &how).unwrap().start(&StartOptions::default()).unwrap();
-    (running, Client::new(port))
-}
 
 fn verify(client: &Client, command: &str) {
     for at in 0..BLOCKS {
@@ -38,7 +28,7 @@ fn verify(client: &Client, command: &str) {
 fn made(command: &str) -> Place {
     let layer = if command == "copy" { "log" } else { "log:parity=yes" };
     let place = Place::with_volume(layer, 4, 24);
-    let (running, client) = serve(&place.path("v.toml"), false);
+    let (running, client) = start(&place.path("v.toml"), false);
     let write = |range: std::ops::Range<u64>| {
         range.for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
         client.flush();
@@ -91,7 +81,7 @@ fn child_process_that_is_cut_off() {
     let text: Vec<&str> = text.split('|').collect();
     let [path, command, is_served, steps] = text[..] else { panic!("{text:?}") };
     let (path, is_served) = (Path::new(path), is_served == "true");
-    let running = is_served.then(|| serve(path, false));
+    let running = is_served.then(|| start(path, false));
     hostftl_io::cuts::after(steps.parse().unwrap());
     act(path, command, is_served).unwrap();
     // A served copy continues in the background; its steps must be cut as well.
@@ -124,12 +114,12 @@ fn survives(command: &str, is_served: bool, steps: u64) -> bool {
     let is_over = cut_off(&place, command, is_served, steps);
     // Without redundancy no device can be removed afterwards.
     if command == "copy" {
-        let (running, client) = serve(&path, false);
+        let (running, client) = start(&path, false);
         verify(&client, &text);
         running.stop().unwrap();
         return is_over;
     }
-    let (running, client) = serve(&path, false);
+    let (running, client) = start(&path, false);
     assert_eq!(Config::load(&path).unwrap().pending, [""; 0], "{text}");
     until(&running, |it| {
         it.status()
@@ -140,7 +130,7 @@ fn survives(command: &str, is_served: bool, steps: u64) -> bool {
     running.stop().unwrap();
     // Redundancy is reported as restored; the loss of another device proves it.
     fs::remove_file(place.path("d0")).unwrap();
-    let (running, client) = serve(&path, true);
+    let (running, client) = start(&path, true);
     verify(&client, &text);
     running.stop().unwrap();
     is_over
@@ -186,7 +176,7 @@ fn an_unwritable_volume_file_prevents_any_change() {
         let place = made(command);
         let path = place.path("v.toml");
         let before = fs::read(&path).unwrap();
-        let running = is_served.then(|| serve(&path, false));
+        let running = is_served.then(|| start(&path, false));
         // The draft of the volume file has this name.
         let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
         fs::create_dir(&draft).unwrap();
@@ -206,7 +196,7 @@ fn an_unwritable_volume_file_prevents_any_change() {
         assert_eq!(check(&path).unwrap().verdict, expected, "{command}");
         // The refusal left nothing behind that prevents the command now.
         act(&path, command, false).unwrap();
-        let (running, client) = serve(&path, false);
+        let (running, client) = start(&path, false);
         verify(&client, command);
         running.stop().unwrap();
     }

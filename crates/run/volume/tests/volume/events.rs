@@ -8,33 +8,17 @@ use std::time::{Duration, Instant};
 use hostftl_core::SECTOR;
 use hostftl_format::superblock::data_window;
 use hostftl_volume::{
-    AdminRequest, Event, EventList, OpenOptions, Running, StartOptions, Status, clear, events,
-    open, open_with, operate, status,
+    AdminRequest, Event, EventList, OpenOptions, StartOptions, Status, clear, events, open_with,
+    operate, status,
 };
 
-use crate::common::{Client, MIB, Place, until};
-
-fn start(path: &Path) -> (Running, Client) {
-    let (running, port) = open(path).unwrap().start(&StartOptions::default()).unwrap();
-    (running, Client::new(port))
-}
-
-fn noise(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..65536).map(next).collect()
-}
+use crate::common::{MIB, Place, noise, start, until};
 
 /// Returns a stopped volume over four devices with parity and data.
 fn filled() -> Place {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
-    let (running, client) = start(&place.path("v.toml"));
-    (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
+    let (running, client) = start(&place.path("v.toml"), false);
+    (0..300).for_each(|at| client.write(at * 65536, &noise(at, 1 << 16), false).unwrap());
     client.flush();
     running.stop().unwrap();
     place
@@ -62,7 +46,7 @@ fn a_device_excluded_by_recovery_is_reported_as_lost() {
     let device = File::options().write(true).open(place.path("d2")).unwrap();
     let from = data_window(48 * MIB / SECTOR as u64).0 * SECTOR as u64;
     device.write_all_at(&vec![0; 4 * MIB as usize], from).unwrap();
-    let (running, _client) = start(&path);
+    let (running, _client) = start(&path, false);
     let recorded = running.events().since(0);
     let lost = kinds(&recorded, "device-lost");
     assert_eq!(lost.len(), 1, "{recorded:?}");
@@ -88,7 +72,7 @@ fn repairs_of_a_device_are_one_event_until_cleared() {
     let place = filled();
     let path = place.path("v.toml");
     damage(&path, "d1");
-    let (running, _client) = start(&path);
+    let (running, _client) = start(&path, false);
     operate(&path, &AdminRequest::Scrub).unwrap().unwrap();
     until(&running, |running| running.events().total("scrub-complete") == 1);
     let recorded = running.events().since(0);
@@ -110,7 +94,7 @@ fn repairs_of_a_device_are_one_event_until_cleared() {
     }
     running.stop().unwrap();
     assert_eq!(repair_notes(&status(&path).unwrap()), 1, "a restart acknowledges nothing");
-    let (running, _client) = start(&path);
+    let (running, _client) = start(&path, false);
     assert_eq!(repair_notes(&running.status()), 1);
     clear(&path, Some("2")).unwrap();
     assert_eq!(repair_notes(&running.status()), 1, "that is another device");
@@ -130,13 +114,13 @@ fn unrepaired_damage_is_a_problem_across_restarts_until_cleared() {
     let path = place.path("v.toml");
     damage(&path, "d0");
     damage(&path, "d1");
-    let (running, _client) = start(&path);
+    let (running, _client) = start(&path, false);
     operate(&path, &AdminRequest::Scrub).unwrap().unwrap();
     until(&running, |running| running.events().total("scrub-damage") == 1);
     assert!(running.status().notes.len() < 100, "{:?}", running.status().notes);
     running.stop().unwrap();
     let needs = |status: Status| status.problems.iter().any(|it| it.contains("cannot be rebuilt"));
-    let (running, _client) = start(&path);
+    let (running, _client) = start(&path, false);
     assert!(needs(running.status()), "{:?}", running.status().problems);
     running.stop().unwrap();
     assert!(needs(status(&path).unwrap()));

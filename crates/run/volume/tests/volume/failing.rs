@@ -3,7 +3,7 @@
 use std::fs::OpenOptions as File;
 use std::os::unix::fs::FileExt;
 
-use crate::common::{Client, Place, until};
+use crate::common::{Client, Place, content, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     AddSpec, AdminRequest, OpenOptions, ReplaceSpec, Running, StartOptions, add, open_with,
@@ -11,10 +11,6 @@ use hostftl_volume::{
 };
 
 const BLOCKS: u64 = 1200;
-
-fn content(block: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 31 + at / 5) as u8).collect()
-}
 
 /// Returns a served volume whose device 2 has lost its content without notice.
 fn truncated(layer: &str) -> (Place, Running, Port) {

@@ -3,41 +3,26 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use crate::common::{Client, Place, until};
-use hostftl_volume::front::Port;
+use crate::common::{Client, Place, addition, serve, until, version};
 use hostftl_volume::{
-    AddSpec, Added, AdminRequest, CheckOptions, Config, Error, OpenOptions, Running, StartOptions,
-    Verdict, add, check_with, open, open_with, operate, set,
+    AddSpec, Added, AdminRequest, CheckOptions, Config, Error, OpenOptions, StartOptions, Verdict,
+    add, check_with, open_with, operate, set,
 };
 
 const BLOCKS: u64 = 400;
 
-fn serve(place: &Place) -> (Running, Port) {
-    open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap()
-}
-
-fn spec(place: &Place, new: &[&str]) -> AddSpec {
-    let new = new.iter().map(|name| place.name(name)).collect();
-    let (path, force, spare, rehearse) = (place.path("v.toml"), false, false, false);
-    AddSpec { path, new, force, spare, rehearse }
-}
-
 fn put(place: &Place, new: &[&str]) -> Result<Added, Error> {
-    add(&spec(place, new))
-}
-
-fn content(block: u64, turn: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 37 + turn * 11 + at / 7) as u8).collect()
+    add(&addition(place, new))
 }
 
 fn write(client: &Client, turn: u64) {
-    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), at % 9 == 0).unwrap());
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &version(at, turn), at % 9 == 0).unwrap());
     client.flush();
 }
 
 fn verify(client: &Client, turn: u64) {
     for at in 0..BLOCKS {
-        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+        assert_eq!(client.read(at * 8192, 4096), version(at, turn), "block {at}");
     }
 }
 
@@ -60,7 +45,7 @@ impl Drop for Ends<'_> {
 /// grows.
 fn grows(layer: &str, files: usize) {
     let place = Place::with_volume(layer, files, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&Client::new(port.clone()), 0);
     let (over, first) = (AtomicBool::new(false), port.export().bytes);
     let turns = std::thread::scope(|scope| {
@@ -76,7 +61,7 @@ fn grows(layer: &str, files: usize) {
         // Also set the flag when this thread panics.
         let ends = Ends(&over);
         for more in 0..3 {
-            let rehearsal = AddSpec { rehearse: true, ..spec(&place, &[&format!("n{more}")]) };
+            let rehearsal = AddSpec { rehearse: true, ..addition(&place, &[&format!("n{more}")]) };
             let planned = add(&rehearsal).unwrap();
             let done = put(&place, &[&format!("n{more}")]).unwrap();
             assert_eq!((done.exported, done.served), (planned.exported, true));
@@ -92,7 +77,7 @@ fn grows(layer: &str, files: usize) {
     });
     assert!(port.export().bytes > first * 3 / 2, "{first} became {}", port.export().bytes);
     let client = Client::new(port.clone());
-    client.write(port.export().bytes - 4096, &content(1, 1), true).unwrap();
+    client.write(port.export().bytes - 4096, &version(1, 1), true).unwrap();
     verify(&client, turns);
     let now = running.status();
     assert_eq!((now.devices.len(), now.events["device-added"]), (files + 3, 3));
@@ -101,10 +86,10 @@ fn grows(layer: &str, files: usize) {
     let named = Config::load(&place.path("v.toml")).unwrap().devices;
     assert_eq!(named.len(), files + 3);
     check(&place);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let client = Client::new(port.clone());
     verify(&client, turns);
-    assert_eq!(client.read(port.export().bytes - 4096, 4096), content(1, 1));
+    assert_eq!(client.read(port.export().bytes - 4096, 4096), version(1, 1));
     running.stop().unwrap();
 }
 
@@ -127,12 +112,12 @@ fn a_volume_without_parity_grows_while_served() {
 #[test]
 fn a_spare_added_while_served_replaces_a_lost_device() {
     let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let client = Client::new(port.clone());
     write(&client, 0);
     let before = port.export().bytes;
     set(&place.path("v.toml"), "rebuild-share", "60").unwrap();
-    let done = add(&AddSpec { spare: true, ..spec(&place, &["s"]) }).unwrap();
+    let done = add(&AddSpec { spare: true, ..addition(&place, &["s"]) }).unwrap();
     assert_eq!((done.exported, port.export().bytes), ((before, before), before));
     assert_eq!(running.status().devices[3].role, "spare");
     until(&running, |it| it.status().events.contains_key("device-joined"));
@@ -152,7 +137,7 @@ fn a_spare_added_while_served_replaces_a_lost_device() {
     running.stop().unwrap();
     let text = fs::read_to_string(place.path("v.toml")).unwrap();
     assert!(text.contains("rebuild-share = \"60\""), "{text}");
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     verify(&Client::new(port), 2);
     running.stop().unwrap();
 }
@@ -162,7 +147,7 @@ fn a_spare_added_while_served_replaces_a_lost_device() {
 #[test]
 fn a_device_replaced_by_a_spare_is_not_missing() {
     let place = Place::with_volume("log:parity=yes:compress=none", 2, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&Client::new(port), 0);
     running.stop().unwrap();
     fs::remove_file(place.path("d0")).unwrap();
@@ -170,7 +155,7 @@ fn a_device_replaced_by_a_spare_is_not_missing() {
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     until(&running, |it| it.status().degraded);
-    let add_spare = || add(&AddSpec { spare: true, ..spec(&place, &["s"]) });
+    let add_spare = || add(&AddSpec { spare: true, ..addition(&place, &["s"]) });
     // Retry until all superblocks exclude the lost device.
     until(&running, |_| add_spare().is_ok());
     until(&running, |it| it.status().events.contains_key("device-removed"));
@@ -185,7 +170,7 @@ fn a_device_replaced_by_a_spare_is_not_missing() {
 #[test]
 fn a_scrub_continues_at_its_position() {
     let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let client = Client::new(port);
     write(&client, 0);
     let request = |request| operate(&place.path("v.toml"), &request).unwrap().unwrap();
@@ -202,7 +187,7 @@ fn a_scrub_continues_at_its_position() {
 #[test]
 fn obstacles_are_named_and_the_volume_keeps_serving() {
     let place = Place::with_volume("log:parity=yes", 3, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let client = Client::new(port.clone());
     write(&client, 0);
     let (before, bytes) = (fs::read(place.path("v.toml")).unwrap(), port.export().bytes);
@@ -228,7 +213,7 @@ fn obstacles_are_named_and_the_volume_keeps_serving() {
 #[test]
 fn an_edited_volume_file_does_not_stop_the_server() {
     let place = Place::with_volume("log:parity=yes", 3, 48);
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let client = Client::new(port);
     write(&client, 0);
     let path = place.path("v.toml");

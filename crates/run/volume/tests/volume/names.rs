@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::common::{Client, Place, until};
+use crate::common::{Client, Place, heal, is_sound, put, serve, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced,
-    Running, StartOptions, Status, Verdict, add, check_with, online, open_with, operate,
-    operate_here, replace, status,
+    AddSpec, AdminRequest, Config, Error, OpenOptions, Running, Status, add, online, open_with,
+    operate, operate_here, status,
 };
 
 /// Lists the devices `order` of a volume in its file, in this order.
@@ -30,16 +29,6 @@ fn permuted() -> Place {
     place
 }
 
-fn serve(place: &Place) -> (Running, Port) {
-    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
-    opened.start(&StartOptions::default()).unwrap()
-}
-
-fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
-    let (path, old, new) = (place.path("v.toml"), old.into(), place.name(new));
-    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
-}
-
 fn write(port: &Port) {
     let client = Client::new(port.clone());
     (0..200).for_each(|at| client.write(at * 8192, &[at as u8; 4096], false).unwrap());
@@ -51,22 +40,10 @@ fn verify(port: &Port) {
     (0..200).for_each(|at| assert_eq!(client.read(at * 8192, 4096), [at as u8; 4096], "{at}"));
 }
 
-fn heal(running: &Running) {
-    let is =
-        |space: hostftl_volume::Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
-    until(running, |it| it.status().space.is_some_and(is));
-}
-
 /// Waits until `count` devices have joined and redundancy is complete.
 fn joined(running: &Running, count: u64) {
     until(running, |it| it.status().events.get("device-joined") == Some(&count));
     heal(running);
-}
-
-fn is_sound(place: &Place) -> bool {
-    let mut progress = |_: u64, _: u64| {};
-    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
-    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
 }
 
 /// Returns the files of the devices with this health.
@@ -83,7 +60,7 @@ fn commands_act_on_the_named_device_after_a_start() {
     let all: Vec<_> = before.devices.iter().map(|it| (usize::from(it.number), &it.name)).collect();
     let wanted: Vec<_> = names.iter().map(|name| place.name(name)).collect();
     assert_eq!(all, wanted.iter().enumerate().collect::<Vec<_>>());
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     assert_eq!(Config::load(&path).unwrap().devices, wanted);
     assert!(running.status().notes[0].contains("listed by number"), "{:?}", running.status().notes);
     write(&port);
@@ -110,7 +87,7 @@ fn commands_act_on_the_named_device_after_a_start() {
     let devices = Config::load(&path).unwrap().devices;
     assert_eq!(devices, ["d0", "d1", "d2", "n3", "d4"].map(|name| place.name(name)));
     fs::remove_file(place.path("d3")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     verify(&port);
     running.stop().unwrap();
 }
@@ -119,14 +96,14 @@ fn commands_act_on_the_named_device_after_a_start() {
 fn offline_commands_act_on_the_named_device() {
     let place = permuted();
     let path = place.path("v.toml");
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&port);
     running.stop().unwrap();
     permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
     assert_eq!(put(&place, &place.name("d2"), "n2").unwrap().old.number, 2);
     let devices = Config::load(&path).unwrap().devices;
     assert_eq!(devices, ["d0", "d1", "n2", "d3", "d4"].map(|name| place.name(name)));
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     heal(&running);
     verify(&port);
     running.stop().unwrap();
@@ -143,7 +120,7 @@ fn offline_commands_act_on_the_named_device() {
     let spec = AddSpec { path: path_too, new, force: false, spare: false, rehearse: false };
     assert_eq!(add(&spec).unwrap().devices[0].number, 5);
     assert!(Config::load(&path).unwrap().devices.ends_with(&[place.name("d5")]));
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     heal(&running);
     verify(&port);
     running.stop().unwrap();
@@ -155,7 +132,7 @@ fn offline_commands_act_on_the_named_device() {
 fn permuting_the_volume_file_while_served_changes_nothing() {
     let place = permuted();
     let path = place.path("v.toml");
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&port);
     permute(&place, &["d1", "d0", "d4", "d3", "d2"]);
     assert_eq!(put(&place, &place.name("d0"), "n0").unwrap().old.number, 0);
@@ -189,7 +166,7 @@ fn a_tier_copies_the_named_device() {
         force: false,
     })
     .unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&port);
     running.stop().unwrap();
     permute(&place, &["b", "a"]);
@@ -198,7 +175,7 @@ fn a_tier_copies_the_named_device() {
     assert_eq!(fs::metadata(place.path("nb")).unwrap().len(), 96 << 20);
     let devices = Config::load(&place.path("v.toml")).unwrap().devices;
     assert_eq!(devices, ["a", "nb"].map(|name| place.name(name)));
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     verify(&port);
     assert_eq!(running.status().devices[1].name, place.name("nb"));
     running.stop().unwrap();
@@ -252,7 +229,7 @@ fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
     let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     let path = place.path("v.toml");
     let turn = |byte: u8| {
-        let (running, port) = serve(&place);
+        let (running, port) = serve(&place, false);
         let client = Client::new(port);
         (0..300).for_each(|at| client.write(at * 8192, &[byte; 4096], false).unwrap());
         client.flush();
@@ -262,7 +239,7 @@ fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
     fs::copy(place.path("d1"), place.path("old")).unwrap();
     turn(2);
     fs::rename(place.path("old"), place.path("d1")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     assert_eq!(with_health(&running.status(), "lost"), ["d1"]);
     assert!(online(&path, "1").unwrap().is_new);
     heal(&running);
@@ -287,13 +264,13 @@ fn a_spare_may_be_absent_and_a_short_one_is_refused() {
         assert!(why.contains("too small for a spare") && why.contains("50331648"), "{why}");
     };
     refused(spare("short").unwrap_err());
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     write(&port);
     refused(spare("short").unwrap_err());
     assert_eq!(spare("s").unwrap().devices[0].number, 4);
     running.stop().unwrap();
     fs::rename(place.path("s"), place.path("away")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     let now = running.status();
     assert!(!now.degraded && now.devices[4].health == "missing", "{now:?}");
     let need = &now.problems[0];
@@ -301,7 +278,7 @@ fn a_spare_may_be_absent_and_a_short_one_is_refused() {
     verify(&port);
     running.stop().unwrap();
     fs::rename(place.path("away"), place.path("s")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, false);
     assert!(online(&path, "4").unwrap().is_new);
     joined(&running, 1);
     let now = running.status();
@@ -311,7 +288,7 @@ fn a_spare_may_be_absent_and_a_short_one_is_refused() {
     assert!(reply.notes.iter().any(|note| note.contains("the spare is not used")), "{reply:?}");
     heal(&running);
     running.stop().unwrap();
-    let (running, port_again) = serve(&place);
+    let (running, port_again) = serve(&place, false);
     drop(port);
     heal(&running);
     let now = running.status();

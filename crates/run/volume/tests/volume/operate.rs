@@ -10,7 +10,7 @@ use hostftl_volume::{
     replay, set,
 };
 
-use crate::common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place, noise};
 
 #[test]
 fn a_refusal_by_the_layer_of_a_served_volume_is_returned() {
@@ -61,17 +61,6 @@ fn array(place: &Place, more: &str) {
     create(&spec).unwrap();
 }
 
-fn noise(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..65536).map(next).collect()
-}
-
 /// Waits until no background work remains.
 fn wait(running: &Running) {
     let begun = Instant::now();
@@ -89,7 +78,7 @@ fn a_scrub_finds_corruption_and_resumes_after_a_restart() {
     let start = || open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let (running, port) = start();
     let client = Client::new(port);
-    (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
+    (0..300).for_each(|at| client.write(at * 65536, &noise(at, 1 << 16), false).unwrap());
     running.stop().unwrap();
     let mut bytes = std::fs::read(place.path("d1")).unwrap();
     (8 << 20..12 << 20).step_by(300_000).for_each(|at: usize| bytes[at] ^= 1);
@@ -157,11 +146,11 @@ fn a_parameter_is_changed_served_or_not_and_kept() {
     assert!(why("gc", "best").contains("use greedy"));
     assert!(why("sapre", "9").contains("no parameter sapre"));
     let client = Client::new(port);
-    client.write(0, &noise(1), true).unwrap();
+    client.write(0, &noise(1, 1 << 16), true).unwrap();
     running.stop().unwrap();
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     assert!(running.status().parameters.contains("rebuild-share=55"), "{:?}", running.status());
-    assert_eq!(Client::new(port).read(0, 65536), noise(1));
+    assert_eq!(Client::new(port).read(0, 65536), noise(1, 1 << 16));
     running.stop().unwrap();
 }
 
@@ -178,7 +167,7 @@ fn a_thin_volume_reports_its_fill_level() {
         client.write(at * 65536, &[at as u8 | 1; 65536], false).unwrap();
     }
     let refused = (0..256 * 16).find_map(|at| {
-        let error = client.write(256 * MIB + at * 65536, &noise(at), false).err()?;
+        let error = client.write(256 * MIB + at * 65536, &noise(at, 1 << 16), false).err()?;
         Some((at, error))
     });
     let Some((_, HostError::NoSpace)) = refused else { panic!("{refused:?}") };
@@ -191,11 +180,14 @@ fn a_thin_volume_reports_its_fill_level() {
     let events = running.events();
     assert!(events.total("space-low") > 0 && events.total("no-space") > 0);
     client.ask(JobOp::Trim { fua: true }, 256 * MIB, 256 * MIB).unwrap();
-    client.write(0, &noise(7), true).unwrap();
+    client.write(0, &noise(7, 1 << 16), true).unwrap();
     running.stop().unwrap();
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
-    assert_eq!((client.read(0, 65536), client.read(65536, 4096)), (noise(7), vec![1; 4096]));
+    assert_eq!(
+        (client.read(0, 65536), client.read(65536, 4096)),
+        (noise(7, 1 << 16), vec![1; 4096])
+    );
     running.stop().unwrap();
 }
 
@@ -206,7 +198,7 @@ fn an_unsaved_scrub_position_is_reported_once() {
     let path = place.path("v.toml");
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
-    (0..300).for_each(|at| client.write(at * 65536, &noise(at), false).unwrap());
+    (0..300).for_each(|at| client.write(at * 65536, &noise(at, 1 << 16), false).unwrap());
     std::fs::create_dir(place.path("v.toml.scrub.new")).unwrap();
     operate(&path, &AdminRequest::Scrub).unwrap();
     operate(&path, &AdminRequest::PauseScrub).unwrap();

@@ -3,41 +3,20 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::common::{Client, Place, until};
+use crate::common::{Client, Place, content, is_sound, start, until};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
     AddSpec, AdminRequest, CheckOptions, OpenOptions, Running, StartOptions, Verdict, add,
     check_with, import, online, open_with, operate, operate_here, status,
 };
 
-fn made(layer: &str, files: usize) -> Place {
-    Place::with_volume(layer, files, 40)
-}
-
-fn content(block: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 41 + at / 3) as u8).collect()
-}
-
-fn serve(place: &Place) -> (Running, Client) {
-    let how = OpenOptions::default();
-    let opened = open_with(&place.path("v.toml"), &how).unwrap();
-    let (running, port) = opened.start(&StartOptions::default()).unwrap();
-    (running, Client::new(port))
-}
-
 fn health(place: &Place) -> Vec<String> {
     status(&place.path("v.toml")).unwrap().devices.into_iter().map(|it| it.health).collect()
 }
 
-fn is_sound(place: &Place) -> bool {
-    let mut progress = |_: u64, _: u64| {};
-    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
-    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
-}
-
 fn leaves(layer: &str, files: usize, lose: u32) {
-    let place = made(layer, files);
-    let (running, client) = serve(&place);
+    let place = Place::with_volume(layer, files, 40);
+    let (running, client) = start(&place.path("v.toml"), false);
     (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     client.flush();
     let path = place.path("v.toml");
@@ -57,7 +36,7 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     client.flush();
     running.stop().unwrap();
     fs::remove_file(place.path("d1")).unwrap();
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     (0..900).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
     let now = running.status();
     assert_eq!((now.exported_bytes, now.degraded), (exported, false));
@@ -74,7 +53,7 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     // Its slot remains empty, and others may be added.
     let new = vec![place.name("n")];
     add(&AddSpec { path, new, force: false, spare: false, rehearse: false }).unwrap();
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     until(&running, |it| it.status().space.unwrap().failures_tolerated == lose);
     (0..900).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
     running.stop().unwrap();
@@ -94,8 +73,8 @@ fn a_device_is_removed_from_a_volume_without_parity() {
 #[test]
 fn a_removed_device_can_be_added_again_by_name() {
     for served in [true, false] {
-        let place = made("log:parity=yes:compress=none", 4);
-        let (running, client) = serve(&place);
+        let place = Place::with_volume("log:parity=yes:compress=none", 4, 40);
+        let (running, client) = start(&place.path("v.toml"), false);
         (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
         let path = place.path("v.toml");
         assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
@@ -110,7 +89,7 @@ fn a_removed_device_can_be_added_again_by_name() {
             drop(client);
             running.stop().unwrap();
             add(&again).unwrap();
-            serve(&place).0
+            start(&place.path("v.toml"), false).0
         };
         served.then(|| add(&again).unwrap());
         until(&running, |it| it.status().devices.get(4).is_some_and(|it| it.health == "online"));
@@ -118,7 +97,7 @@ fn a_removed_device_can_be_added_again_by_name() {
         assert_eq!((devices[1].health.as_str(), &devices[4].name), ("removed", &place.name("d1")));
         running.stop().unwrap();
         assert_eq!(health(&place), ["online", "removed", "online", "online", "online"]);
-        let (running, client) = serve(&place);
+        let (running, client) = start(&place.path("v.toml"), false);
         (0..800).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
         running.stop().unwrap();
         assert!(is_sound(&place));
@@ -127,8 +106,8 @@ fn a_removed_device_can_be_added_again_by_name() {
 
 #[test]
 fn a_removal_moves_data_that_fits_and_keeps_it() {
-    let place = made("log:compress=none", 3);
-    let (running, client) = serve(&place);
+    let place = Place::with_volume("log:compress=none", 3, 40);
+    let (running, client) = start(&place.path("v.toml"), false);
     let path = place.path("v.toml");
     assert!(operate(&path, &AdminRequest::Remove("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "removed");
@@ -141,7 +120,7 @@ fn a_removal_moves_data_that_fits_and_keeps_it() {
     client.flush();
     let most = running.status().space.unwrap().capacity_bytes;
     running.stop().unwrap();
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     assert_eq!(running.status().space.unwrap().capacity_bytes, most, "a restart changes nothing");
     assert_eq!(fill(&client, full), Some(full), "nor makes it room");
     (0..full).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
@@ -151,8 +130,8 @@ fn a_removal_moves_data_that_fits_and_keeps_it() {
 
 #[test]
 fn a_removal_continues_after_a_restart_and_can_be_cancelled() {
-    let place = made("log:parity=yes:compress=none", 4);
-    let (running, client) = serve(&place);
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 40);
+    let (running, client) = start(&place.path("v.toml"), false);
     (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     running.stop().unwrap();
     let path = place.path("v.toml");
@@ -173,7 +152,7 @@ fn a_removal_continues_after_a_restart_and_can_be_cancelled() {
             Err(error) => assert!(error.to_string().contains("it was removed"), "{error}"),
         }
     }
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     until(&running, |it| it.status().devices[2].health == "removed");
     (0..800).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
     running.stop().unwrap();
@@ -182,9 +161,9 @@ fn a_removal_continues_after_a_restart_and_can_be_cancelled() {
 
 #[test]
 fn a_removal_without_space_is_refused_with_the_size() {
-    let place = made("log:parity=yes:compress=none:spare=10", 3);
+    let place = Place::with_volume("log:parity=yes:compress=none:spare=10", 3, 40);
     let blocks = status(&place.path("v.toml")).unwrap().exported_bytes / 4096;
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     client.flush();
     let path = place.path("v.toml");
@@ -196,7 +175,7 @@ fn a_removal_without_space_is_refused_with_the_size() {
     refused("9", "9 is not a device of the volume");
     assert!(running.status().tasks.is_empty(), "nothing was begun");
     running.stop().unwrap();
-    let mirror = made("log:parity=yes", 2);
+    let mirror = Place::with_volume("log:parity=yes", 2, 40);
     let message =
         operate_here(&mirror.path("v.toml"), &AdminRequest::Remove("0".into())).unwrap_err();
     assert!(message.to_string().contains("too few devices would remain"), "{message}");
@@ -204,14 +183,14 @@ fn a_removal_without_space_is_refused_with_the_size() {
 
 #[test]
 fn a_returning_device_is_resilvered() {
-    let place = made("log:parity=yes:compress=none:spare=20", 3);
+    let place = Place::with_volume("log:parity=yes:compress=none:spare=20", 3, 40);
     let path = place.path("v.toml");
     let blocks = status(&path).unwrap().exported_bytes / 4096;
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
     client.flush();
     running.stop().unwrap();
-    let (running, client) = serve(&place);
+    let (running, client) = start(&place.path("v.toml"), false);
     until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
     assert!(operate(&path, &AdminRequest::Offline("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "lost");
@@ -223,7 +202,7 @@ fn a_returning_device_is_resilvered() {
     nothing_goes_on(&running);
     running.stop().unwrap();
     assert!(online(&path, "1").unwrap().is_new && !online(&path, "1").unwrap().is_new);
-    let (running, _client) = serve(&place);
+    let (running, _client) = start(&place.path("v.toml"), false);
     let first = running.status().space.unwrap();
     until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
     let sent: u64 = running.status().devices.iter().map(|it| it.written_bytes).sum();
@@ -261,7 +240,7 @@ fn nothing_goes_on(running: &Running) {
 fn removal_is_refused_below_the_minimum_for_parity() {
     for (layer, files, lost) in [("log:parity=yes", 2, 1), ("log:parity=2", 4, 2)] {
         let place = Place::with_volume(layer, files, 48);
-        let (running, client) = serve(&place);
+        let (running, client) = start(&place.path("v.toml"), false);
         (0..200).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
         client.flush();
         let path = place.path("v.toml");
@@ -285,8 +264,8 @@ fn removal_is_refused_below_the_minimum_for_parity() {
 
 #[test]
 fn the_reported_trim_size_suffices_after_several_losses() {
-    let place = made("log:parity=yes:compress=none", 7);
-    let (running, client) = serve(&place);
+    let place = Place::with_volume("log:parity=yes:compress=none", 7, 40);
+    let (running, client) = start(&place.path("v.toml"), false);
     let path = place.path("v.toml");
     let blocks = running.status().exported_bytes / 4096;
     (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MIB, Place, until};
+use crate::common::{Client, MIB, Place, content, is_sound, noise, replacement, until};
 use crate::cuts::cut_off;
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
@@ -16,21 +16,8 @@ const BLOCKS: u64 = 600;
 /// Longest wait for a rebuild.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-fn made(layer: &str, files: usize) -> Place {
-    Place::with_volume(layer, files, 48)
-}
-
-fn spec(place: &Place, old: &str, new: &str) -> ReplaceSpec {
-    let (old, new) = (old.into(), place.name(new));
-    ReplaceSpec { path: place.path("v.toml"), old, new, force: false, rehearse: false }
-}
-
 fn put(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     replace(spec, &mut |_, _| {})
-}
-
-fn content(block: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 31 + at / 7) as u8).collect()
 }
 
 /// Serves the volume until it is fully redundant, and reads everything. Returns the space.
@@ -63,24 +50,18 @@ fn heal_until(place: &Place, write: bool, lose: u32) -> Space {
     healed
 }
 
-fn is_sound(place: &Place) -> bool {
-    let mut progress = |_: u64, _: u64| {};
-    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
-    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
-}
-
 #[test]
 fn devices_are_replaced_one_after_the_other() {
-    let place = made("log:parity=yes:compress=none", 4);
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     heal(&place, true);
     fs::remove_file(place.path("d1")).unwrap();
     heal(&place, false);
     fs::remove_file(place.path("d2")).unwrap();
     heal(&place, false);
-    let done = put(&spec(&place, "1", "n1")).unwrap();
+    let done = put(&replacement(&place, "1", "n1")).unwrap();
     assert_eq!((done.old.number, done.was_lost), (1, true));
     heal(&place, false);
-    put(&spec(&place, &place.name("d2"), "n2")).unwrap();
+    put(&replacement(&place, &place.name("d2"), "n2")).unwrap();
     heal(&place, false);
     assert!(is_sound(&place), "all devices are there");
     assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "online"));
@@ -92,12 +73,12 @@ fn devices_are_replaced_one_after_the_other() {
 /// Returns a volume whose device 2 was lost, and whose replacement `n2` lacks most of its chunks:
 /// the rebuild takes longer than the volume is open.
 fn lacks_most() -> Place {
-    let place = made("log:parity=yes:compress=none", 3);
+    let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
     heal(&place, true);
     let begin = (BLOCKS * 8192).div_ceil(1 << 16);
     write_pieces(&place, begin..begin + 480, 1 << 16);
     fs::remove_file(place.path("d2")).unwrap();
-    put(&spec(&place, "2", "n2")).unwrap();
+    put(&replacement(&place, "2", "n2")).unwrap();
     // The whole map is written to it.
     write_pieces(&place, (begin..begin + 480).step_by(16), 4096);
     place
@@ -107,7 +88,7 @@ fn write_pieces(place: &Place, pieces: impl Iterator<Item = u64>, bytes: usize) 
     let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
-    pieces.for_each(|at| client.write(at << 16, &noise(at)[..bytes], false).unwrap());
+    pieces.for_each(|at| client.write(at << 16, &noise(at, 1 << 16)[..bytes], false).unwrap());
     client.flush();
     running.stop().unwrap();
 }
@@ -116,7 +97,7 @@ fn write_pieces(place: &Place, pieces: impl Iterator<Item = u64>, bytes: usize) 
 fn is_refused(place: &Place, newcomer: &str, gone: bool) {
     let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
     gone.then(|| away("d0", "away"));
-    let why = put(&spec(place, "0", "n0")).expect_err("it is needed").to_string();
+    let why = put(&replacement(place, "0", "n0")).expect_err("it is needed").to_string();
     let later = format!("{newcomer} joined later");
     assert!(why.contains(&later) && why.contains("hostftl wait"), "{why}");
     assert!(!place.path("n0").exists(), "nothing was made");
@@ -129,14 +110,14 @@ fn a_device_needed_by_a_joined_one_is_not_replaced() {
     is_refused(&place, "n2", true);
     is_refused(&place, "n2", false);
     heal(&place, false);
-    put(&spec(&place, "0", "n0")).unwrap();
+    put(&replacement(&place, "0", "n0")).unwrap();
     heal(&place, false);
     assert!(is_sound(&place));
 }
 
 #[test]
 fn a_device_needed_by_a_joining_one_is_not_replaced() {
-    let place = made("log:parity=yes:compress=none", 3);
+    let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
     heal(&place, true);
     fs::remove_file(place.path("d1")).unwrap();
     // The process is interrupted when all superblocks list the replacement: two writes on each of
@@ -150,18 +131,9 @@ fn a_device_needed_by_a_joining_one_is_not_replaced() {
     assert!(is_sound(&place));
 }
 
-/// Returns incompressible data.
-fn noise(mut seed: u64) -> Vec<u8> {
-    let step = |seed: &mut u64| {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (*seed >> 56) as u8
-    };
-    (0..1 << 16).map(|_| step(&mut seed)).collect()
-}
-
 #[test]
 fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
-    let place = made("log:parity=yes:compress=none", 4);
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     let start = || {
         let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
         opened.start(&StartOptions::default()).unwrap()
@@ -169,11 +141,11 @@ fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     let (running, port) = start();
     let client = Client::new(port);
     let pieces = running.status().exported_bytes >> 16;
-    (0..pieces).for_each(|at| client.write(at << 16, &noise(at), false).unwrap());
+    (0..pieces).for_each(|at| client.write(at << 16, &noise(at, 1 << 16), false).unwrap());
     client.flush();
     running.stop().unwrap();
     fs::remove_file(place.path("d1")).unwrap();
-    put(&spec(&place, "1", "n1")).unwrap();
+    put(&replacement(&place, "1", "n1")).unwrap();
     let (running, port) = start();
     let client = Client::new(port);
     let begun = Instant::now();
@@ -185,7 +157,8 @@ fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     assert!([0, 2, 3].iter().all(|other| sent[*other] * 20 < sent[1]), "{sent:?}");
     let live = running.status().space.unwrap().physical_bytes;
     assert!(sent[1] * 3 <= live + live / 4, "a third of the live blocks: {sent:?} of {live}");
-    (0..pieces).for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at), "{at}"));
+    (0..pieces)
+        .for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at, 1 << 16), "{at}"));
     running.stop().unwrap();
     assert!(is_sound(&place));
     // It has all of its chunks.
@@ -194,13 +167,14 @@ fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
-    (0..pieces).for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at), "{at}"));
+    (0..pieces)
+        .for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at, 1 << 16), "{at}"));
     running.stop().unwrap();
 }
 
 #[test]
 fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
-    let place = made("log:parity=2:compress=none", 5);
+    let place = Place::with_volume("log:parity=2:compress=none", 5, 48);
     heal_until(&place, true, 2);
     fs::remove_file(place.path("d1")).unwrap();
     fs::remove_file(place.path("d2")).unwrap();
@@ -209,7 +183,7 @@ fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     assert!(notes_of_two.contains("another device failure loses data"), "{notes_of_two}");
     heal_until(&place, false, 2);
     for (old, new) in [("1", "n1"), ("2", "n2")] {
-        assert!(put(&spec(&place, old, new)).unwrap().was_lost);
+        assert!(put(&replacement(&place, old, new)).unwrap().was_lost);
     }
     heal_until(&place, false, 2);
     assert!(is_sound(&place), "all devices are there");
@@ -235,24 +209,24 @@ fn rot(place: &Place, device: &str) {
 
 #[test]
 fn a_mirror_is_rebuilt_on_a_new_device() {
-    let place = made("log:parity=yes", 2);
+    let place = Place::with_volume("log:parity=yes", 2, 48);
     heal(&place, true);
     fs::remove_file(place.path("d0")).unwrap();
-    put(&spec(&place, "0", "n0")).unwrap();
+    put(&replacement(&place, "0", "n0")).unwrap();
     heal(&place, false);
     fs::remove_file(place.path("d1")).unwrap();
-    put(&spec(&place, "1", "n1")).unwrap();
+    put(&replacement(&place, "1", "n1")).unwrap();
     heal(&place, false);
     assert!(is_sound(&place));
 }
 
 #[test]
 fn obstacles_to_a_replacement_are_named_and_change_nothing() {
-    let place = made("log:parity=yes", 3);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
     heal(&place, true);
     let before = fs::read(place.path("v.toml")).unwrap();
     let refused = |old: &str, new: &str, why: &str| {
-        let message = put(&spec(&place, old, new)).unwrap_err().to_string();
+        let message = put(&replacement(&place, old, new)).unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
         assert!(!message.contains('\n'), "one line: {message}");
     };
@@ -260,13 +234,13 @@ fn obstacles_to_a_replacement_are_named_and_change_nothing() {
     refused("0", "d1", "is already device 1 of this volume");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");
-    let other = made("log:parity=yes", 2);
+    let other = Place::with_volume("log:parity=yes", 2, 48);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
     refused("0", "foreign", "--force overwrites it");
     fs::remove_file(place.path("d1")).unwrap();
     refused("0", "n", "device 1 (");
     assert!(!place.path("n").exists(), "the new file is removed");
-    let rehearsal = ReplaceSpec { rehearse: true, ..spec(&place, "1", "n") };
+    let rehearsal = ReplaceSpec { rehearse: true, ..replacement(&place, "1", "n") };
     assert_eq!(put(&rehearsal).unwrap().old.number, 1);
     assert!(!place.path("n").exists());
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
@@ -274,16 +248,16 @@ fn obstacles_to_a_replacement_are_named_and_change_nothing() {
 
 #[test]
 fn a_replaced_device_is_excluded() {
-    let place = made("log:parity=yes", 3);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
     heal(&place, true);
     fs::rename(place.path("d1"), place.path("old")).unwrap();
-    put(&spec(&place, "1", "n1")).unwrap();
+    put(&replacement(&place, "1", "n1")).unwrap();
     heal(&place, false);
     // The old device replaces the new one.
     fs::remove_file(place.path("n1")).unwrap();
     fs::rename(place.path("old"), place.path("n1")).unwrap();
     heal(&place, false);
-    let again = spec(&place, "1", "n1");
+    let again = replacement(&place, "1", "n1");
     assert!(put(&again).unwrap_err().to_string().contains("--force"));
     put(&ReplaceSpec { force: true, ..again }).unwrap();
     heal(&place, false);
@@ -327,7 +301,7 @@ fn data_on_a_lost_device_only_is_unreadable_until_it_returns() {
 
 #[test]
 fn the_reported_redundancy_is_current() {
-    let place = made("log:parity=yes:compress=none", 4);
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     heal(&place, true);
     fs::remove_file(place.path("d3")).unwrap();
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };

@@ -7,26 +7,14 @@ use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    CheckOptions, Checked, CreateSpec, Level, Running, StartOptions, Verdict, check, check_with,
-    create, open,
+    CheckOptions, Checked, CreateSpec, Level, StartOptions, Verdict, check, check_with, create,
+    open,
 };
 
-use crate::common::{Client, Place};
+use crate::common::{Client, Place, noise, start};
 
 /// Offset of the damaged block in the volume.
 const AT: u64 = 40 * 4096;
-
-/// Returns an incompressible block, so that the device holds it unchanged.
-fn noise(seed: u64) -> Vec<u8> {
-    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        word.to_le_bytes()
-    };
-    (0..512).flat_map(next).collect()
-}
 
 /// Writes 100 blocks and stops cleanly.
 fn fill(spec: &CreateSpec) {
@@ -34,7 +22,7 @@ fn fill(spec: &CreateSpec) {
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
     for number in 0..100 {
-        client.write(number * 4096, &noise(number), false).unwrap();
+        client.write(number * 4096, &noise(number, 4096), false).unwrap();
     }
     client.flush();
     running.stop().unwrap();
@@ -42,7 +30,7 @@ fn fill(spec: &CreateSpec) {
 
 /// Changes a byte of the block at [`AT`] in each of its copies; returns their number.
 fn rot(devices: &[std::path::PathBuf]) -> usize {
-    let wanted = noise(AT / 4096);
+    let wanted = noise(AT / 4096, 4096);
     let mut found = 0;
     for device in devices {
         let bytes = std::fs::read(device).unwrap();
@@ -55,11 +43,6 @@ fn rot(devices: &[std::path::PathBuf]) -> usize {
         file.sync_all().unwrap();
     }
     found
-}
-
-fn start(path: &Path) -> (Running, Client) {
-    let (running, port) = open(path).unwrap().start(&StartOptions::default()).unwrap();
-    (running, Client::new(port))
 }
 
 /// Checks the volume and reads everything.
@@ -94,7 +77,7 @@ fn unrepairable_corruption_is_reported_before_the_error() {
     let spec = place.spec(LayerKind::Log);
     fill(&spec);
     assert_eq!(rot(&[place.path("d0")]), 1);
-    let (running, client) = start(&spec.path);
+    let (running, client) = start(&spec.path, false);
     let read = || client.ask(JobOp::Read(client.port.buffer(4096)), AT, 4096);
     assert_eq!(read().unwrap_err(), HostError::Io);
     let events = running.events().since(0);
@@ -104,9 +87,9 @@ fn unrepairable_corruption_is_reported_before_the_error() {
     assert_eq!(events[corrupt].level, Level::Error);
     assert!(events[corrupt].text.contains(&format!("4096 bytes at byte {AT}")), "{events:?}");
     assert!(running.status().problems.iter().any(|need| need.starts_with("corrupt, 1 time:")));
-    assert_eq!(client.read(0, 4096), noise(0), "all else is there");
-    client.write(AT, &noise(7), false).unwrap();
-    assert_eq!(read().unwrap(), noise(7), "writing it ends the error");
+    assert_eq!(client.read(0, 4096), noise(0, 4096), "all else is there");
+    client.write(AT, &noise(7, 4096), false).unwrap();
+    assert_eq!(read().unwrap(), noise(7, 4096), "writing it ends the error");
     running.stop().unwrap();
 }
 
@@ -122,8 +105,8 @@ fn parity_repairs_are_reported_with_the_device() {
     let checked = read_all(&spec.path);
     let data = checked.data.unwrap();
     assert_eq!((checked.verdict, data.mended, data.bad_count), (Verdict::Sound, 1, 0));
-    let (running, client) = start(&spec.path);
-    assert_eq!(client.read(AT, 4096), noise(AT / 4096));
+    let (running, client) = start(&spec.path, false);
+    assert_eq!(client.read(AT, 4096), noise(AT / 4096, 4096));
     let events = running.events().since(0);
     let mended = events.iter().find(|it| it.kind == "repaired").expect("the event is recorded");
     assert_eq!(mended.level, Level::Warning);

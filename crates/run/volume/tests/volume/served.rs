@@ -3,62 +3,27 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use crate::common::{Client, Place, until};
-use hostftl_volume::front::Port;
+use crate::common::{Client, Place, heal, is_sound, put, serve, until, version};
 use hostftl_volume::{
-    AdminRequest, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
-    StartOptions, Verdict, check_with, online, open_with, operate, replace, set, status,
+    AdminRequest, Config, ReplaceSpec, Running, online, operate, replace, set, status,
 };
 
 const BLOCKS: u64 = 500;
-fn made(layer: &str, files: usize) -> Place {
-    Place::with_volume(layer, files, 48)
-}
-
-fn serve(place: &Place) -> (Running, Port) {
-    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
-    let opened = open_with(&place.path("v.toml"), &how).unwrap();
-    opened.start(&StartOptions::default()).unwrap()
-}
-
-fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
-    let (path, old, new) = (place.path("v.toml"), old.into(), place.name(new));
-    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
-}
-
-/// Returns the content of a block after `turn` rounds of writing.
-fn content(block: u64, turn: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 31 + turn * 7 + at / 5) as u8).collect()
-}
-
 fn write(client: &Client, turn: u64) {
-    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), false).unwrap());
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &version(at, turn), false).unwrap());
     client.flush();
 }
 
 fn verify(client: &Client, turn: u64) {
     for at in 0..BLOCKS {
-        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+        assert_eq!(client.read(at * 8192, 4096), version(at, turn), "block {at}");
     }
-}
-
-/// Waits until redundancy is complete and another loss is tolerated.
-fn heal(running: &Running) {
-    let is =
-        |space: hostftl_volume::Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
-    until(running, |it| it.status().space.is_some_and(is));
-}
-
-fn is_sound(place: &Place) -> bool {
-    let mut progress = |_: u64, _: u64| {};
-    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
-    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
 }
 
 /// Replaces all devices of a volume, one after the other, while a client writes.
 fn all_are_replaced(layer: &str, files: usize) {
-    let place = made(layer, files);
-    let (running, port) = serve(&place);
+    let place = Place::with_volume(layer, files, 48);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port.clone()), 0);
     let over = AtomicBool::new(false);
     let turns = std::thread::scope(|scope| {
@@ -100,7 +65,7 @@ fn all_are_replaced(layer: &str, files: usize) {
     (0..files).for_each(|index| fs::remove_file(place.path(&format!("d{index}"))).unwrap());
     assert!(is_sound(&place));
     fs::remove_file(place.path("n1")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     verify(&Client::new(port), turns);
     running.stop().unwrap();
 }
@@ -117,8 +82,8 @@ fn both_devices_of_a_mirror_are_replaced_while_served() {
 
 #[test]
 fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
-    let place = made("log:parity=yes", 3);
-    let (running, port) = serve(&place);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let (running, port) = serve(&place, true);
     let client = Client::new(port);
     write(&client, 0);
     operate(&place.path("v.toml"), &AdminRequest::Offline("2".into())).unwrap().unwrap();
@@ -140,12 +105,12 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
 
 #[test]
 fn a_device_missing_at_the_start_is_replaced() {
-    let place = made("log:parity=yes", 3);
-    let (running, port) = serve(&place);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port), 0);
     running.stop().unwrap();
     fs::remove_file(place.path("d0")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     assert!(running.status().degraded);
     put(&place, "0", "n0").unwrap();
     heal(&running);
@@ -159,8 +124,8 @@ fn a_device_missing_at_the_start_is_replaced() {
 
 #[test]
 fn obstacles_while_served_are_named_and_change_nothing() {
-    let place = made("log:parity=yes", 3);
-    let (running, port) = serve(&place);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port.clone()), 0);
     let before = fs::read(place.path("v.toml")).unwrap();
     let refused = |old: &str, new: &str, why: &str| {
@@ -171,7 +136,7 @@ fn obstacles_while_served_are_named_and_change_nothing() {
     refused("0", "d1", "is already device 1 of this volume");
     fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     refused("0", "small", "and the volume needs");
-    let other = made("log:parity=yes", 2);
+    let other = Place::with_volume("log:parity=yes", 2, 48);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
     refused("0", "foreign", "--force overwrites it");
     let (path, old, new) = (place.path("v.toml"), "1".into(), place.name("n"));
@@ -196,9 +161,9 @@ fn obstacles_while_served_are_named_and_change_nothing() {
 /// A device that was excluded returns, and only data written meanwhile is written to it.
 #[test]
 fn a_device_returns_with_its_data_while_served() {
-    let place = made("log:parity=yes:compress=none", 4);
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
     let path = place.path("v.toml");
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     let client = Client::new(port);
     (0..8).for_each(|turn| write(&client, turn));
     assert!(!online(&path, "1").unwrap().is_new, "it belongs");
@@ -206,7 +171,7 @@ fn a_device_returns_with_its_data_while_served() {
     let event = |it: &Running| it.events().since(0).into_iter().find(|it| it.kind == "degraded");
     until(&running, |it| event(it).is_some_and(|it| it.text.contains("offline by command")));
     assert!(!running.status().events.contains_key("device-lost"), "no operator is called");
-    client.write(0, &content(0, 7), false).unwrap();
+    client.write(0, &version(0, 7), false).unwrap();
     client.flush();
     assert!(online(&path, "1").unwrap().is_new);
     until(&running, |it| it.status().events.contains_key("device-joined"));
@@ -219,20 +184,20 @@ fn a_device_returns_with_its_data_while_served() {
     running.stop().unwrap();
     assert!(is_sound(&place));
     fs::remove_file(place.path("d3")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     verify(&Client::new(port), 7);
     running.stop().unwrap();
 }
 
 #[test]
 fn a_device_missing_at_the_start_returns() {
-    let place = made("log:parity=yes", 3);
+    let place = Place::with_volume("log:parity=yes", 3, 48);
     let path = place.path("v.toml");
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     write(&Client::new(port), 0);
     running.stop().unwrap();
     fs::rename(place.path("d0"), place.path("away")).unwrap();
-    let (running, port) = serve(&place);
+    let (running, port) = serve(&place, true);
     let client = Client::new(port);
     write(&client, 1);
     let refused = |why: &str| {
@@ -240,7 +205,7 @@ fn a_device_missing_at_the_start_returns() {
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
     refused("No such file");
-    let other = made("log:parity=yes", 3);
+    let other = Place::with_volume("log:parity=yes", 3, 48);
     fs::copy(other.path("d0"), place.path("d0")).unwrap();
     refused("is not the lost device");
     fs::rename(place.path("away"), place.path("d0")).unwrap();

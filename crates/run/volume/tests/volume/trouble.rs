@@ -11,7 +11,7 @@ use hostftl_test_skip::skipped;
 use hostftl_volume::front::{JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
 
-use crate::common::{Client, MIB, Place, layers};
+use crate::common::{Client, MIB, Place, layers, noise};
 use crate::zoned::zoned_log;
 
 /// Variable with the volume for the child.
@@ -144,18 +144,6 @@ impl Drop for Small {
     }
 }
 
-/// Returns 1 MiB of incompressible data.
-fn noise(seed: u64) -> Vec<u8> {
-    let mut state = seed | 1 << 40;
-    let word = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..MIB / 8).map(word).flat_map(u64::to_le_bytes).collect()
-}
-
 #[test]
 fn a_full_file_system_is_an_error_and_no_crash() {
     for layer in LayerKind::block_layers() {
@@ -170,7 +158,7 @@ fn a_full_file_system_is_an_error_and_no_crash() {
         let client = Client::new(port);
         client.write(0, &block(1, 0), true).unwrap();
         let mut results = (1..40).map(|at| {
-            client.write(at * MIB, &noise(at), false)?;
+            client.write(at * MIB, &noise(at, MIB as usize), false)?;
             client.ask(JobOp::Flush, 0, 0).map(drop)
         });
         let error = results.find_map(Result::err).expect("40 MiB do not fit into 24");

@@ -2,8 +2,8 @@
 
 use std::fs::{self, File};
 
-use crate::add::{blocks, content, is_sound, serve, spec};
-use crate::common::{Client, MIB, Place};
+use crate::add::{blocks, serve};
+use crate::common::{Client, MIB, Place, addition, content, is_sound};
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
     CreateSpec, OpenOptions, ReplaceSpec, StartOptions, add, create, open_with, replace,
@@ -85,7 +85,7 @@ fn devices_of_other_lengths_are_added() {
     for (name, mib) in [("short", 20), ("long", 48)] {
         File::create(place.path(name)).unwrap().set_len(mib * MIB).unwrap();
         let old = blocks(&place);
-        add(&spec(&place, &[name])).unwrap();
+        add(&addition(&place, &[name])).unwrap();
         assert!(blocks(&place) > old, "{name}");
     }
     let all = blocks(&place);

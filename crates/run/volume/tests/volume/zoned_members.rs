@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::ops::Range;
 
-use crate::common::{Client, MIB, Place, until};
+use crate::common::{Client, MIB, Place, until, version};
 use crate::zoned::zoned_log;
 use hostftl_volume::{
     AddSpec, AdminRequest, CreateSpec, Error, OpenOptions, ReplaceSpec, Replaced, Running,
@@ -24,10 +24,6 @@ fn made(files: usize) -> Place {
     place
 }
 
-fn content(block: u64, turn: u64) -> Vec<u8> {
-    (0..4096).map(|at| (block * 31 + turn * 7 + at / 5) as u8).collect()
-}
-
 struct Served {
     running: Running,
     client: Client,
@@ -42,13 +38,13 @@ impl Served {
     }
 
     fn write(&self, blocks: Range<u64>, turn: u64) {
-        blocks.for_each(|at| self.client.write(at * 4096, &content(at, turn), false).unwrap());
+        blocks.for_each(|at| self.client.write(at * 4096, &version(at, turn), false).unwrap());
         self.client.flush();
     }
 
     fn reads(&self, blocks: Range<u64>, turn: u64) {
         for at in blocks {
-            assert_eq!(self.client.read(at * 4096, 4096), content(at, turn), "block {at}");
+            assert_eq!(self.client.read(at * 4096, 4096), version(at, turn), "block {at}");
         }
     }
 
