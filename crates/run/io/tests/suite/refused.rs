@@ -32,7 +32,7 @@ fn child() {
 
 /// Returns the report of a volume when `what` is refused and `engine` is requested: its engine and
 /// its notes, a line each.
-fn notes(what: &str, engine: &str) -> Option<Vec<String>> {
+fn report(what: &str, engine: &str) -> Option<Vec<String>> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "refused::child", "--nocapture"]).env(REFUSE, what);
     let output = command.env("HOSTFTL_ENGINE", engine).output().unwrap();
@@ -42,41 +42,41 @@ fn notes(what: &str, engine: &str) -> Option<Vec<String>> {
         skipped(&line[SKIPPED.len()..]);
         return None;
     }
-    Some(text.lines().filter_map(|line| line.strip_prefix("notes ")).map(String::from).collect())
+    Some(text.lines().filter_map(|line| line.strip_prefix("report ")).map(String::from).collect())
 }
 
 #[test]
 fn without_io_uring_threads_serve() {
-    let Some(notes) = notes("io_uring", "") else { return };
+    let Some(report) = report("io_uring", "") else { return };
     let note = "cannot use io_uring (Operation not permitted (os error 1)); using threads";
-    assert_eq!(notes, ["pread", note]);
+    assert_eq!(report, ["pread", note]);
 }
 
 #[test]
 fn forced_io_uring_fails_if_unavailable() {
-    let Some(notes) = notes("io_uring", "uring") else { return };
+    let Some(report) = report("io_uring", "uring") else { return };
     let error = "cannot use io_uring (Operation not permitted (os error 1)); \
                  unset HOSTFTL_ENGINE to use another engine";
-    assert_eq!(notes, [error]);
+    assert_eq!(report, [error]);
 }
 
 const UNREGISTERED: &str = "cannot register buffers: raise `ulimit -l`";
 
 #[test]
 fn with_little_locked_memory_io_uring_serves() {
-    let Some(notes) = notes("much locked memory", "") else { return };
-    if notes[0] != "io_uring" {
-        return skipped(format_args!("unregistered buffers need io_uring: {notes:?}"));
+    let Some(report) = report("much locked memory", "") else { return };
+    if report[0] != "io_uring" {
+        return skipped(format_args!("unregistered buffers need io_uring: {report:?}"));
     }
-    assert_eq!(notes[1..], [UNREGISTERED]);
+    assert_eq!(report[1..], [UNREGISTERED]);
 }
 
 /// Some kernels count the ring itself as locked memory, and so refuse it too.
 #[test]
 fn an_engine_serves_without_locked_memory() {
-    let Some(notes) = notes("any locked memory", "") else { return };
-    let note = if notes[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
-    assert!(notes.len() == 2 && notes[1].starts_with(note), "{notes:?}");
+    let Some(report) = report("any locked memory", "") else { return };
+    let note = if report[0] == "io_uring" { UNREGISTERED } else { "cannot use io_uring (" };
+    assert!(report.len() == 2 && report[1].starts_with(note), "{report:?}");
 }
 
 /// Creates a volume, uses it twice, and prints its engine and notes.
@@ -92,7 +92,7 @@ fn serve() {
         force: false,
     };
     if let Err(error) = create(&spec) {
-        return println!("\ntold {error}");
+        return println!("\nreport {error}");
     }
     let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
     let bytes: Vec<u8> = (0..1 << 20).map(|at| (at / 7 % 256) as u8).collect();
@@ -103,8 +103,8 @@ fn serve() {
     let read = ask(&port, JobOp::Read).data.expect("a read brings its buffer back");
     assert!(read[..] == bytes[..], "other bytes were read");
     drop(read);
-    println!("\ntold {}", running.status().engine);
-    running.status().notes.iter().for_each(|note| println!("notes {note}"));
+    println!("\nreport {}", running.status().engine);
+    running.status().notes.iter().for_each(|note| println!("report {note}"));
     running.stop().unwrap();
     assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
 }
