@@ -5,9 +5,9 @@
 //! the devices in any order. A sequence of events follows: starts with and without consent,
 //! inspections, losses while serving, crashes during writes of superblocks, of the volume file or
 //! of the layer, errors of such writes, devices that disappear and return, and damaged copies. In
-//! half of the sequences an operator changes the members (offline, online, replace, add, spare,
-//! remove); in the others devices return as older copies. The layer is a model of the roots of
-//! `log`, which record the lost members and the last root on all members.
+//! half of the sequences an operator changes the members (offline, online, replace, copy, add,
+//! spare, remove); in the others devices return as older copies. The layer is a model of the roots
+//! of `log`, which record the lost members and the last root on all members.
 //!
 //! The rules are listed in [`Rule`].
 
