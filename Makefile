@@ -28,7 +28,7 @@ wheel: ## the Python package, as one wheel in target/wheels
 dist: setup-build ## what is given to others, in target/dist: static program, .deb, manual, completions, container file
 	@scripts/dist.sh
 
-demo: ## the main job in a few minutes: a real volume under fio, then a comparison of layers
+demo: ## the main job in a minute: advice, a volume that is killed, a device that dies (hostftl demo)
 	@scripts/demo.sh
 
 test: ## every check: formatting, lints, tests, real clients, power cuts

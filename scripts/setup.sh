@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs missing tools on Debian or Ubuntu: setup.sh [build|demo|wheel|bench|test]. `build` needs Rust
-# and a C compiler, `demo` also fio, `wheel` also Python, `bench` also NBD servers, and `test`, the
-# default, everything that the tests use. Quiet and instant when everything is there. Without root it
+# Installs missing tools on Debian or Ubuntu: setup.sh [build|wheel|bench|test]. `build` needs Rust and
+# a C compiler, `wheel` also Python, `bench` also NBD servers, and `test`, the default, everything that
+# the tests use. Quiet and instant when everything is there. Without root it
 # names the missing packages: a missing client skips its tests with a clear line, a missing compiler
 # is an error.
 set -euo pipefail
@@ -40,14 +40,13 @@ tools() {
     echo cc curl
     case $for_what in
     build) ;;
-    demo) echo fio ;;
     wheel) echo python ;;
     bench) echo fio qemu-io nbdkit jq ;;
     test)
         echo fio qemu-io nbdkit nbdcopy jq openssl nbdfuse fusermount3 mkfs.ext4 losetup browser python
         ;;
     *)
-        say "unknown target $for_what; there are: build, demo, wheel, bench, test"
+        say "unknown target $for_what; there are: build, wheel, bench, test"
         exit 2
         ;;
     esac

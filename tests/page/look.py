@@ -15,7 +15,8 @@ import tempfile
 
 import devtools
 
-WIDTHS = [1200, 400]
+WIDTHS = [1400, 400]
+SCHEMES = ["light", "dark"]
 HEIGHT = 900
 CHECKS = (pathlib.Path(__file__).parent / "checks.js").read_text()
 
@@ -31,6 +32,9 @@ HEAD = """(() => {
     const box = (head.firstElementChild ?? head).getBoundingClientRect();
     return [box.left + Math.min(box.width, 20) / 2, box.top + box.height / 2];
 })()"""
+# Whether the page is scrolled sideways while its details are folded.
+OVERFLOW = """document.documentElement.scrollWidth > document.documentElement.clientWidth
+    ? [["overflow", "with folded details"]] : []"""
 # Sizes and times, in bytes and in seconds.
 UNITS = {
     "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "GB": 1e9, "TB": 1e12,
@@ -41,7 +45,7 @@ PLANTED = [
     ("overflow", "</h1>", "</h1><div style='width:1500px'>wide</div>"),
     ("clipped", "</style>", "figcaption { width: 3em; overflow: hidden; white-space: nowrap }</style>"),
     ("clipped", "</style>", "h2 { width: 2000px }</style>"),
-    ("squeezed", "</style>", "td { display: block; width: 1rem; overflow-wrap: anywhere; white-space: normal }</style>"),
+    ("squeezed", "</style>", "td { display: block; min-width: 0 !important; width: 1rem; overflow-wrap: anywhere; white-space: normal }</style>"),
     ("cut", "</figcaption>", " and mo…</figcaption>"),
     ("outside", r"</svg>\n", "<text x='420' y='20'>far to the right</text></svg>\n"),
     ("overlap", r"</svg>\n", "<text x='50' y='50'>one</text><text x='52' y='52'>two</text></svg>\n"),
@@ -104,16 +108,30 @@ def noise(browser, url):
     return faults
 
 
-def look(browser, page, width, shot=None):
-    """All that is wrong with a page at a width."""
-    url = page.resolve().as_uri()
-    browser.show(url, width, HEIGHT)
-    faults = browser.run(CHECKS)
-    if shot:
+def capture(browser, width, shots, stem):
+    """Writes a picture of the page at a width for each colour scheme."""
+    for scheme in SCHEMES:
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.call("Emulation.setEmulatedMedia", features=[feature])
         size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
         told = browser.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
-        shot.write_bytes(base64.b64decode(told["data"]))
+        path = shots / f"{stem}-{width}-{scheme}.png"
+        path.write_bytes(base64.b64decode(told["data"]))
+    browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def look(browser, page, width, shots=None):
+    """Returns the faults of a page at a width, first with folded and then with opened details."""
+    url = page.resolve().as_uri()
+    browser.show(url, width, HEIGHT)
+    if shots:
+        capture(browser, width, shots, page.stem)
+    faults = browser.run(OVERFLOW)
+    browser.run("for (const it of document.querySelectorAll('details')) it.open = true")
+    faults += browser.run(CHECKS)
+    if shots:
+        capture(browser, width, shots, f"{page.stem}-open")
     return faults + unsorted(browser) + noise(browser, url)
 
 
@@ -141,8 +159,7 @@ def main():
     with devtools.Browser(path) as browser, tempfile.TemporaryDirectory() as folder:
         for page in args.pages:
             for width in WIDTHS:
-                shot = args.shots and args.shots / f"{page.stem}-{width}.png"
-                for check, what in look(browser, page, width, shot):
+                for check, what in look(browser, page, width, args.shots):
                     bad += 1
                     print(f"{page.name} at {width} px: {check}: {what}")
         for missed in planted(browser, args.pages[0], folder):

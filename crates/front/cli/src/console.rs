@@ -16,6 +16,8 @@ use crate::failure::{Failure, code};
 
 /// Width of a paragraph, in characters.
 const COLUMNS: usize = 96;
+/// Width of a narrow paragraph.
+const NARROW: usize = 80;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -72,6 +74,8 @@ pub(crate) struct Console {
     is_coloured: bool,
     /// Whether a JSON value was printed; an error then prints no second one.
     has_value: bool,
+    /// Width of a paragraph.
+    columns: usize,
     out: io::BufWriter<StdoutLock<'static>>,
 }
 
@@ -79,7 +83,12 @@ impl Console {
     /// Returns the standard output of this process.
     pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
         let out = io::BufWriter::new(io::stdout().lock());
-        Console { json, is_coloured: color.is_on(), has_value: false, out }
+        Console { json, is_coloured: color.is_on(), has_value: false, columns: COLUMNS, out }
+    }
+
+    /// Wraps further paragraphs at 80 columns.
+    pub(crate) fn narrow(&mut self) {
+        self.columns = NARROW;
     }
 
     /// Returns whether `--json` was given.
@@ -145,7 +154,7 @@ impl Console {
         self.line(format_args!("  {name:<10} {text}"))
     }
 
-    /// Prints `text`, wrapped at 96 columns.
+    /// Prints `text`, wrapped at 96 columns unless the console is narrow.
     pub(crate) fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
         self.indented("", text)
     }
@@ -163,7 +172,7 @@ impl Console {
     fn wrapped(&mut self, mut line: String, indent: &str, text: &str) -> Result<(), Failure> {
         for word in text.split(' ') {
             let is_begun = line.len() > indent.len();
-            if is_begun && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            if is_begun && line.chars().count() + 1 + word.chars().count() > self.columns {
                 self.line(std::mem::replace(&mut line, indent.into()))?;
             } else if is_begun {
                 line.push(' ');

@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Devices", &["device", "probe", "wait", "estimate-memory"]),
     ("Repair", &["check", "scrub", "clear", "dump"]),
     ("Traces", &["trace", "replay"]),
-    ("Other", &["completions", "help"]),
+    ("Other", &["demo", "completions", "help"]),
 ];
 
 /// Returns whether this build has the command.

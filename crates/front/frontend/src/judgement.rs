@@ -43,6 +43,20 @@ pub struct Judged {
     pub impossible: Option<String>,
 }
 
+impl Judged {
+    /// Returns the judgement of an offer that exceeds the limits `broken`; `none` is the baseline.
+    pub fn of(offer: &Offer, none: Option<&Offer>, broken: Vec<Limit>) -> Self {
+        Judged {
+            layer: offer.layer.clone(),
+            relative: offer.relative(none),
+            memory_bytes: offer.memory_bytes,
+            years: offer.years,
+            broken,
+            impossible: offer.impossible.clone(),
+        }
+    }
+}
+
 impl Judgement {
     /// Returns the judgement of a row's layer.
     pub fn judged(&self, layer: &str) -> Option<&Judged> {
@@ -134,14 +148,7 @@ fn of_group(group: &[(&Row, Option<&Scaled>)], limits: &Limits) -> Option<Judgem
     let none = offers.iter().find(|it| it.is_none);
     let Advice { verdict, runner_up, broken, .. } = advise(&offers, limits);
     let name = |index: usize| offers[index].layer.clone();
-    let layers = offers.iter().zip(broken).map(|(offer, broken)| Judged {
-        layer: offer.layer.clone(),
-        relative: offer.relative(none),
-        memory_bytes: offer.memory_bytes,
-        years: offer.years,
-        broken,
-        impossible: offer.impossible.clone(),
-    });
+    let layers = offers.iter().zip(broken).map(|(offer, broken)| Judged::of(offer, none, broken));
     Some(Judgement {
         workload: first.workload.clone(),
         drive: first.drive.clone(),

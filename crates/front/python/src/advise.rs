@@ -30,6 +30,7 @@ pub(crate) struct Asked {
     layers: Option<Vec<String>>,
     seeds: u16,
     seed: u64,
+    quick: bool,
     cache: Option<PathBuf>,
     threads: Option<u16>,
     memory: Option<String>,
@@ -65,6 +66,7 @@ impl Asked {
             layers: study::layers(self.layers)?,
             seeds: self.seeds,
             seed: self.seed,
+            quick: self.quick,
             cache: self.cache,
             threads: study::threads(self.threads)?,
             memory: study::size(self.memory)?,
@@ -83,16 +85,16 @@ pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<Stri
         |_| Ok(()),
         || {
             let mut warnings = Vec::new();
-            let mut run = |study: &Study, round: Round| {
-                let eye = Eye::new(&stop, study.rows());
-                let outcome = hostftl_sim::compare(study, &eye)?;
+            let mut run = |studies: &[Study], round: Round| {
+                let eye = Eye::new(&stop, studies.iter().map(Study::rows).sum());
+                let outcomes = hostftl_sim::compare_all(studies, &eye)?;
                 if round == Round::Layers {
                     warnings = eye.into_warnings();
                 }
                 if stop.load(Ordering::Relaxed) {
                     Err(Wrong::interrupted("cancelled before there was a result"))
                 } else {
-                    Ok(outcome)
+                    Ok(outcomes)
                 }
             };
             let answer = all(&request, &|| stop.load(Ordering::Relaxed), &mut run)?;

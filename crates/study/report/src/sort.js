@@ -50,4 +50,9 @@
       head.append(button);
     }
   }
+
+  // On paper nothing is hidden.
+  window.addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+  });
 })();

@@ -113,7 +113,7 @@ fn age(spec: &DriveSpec, how: Warm) -> Aged {
         compress,
         workload,
     };
-    let warmed = warm(&mut world, &ageing, &mut || false);
+    let warmed = warm(&mut world, &ageing, &mut |_| false);
     let seconds = seconds() - start;
     let named = |error: PlayError| error.named("passthrough", &spec.name);
     let warmed = warmed.map_err(named).unwrap_or_else(|error| panic!("{error}"));

@@ -27,37 +27,77 @@ use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 /// A workload that can't be read, or an invalid queue depth. Errors of a single combination are
 /// recorded in its hole.
 pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> {
-    if let Pace::Closed(depth) = study.pace
-        && !(1..=MOST_UNDER_WAY).contains(&depth)
-    {
-        return Err(StudyError::QueueDepth(depth));
+    let mut outcomes = compare_all(std::slice::from_ref(study), watch)?;
+    Ok(outcomes.pop().expect("an outcome for each study"))
+}
+
+/// Runs several studies at once and returns an outcome for each. Their rows share the threads and
+/// the memory of the first study, and are numbered consecutively for `watch`, which gets the notes
+/// of the first study alone.
+///
+/// # Errors
+/// As for [`compare`].
+pub fn compare_all(studies: &[Study], watch: &dyn Watch) -> Result<Vec<Outcome>, StudyError> {
+    for study in studies {
+        if let Pace::Closed(depth) = study.pace
+            && !(1..=MOST_UNDER_WAY).contains(&depth)
+        {
+            return Err(StudyError::QueueDepth(depth));
+        }
     }
-    let loads = load(study, watch)?;
-    let specs = run_spec::all(study, &loads.iter().collect::<Vec<_>>());
-    if loads.iter().any(|load| load.cancelled) {
-        let holes = specs.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
-        return Ok(Outcome { rows: Vec::new(), holes: holes.collect() });
+    let Some(first) = studies.first() else { return Ok(Vec::new()) };
+    let share = studies.len() as u64;
+    let mut loads = Vec::with_capacity(studies.len());
+    for (at, study) in studies.iter().enumerate() {
+        loads.push(load(study, first.memory / share, (at == 0).then_some(watch), watch)?);
     }
-    let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
-    let mut results: Vec<_> =
-        specs.iter().enumerate().map(|(at, it)| it.planned(at, left)).collect();
+    let specs: Vec<Vec<RunSpec>> = studies
+        .iter()
+        .zip(&loads)
+        .map(|(study, loads)| run_spec::all(study, &loads.iter().collect::<Vec<_>>()))
+        .collect();
+    if loads.iter().flatten().any(|load| load.cancelled) {
+        let hole = |(at, it): (usize, &RunSpec)| it.hole(0, at, Why::Interrupted);
+        let holes = specs.iter().map(|specs| specs.iter().enumerate().map(hole).collect());
+        return Ok(holes.map(|holes| Outcome { rows: Vec::new(), holes }).collect());
+    }
+    let left = first.memory - loads.iter().flatten().map(Loaded::bytes).sum::<u64>();
+    let all = specs.iter().flatten().enumerate();
+    let results: Vec<_> = all.map(|(at, it)| it.planned(at, left)).collect();
+    let mut results = made(results, (first.threads, left), watch).into_iter();
+    let outcomes = studies.iter().zip(&specs).map(|(study, specs)| {
+        let results = results.by_ref().take(specs.len()).collect();
+        gathered(specs, related(results, &study.layers))
+    });
+    Ok(outcomes.collect())
+}
+
+/// Runs all planned combinations and returns a row or the reason for its absence for each.
+fn made(
+    planned: Vec<Result<PlannedRun, StudyError>>,
+    (threads, memory): (usize, u64),
+    watch: &dyn Watch,
+) -> Vec<Result<Row, Why>> {
     // Baselines run first: all other rows are compared with them.
-    let ready = results.iter().flatten();
-    let jobs =
-        ready.map(|planned| schedule::Job { cost: planned.memory(), first: planned.is_baseline() });
-    let jobs = jobs.collect::<Vec<_>>();
-    let runs: Vec<&PlannedRun> = results.iter().flatten().collect();
+    let runs: Vec<&PlannedRun> = planned.iter().flatten().collect();
+    let job = |run: &&PlannedRun| schedule::Job { cost: run.memory(), first: run.is_baseline() };
+    let jobs: Vec<schedule::Job> = runs.iter().map(job).collect();
     let stop = || watch.cancelled();
-    let made = schedule::run(&jobs, left, study.threads, |index| {
+    let made = schedule::run(&jobs, memory, threads, |index| {
         if stop() { Ok(None) } else { run::run(runs[index], watch, &stop) }
     });
     let mut made = made.into_iter();
-    let results = results.drain(..).map(|planned| match planned {
-        Ok(_) => made.next().expect("a result per run").map_err(Why::Failed),
-        Err(why) => Err(Why::Failed(why)),
-    });
-    let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
-    Ok(gathered(&specs, related(results, &study.layers)))
+    let results = planned.iter().map(Result::is_ok).collect::<Vec<_>>();
+    let mut wrong = planned.into_iter().filter_map(Result::err);
+    let one = |is_planned: bool| {
+        if is_planned {
+            made.next().expect("a result per run").map_err(Why::Failed)
+        } else {
+            Err(Why::Failed(wrong.next().expect("a reason per combination")))
+        }
+    };
+    let results = results.into_iter().map(one);
+    results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect()
 }
 
 /// Collects rows and holes, each in order.
@@ -72,19 +112,26 @@ fn gathered(specs: &[RunSpec], results: Vec<Result<Row, Why>>) -> Outcome {
     Outcome { rows, holes }
 }
 
-/// Reads each workload once.
-fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
-    let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
+/// Reads each workload of a study once, within `memory` bytes. `notes` gets the reader's notes.
+fn load(
+    study: &Study,
+    memory: u64,
+    notes: Option<&dyn Watch>,
+    watch: &dyn Watch,
+) -> Result<Vec<Loaded>, StudyError> {
+    let most = memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
     let free = vec![schedule::Job::default(); study.workloads.len()];
     let loads = schedule::run(&free, 0, study.threads, |index| {
         let load = &study.workloads[index];
         Loaded::new(load, study.seed, study.compact, most, || watch.cancelled())
     });
     let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
-    for (workload, load) in study.workloads.iter().zip(&loads) {
-        watch.noticed(&workload.name, &load.notes);
+    if let Some(watch) = notes {
+        for (workload, load) in study.workloads.iter().zip(&loads) {
+            watch.noticed(&workload.name, &load.notes);
+        }
+        tell_of_devices(study, watch);
     }
-    tell_of_devices(study, watch);
     Ok(loads)
 }
 

@@ -46,7 +46,7 @@ mod work;
 mod world;
 
 pub use advice::{Advice, EQUAL, Limit, Limits, Offer, Relative, advise};
-pub use compare::compare;
+pub use compare::{compare, compare_all};
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;
 pub use devices::DeviceRow;
@@ -72,7 +72,7 @@ pub use state::Warm;
 pub use study::{Silent, Study, Watch};
 pub use sweep::{CellAbout, Sweep, Variants};
 pub use targets::{TargetRow, TargetSpec, TargetsFile, run_targets};
-pub use warm::{Ageing, Records, Warmed, warm};
+pub use warm::{Ageing, Glance, Records, Warmed, warm};
 pub use wear::{Bar, ByCause, Energy, Erases, Life};
 pub use work::{Busy, Work};
 pub use world::{Answer, World};

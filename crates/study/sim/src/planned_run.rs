@@ -140,8 +140,8 @@ impl PlannedRun<'_> {
             compress: self.load.compressibility(),
             workload: &|| Ok(Box::new(self.load.open()?) as Records),
         };
-        let warmed = warm(&mut world, &ageing, &mut || {
-            watch.warming(self.index);
+        let warmed = warm(&mut world, &ageing, &mut |share| {
+            watch.warming(self.index, share);
             stop()
         });
         let warmed = warmed.map_err(|error| self.failed(error))?;

@@ -12,7 +12,7 @@ use hostftl_trace::Op;
 
 use crate::front::Front;
 use crate::player::{End, Pace, PlayError, Player};
-use crate::warm::{Ageing, Warmed};
+use crate::warm::{Ageing, Glance, Warmed};
 use crate::world::World;
 
 /// Relative change per span below which write amplification has settled.
@@ -29,7 +29,7 @@ pub(crate) fn repeat<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,
     warmed: &mut Warmed,
-    cancelled: &mut dyn FnMut() -> bool,
+    glance: Glance,
 ) -> Result<(), PlayError> {
     let mut front = Front::new(world);
     let (mut rounds, mut spans, mut former) = (0, 0, None);
@@ -38,7 +38,9 @@ pub(crate) fn repeat<L: Layer, D: Model>(
         let changes = |record: &Result<_, _>| !matches!(record, Ok(it) if is_read(it));
         let records = (ageing.workload)().map_err(PlayError::Trace)?.filter(changes);
         let mut player = Player::new(records, Pace::Closed(DEPTH), world.now());
-        if player.play(world, &mut front, |_| cancelled())? == End::Cancelled {
+        // The fill is one span more.
+        let (before, most) = ((1 + spans) as f64, (1 + ageing.most_spans) as f64);
+        if player.play(world, &mut front, |_| glance(before / most))? == End::Cancelled {
             warmed.cancelled = true;
             break;
         }

@@ -50,9 +50,10 @@ pub trait Watch: Sync {
     /// Reports that row `row`, counted from 0, has played `done` of `total` requests.
     fn progress(&self, row: usize, done: u64, total: u64);
 
-    /// Reports that row `row` is still ageing its drive.
-    fn warming(&self, row: usize) {
-        let _ = row;
+    /// Reports that row `row` is still ageing its drive, and the share that is done if ageing takes
+    /// as long as it may.
+    fn warming(&self, row: usize, share: f64) {
+        let _ = (row, share);
     }
 
     /// Reports the reader's notes on the workload of that name, before the first row.

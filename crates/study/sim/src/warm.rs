@@ -85,6 +85,9 @@ pub struct Ageing<'a> {
 /// Requests of a workload.
 pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>;
 
+/// Called with the share of ageing that is done; returns whether to stop.
+pub type Glance<'a> = &'a mut dyn FnMut(f64) -> bool;
+
 /// Ages `world`.
 ///
 /// # Errors
@@ -92,7 +95,7 @@ pub type Records<'a> = Box<dyn Iterator<Item = Result<Record, TraceError>> + 'a>
 pub fn warm<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,
-    cancelled: &mut dyn FnMut() -> bool,
+    glance: Glance,
 ) -> Result<Warmed, PlayError> {
     let Ageing { warm, exported, .. } = *ageing;
     let mut warmed = Warmed::new(warm);
@@ -104,7 +107,14 @@ pub fn warm<L: Layer, D: Model>(
     let step = u64::from(world.layer().limits().max_transfer);
     let filled = warm.filled(exported);
     let Ageing { compress, seed, .. } = *ageing;
-    let mut host = Host { world, warmed: &mut warmed, compress, seed, cancelled };
+    // A fill is one overwrite, and a settled state takes several more.
+    let most = match warm.how {
+        How::Steady => MOST_OVERWRITES as u64 + 1,
+        How::Own => ageing.most_spans + 1,
+        _ => 1,
+    };
+    let whole = exported * most;
+    let mut host = Host { world, warmed: &mut warmed, compress, seed, whole, glance };
     for lba in (0..filled).step_by(step as usize) {
         if host.write(lba, step.min(filled - lba) as u32)? {
             break;
@@ -117,7 +127,7 @@ pub fn warm<L: Layer, D: Model>(
         overwrite(&mut host, filled, grain)?;
     }
     if warm.how == How::Own && !warmed.cancelled {
-        self_aging::repeat(world, ageing, &mut warmed, cancelled)?;
+        self_aging::repeat(world, ageing, &mut warmed, glance)?;
     }
     world.drain()?;
     world.set_clock(Clock::Timed);
@@ -169,7 +179,9 @@ struct Host<'a, L: Layer, D: Model> {
     warmed: &'a mut Warmed,
     compress: Option<Compressibility>,
     seed: u64,
-    cancelled: &'a mut dyn FnMut() -> bool,
+    /// Sectors that ageing writes at most.
+    whole: u64,
+    glance: Glance<'a>,
 }
 
 impl<L: Layer, D: Model> Host<'_, L, D> {
@@ -195,7 +207,8 @@ impl<L: Layer, D: Model> Host<'_, L, D> {
             answer.result.map_err(|error| Violation::Request { lba, error })?;
         }
         if self.warmed.asked.issued.is_multiple_of(GLANCE) {
-            self.warmed.cancelled = (self.cancelled)();
+            let share = self.warmed.asked.written_sectors as f64 / self.whole as f64;
+            self.warmed.cancelled = (self.glance)(share.min(1.0));
         }
         Ok(self.warmed.cancelled)
     }

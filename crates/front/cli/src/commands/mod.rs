@@ -8,6 +8,7 @@ mod completions;
 mod copying;
 mod create;
 mod delete;
+mod demo;
 mod device;
 mod dump;
 mod estimate_memory;
@@ -94,6 +95,7 @@ commands! {
     Replay => replay,
     Trace => trace,
     Ublk => ublk,
+    Demo => demo,
     Completions => completions,
     #[command(hide = true)]
     Man => man,

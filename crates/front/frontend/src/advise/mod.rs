@@ -5,8 +5,10 @@
 //! aged until write amplification settled. Further rounds examine other seeds and changed
 //! conditions.
 
+mod conditions;
 mod finalists;
 mod plan;
+mod quick;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -22,7 +24,8 @@ use tempfile::TempDir;
 
 use crate::slice::Slice;
 use crate::wrong::Wrong;
-use rounds::Studies;
+pub use conditions::Condition;
+use rounds::{Conditions, Studies};
 
 /// A round of studies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,38 +37,25 @@ pub enum Round {
     /// The best layers on drives that were aged until write amplification settled, with modelled
     /// times.
     Finalists,
-    /// Other seeds and states of the drive.
-    Checks,
-    /// More spare.
-    Spare,
-    /// Compressible data.
-    Compression,
+    /// Other seeds and states of the drive, a smaller export and compressible data.
+    Conditions,
 }
 
 impl Round {
-    /// Number of rounds.
-    pub const COUNT: usize = 6;
-
-    /// Returns the number of the round, from 1.
-    pub fn number(self) -> usize {
-        self as usize + 1
-    }
-
     /// Returns the name of the round in progress reports.
     pub fn name(self) -> &'static str {
         match self {
             Round::Layers => "layers",
             Round::Variants => "variants",
             Round::Finalists => "finalists",
-            Round::Checks => "a new drive and other seeds",
-            Round::Spare => "more spare",
-            Round::Compression => "compressible data",
+            Round::Conditions => "other conditions",
         }
     }
 }
 
-/// Runs a study of a round. Returns an error when the study is cancelled.
-pub type Run<'a> = &'a mut dyn FnMut(&Study, Round) -> Result<Outcome, Wrong>;
+/// Runs the studies of a round at once, and returns an outcome for each. Returns an error when it
+/// is cancelled.
+pub type Run<'a> = &'a mut dyn FnMut(&[Study], Round) -> Result<Vec<Outcome>, Wrong>;
 
 /// A request for advice.
 #[derive(Clone, Debug)]
@@ -94,12 +84,34 @@ pub struct Request {
     pub seeds: u16,
     /// First seed.
     pub seed: u64,
+    /// Whether only the counted rounds run, with brief ageing.
+    pub quick: bool,
     /// Folder for aged stacks; by default a temporary one.
     pub cache: Option<PathBuf>,
     /// Maximum number of rows in progress; by default the number of cores.
     pub threads: Option<u16>,
     /// Memory limit in bytes for all rows in progress.
     pub memory: Option<u64>,
+}
+
+impl Request {
+    /// Returns the rounds that will run, each with its share of the whole time.
+    pub fn rounds(&self) -> Vec<(Round, f64)> {
+        let weight = |round: &Round| match round {
+            Round::Layers => 0.35,
+            Round::Variants => 0.2,
+            Round::Finalists => 0.25,
+            Round::Conditions => 0.2,
+        };
+        let mut rounds = vec![Round::Layers, Round::Variants, Round::Finalists, Round::Conditions];
+        rounds.retain(|round| match round {
+            Round::Variants => self.layers.is_none() && !self.quick,
+            Round::Conditions => !self.quick,
+            _ => true,
+        });
+        let whole: f64 = rounds.iter().map(weight).sum();
+        rounds.into_iter().map(|round| (round, weight(&round) / whole)).collect()
+    }
 }
 
 /// Parses the share of the exported capacity that holds data, and returns the state of the drive.
@@ -128,6 +140,8 @@ pub struct Answer {
     pub capacity_bytes: u64,
     /// Bytes per day that the host writes to it.
     pub load_bytes_per_day: Option<f64>,
+    /// Whether only the counted rounds ran, with brief ageing.
+    pub quick: bool,
     /// Whether the requests of the workload depend on the seed.
     pub depends_on_seed: bool,
     /// Limits that a layer must meet.
@@ -150,6 +164,9 @@ pub struct Answer {
     pub compressed: Option<Check>,
     /// Reasons to doubt the advice, one sentence each.
     pub cautions: Vec<String>,
+    /// Rows of the offers that were examined in full.
+    #[serde(skip)]
+    pub rows: Vec<Row>,
     /// Failed rows of all studies behind the advice.
     pub failures: Vec<Failed>,
     /// First and worst of these failures, which determines the exit code.
@@ -221,11 +238,11 @@ pub struct Roomier {
 /// trace is read, or `run` returns an error.
 pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Answer, Wrong> {
     let kept = Folder::new(args)?;
-    let (mut study, slice, impossible) = plan::study(args, cancelled)?;
+    let (mut study, slice, impossible) = plan::study(args, kept.path(), cancelled)?;
     let mut studies = Studies::new(run);
     let run = &mut studies;
-    let mut outcome = run.run(&study, Round::Layers)?;
-    if args.layers.is_none() {
+    let mut outcome = run.one(&study, Round::Layers)?;
+    if args.layers.is_none() && !args.quick {
         rounds::refine(&mut study, &mut outcome, run)?;
     }
     if outcome.rows.is_empty() {
@@ -239,20 +256,25 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         Offer { is_screened: true, requests_per_s: None, p99_ns: None, ..offer }
     };
     let mut offers: Vec<Offer> = outcome.rows.iter().map(make).collect();
-    study.cache = Some(kept.path().to_owned());
+    if !args.quick {
+        study.cache = Some(kept.path().to_owned());
+    }
     let both = (&mut outcome.rows[..], &mut offers[..]);
-    let advice = finalists::find(&mut study, both, &args.limits, &make, run)?;
-    let checks = rounds::checks(args, &study, &offers, &advice, run)?;
-    let roomier = rounds::roomier(&study, &offers, &advice, run)?;
-    let compressed = rounds::compressed(args, &study, &offers, run)?;
+    let (advice, conditions) = if args.quick {
+        quick::find(&study, both, &args.limits, &make, run)?
+    } else {
+        let advice = finalists::find(&mut study, both, &args.limits, &make, run)?;
+        let conditions = rounds::conditions(args, &study, &offers, &advice, run)?;
+        (advice, conditions)
+    };
+    let Conditions { checks, roomier, compressed } = conditions;
     let name = |index: usize| offers[index].layer.clone();
     // The ageing of the other rows is short on purpose.
     let finalists = outcome.rows.iter().zip(&offers).filter(|(_, offer)| !offer.is_screened);
-    let scaled: Vec<Scaled> = finalists.map(|(row, _)| scaled(args, &slice, &study, row)).collect();
-    let mut cautions = cautions(&scaled);
-    if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
-        cautions.push("the workload writes nothing, so no layer can reduce writes".into());
-    }
+    let finalists: Vec<Row> = finalists.map(|(row, _)| row.clone()).collect();
+    let about = if args.quick { &outcome.rows[..1] } else { &finalists };
+    let scaled: Vec<Scaled> = about.iter().map(|row| scaled(args, &slice, &study, row)).collect();
+    let cautions = cautions(args, &scaled, &outcome);
     let mut answer = Answer {
         workload: args.trace.clone(),
         drive: args.drive.clone(),
@@ -261,6 +283,7 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         capacity_bytes: slice.drive_bytes,
         slice,
         load_bytes_per_day: scaled.first().and_then(|it| it.load_bytes_per_day),
+        quick: args.quick,
         depends_on_seed: study.workloads[0].source.is_drawn(),
         limits: args.limits,
         verdict: advice.verdict.map(name),
@@ -272,6 +295,7 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         roomier,
         compressed,
         cautions,
+        rows: finalists,
         failures: studies.failures,
         wrong: studies.wrong,
     };
@@ -284,7 +308,8 @@ pub(crate) fn interrupted() -> Wrong {
     Wrong::interrupted("interrupted before there was a result")
 }
 
-/// The folder for stacks that were aged in full, which several rounds use.
+/// The folder for stacks that were aged in full, which several rounds use, or for the head of the
+/// workload.
 enum Folder {
     Given(PathBuf),
     /// Removed at the end.
@@ -293,7 +318,7 @@ enum Folder {
 
 impl Folder {
     fn new(args: &Request) -> Result<Self, Wrong> {
-        if let Some(path) = &args.cache {
+        if let Some(path) = args.cache.as_ref().filter(|_| !args.quick) {
             return Ok(Folder::Given(path.clone()));
         }
         let made = tempfile::Builder::new().prefix("hostftl-advise-").tempdir();
@@ -363,12 +388,24 @@ fn told(
 }
 
 /// Returns the reasons to doubt the advice, each once.
-fn cautions(scaled: &[Scaled]) -> Vec<String> {
+fn cautions(args: &Request, scaled: &[Scaled], outcome: &Outcome) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in scaled.iter().flat_map(|it| &it.cautions) {
-        if !texts.contains(text) {
+        // A quick answer is never based on a settled state.
+        let is_known = texts.contains(text) || args.quick && text.contains("(not reached)");
+        if !is_known {
             texts.push(text.clone());
         }
+    }
+    if args.quick {
+        texts.push(
+            "--quick: the first 120,000 requests on a smaller slice; write amplification had not \
+             settled, and neither speed nor latency was timed, so their limits were not checked"
+                .into(),
+        );
+    }
+    if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
+        texts.push("the workload writes nothing, so no layer can reduce writes".into());
     }
     texts
 }

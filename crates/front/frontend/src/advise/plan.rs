@@ -1,11 +1,13 @@
 //! The first study of an advice: the slice of the drive, and the layers that suit it.
 
+use std::path::Path;
+
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{Export, LayerSpec, Load, Pace, Stack, Study, default_memory, runs_on};
 use hostftl_trace::Source;
 
-use super::{Request, Told, interrupted};
+use super::{Request, Told, interrupted, quick};
 use crate::question::{source, stack};
 use crate::slice::Slice;
 use crate::wrong::Wrong;
@@ -26,12 +28,14 @@ fn without_clock() -> Wrong {
 }
 
 /// Returns the study of all layers on a slice of the drive, none first, with the counting clock,
-/// and the layers that can't run on the whole drive.
+/// and the layers that can't run on the whole drive. `folder` is for the head of the workload.
 pub(super) fn study(
     args: &Request,
+    folder: &Path,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<(Study, Slice, Vec<Told>), Wrong> {
     let source = source(&args.trace, false)?;
+    let source = if args.quick { quick::head(source, args.seed, folder)? } else { source };
     let is_endless = matches!(source.plain(), Source::Synth(work) if work.iops == 0);
     if args.load.needs_clock() && is_endless {
         return Err(without_clock());

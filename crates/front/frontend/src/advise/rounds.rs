@@ -13,6 +13,9 @@ use crate::wrong::{Wrong, WrongKind};
 /// Compression ratio to try if nothing is known about the data.
 const RATIO: Compressibility = Compressibility::Ratio(2000);
 
+/// Maximum spans of ageing under conditions that do not decide the verdict.
+const BRIEF: u64 = 1;
+
 /// Runs the studies of an advice and collects their failures. A failed row does not affect the
 /// others.
 pub(super) struct Studies<'a> {
@@ -27,8 +30,20 @@ impl<'a> Studies<'a> {
     }
 
     /// Runs a study of `round`.
-    pub(super) fn run(&mut self, study: &Study, round: Round) -> Result<Outcome, Wrong> {
-        let outcome = (self.run)(study, round)?;
+    pub(super) fn one(&mut self, study: &Study, round: Round) -> Result<Outcome, Wrong> {
+        let mut outcomes = self.all(std::slice::from_ref(study), round)?;
+        Ok(outcomes.pop().expect("an outcome for each study"))
+    }
+
+    /// Runs several studies of `round` at once.
+    pub(super) fn all(&mut self, studies: &[Study], round: Round) -> Result<Vec<Outcome>, Wrong> {
+        let outcomes = (self.run)(studies, round)?;
+        outcomes.iter().for_each(|outcome| self.record(outcome));
+        Ok(outcomes)
+    }
+
+    /// Records the failed rows of an outcome.
+    fn record(&mut self, outcome: &Outcome) {
         let failed = outcome.holes.iter().filter(|it| it.is_violation() || it.is_of_machine());
         self.failures.extend(failed.map(|hole| Failed {
             layer: hole.layer.clone(),
@@ -41,7 +56,6 @@ impl<'a> Studies<'a> {
         {
             self.wrong = Some(wrong);
         }
-        Ok(outcome)
     }
 }
 
@@ -58,7 +72,7 @@ pub(super) fn refine(
         !known.any(|known| is_same(&study.drives[0], study.export, known, variant))
     });
     let more = Study { layers, ..study.clone() };
-    let mut asked = run.run(&more, Round::Variants)?;
+    let mut asked = run.one(&more, Round::Variants)?;
     asked.holes.retain(|hole| !variants::can_not_be(hole));
     outcome.rows.extend(asked.rows);
     outcome.holes.extend(asked.holes);
@@ -66,27 +80,47 @@ pub(super) fn refine(
     Ok(())
 }
 
-/// Runs the recommended layer, the second best and none on a new drive, and with other seeds if the
-/// workload depends on the seed.
-pub(super) fn checks(
+/// Results under other conditions.
+#[derive(Default)]
+pub(super) struct Conditions {
+    pub checks: Vec<Check>,
+    pub roomier: Option<Roomier>,
+    pub compressed: Option<Check>,
+}
+
+/// Runs the recommended layer, the second best and none under other conditions, all at once: on a
+/// new drive, with other seeds if the workload depends on the seed, with a smaller export, and with
+/// compressible data.
+pub(super) fn conditions(
     args: &Request,
     study: &Study,
     offers: &[Offer],
     advice: &Advice,
     run: &mut Studies,
-) -> Result<Vec<Check>, Wrong> {
+) -> Result<Conditions, Wrong> {
     let layers = first_two(study, offers, advice);
     let is_drawn = study.workloads[0].source.is_drawn();
     let more = if is_drawn { 1..u64::from(args.seeds) } else { 0..0 };
-    let seeds = more.map(|more| Study { seed: args.seed.wrapping_add(more), ..study.clone() });
+    let seeds = more.map(|more| args.seed.wrapping_add(more));
     let new = Study { warm: vec![Warm::NEW], ..study.clone() };
-    let mut checks = Vec::new();
-    for study in [new].into_iter().chain(seeds) {
-        let study = Study { layers: layers.clone(), ..study };
-        let outcome = run.run(&study, Round::Checks)?;
-        checks.extend(outcome.rows.iter().map(|row| check(row, study.seed)));
-    }
-    Ok(checks)
+    let mut studies: Vec<Study> =
+        [new].into_iter().chain(seeds.map(|seed| Study { seed, ..study.clone() })).collect();
+    studies.iter_mut().for_each(|study| study.layers.clone_from(&layers));
+    let count = studies.len();
+    studies.push(roomier(study, layers)?);
+    studies.extend(compressed(args, study, offers)?);
+    let outcomes = run.all(&studies, Round::Conditions)?;
+    let checks = |(outcome, study): (&Outcome, &Study)| -> Vec<Check> {
+        outcome.rows.iter().map(|row| check(row, study.seed)).collect()
+    };
+    let mut all = outcomes.iter().zip(&studies);
+    let of_states = all.by_ref().take(count).flat_map(checks).collect();
+    let roomier = all.next().and_then(|(outcome, study)| {
+        let exported_bytes = outcome.rows.first()?.exported_bytes;
+        Some(Roomier { exported_bytes, checks: checks((outcome, study)) })
+    });
+    let compressed = all.next().and_then(|it| checks(it).pop());
+    Ok(Conditions { checks: of_states, roomier, compressed })
 }
 
 /// Returns none, the recommended layer and the second best.
@@ -99,43 +133,29 @@ fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerSpec>
     study.layers.iter().filter(is_asked).cloned().collect()
 }
 
-/// Runs the first two, and the first `log` with an automatic spare, with an exported capacity that
-/// is smaller by a quarter.
-pub(super) fn roomier(
-    study: &Study,
-    offers: &[Offer],
-    advice: &Advice,
-    run: &mut Studies,
-) -> Result<Option<Roomier>, Wrong> {
+/// Returns the study of `layers`, the first two, and of the first `log` with an automatic spare,
+/// with an exported capacity that is smaller by a quarter.
+fn roomier(study: &Study, mut layers: Vec<LayerSpec>) -> Result<Study, Wrong> {
     let is_log = |layer: &&LayerSpec| layer.kind() == Some(LayerKind::Log);
-    let mut layers = first_two(study, offers, advice);
     if let Some(log) = study.layers.iter().find(is_log) {
         layers.retain(|layer| !is_log(&layer));
-        let suited = LayerSpec::parse(&format!("{}:spare=auto", log.name));
-        layers.push(suited.map_err(Wrong::usage)?);
+        let has_spare = log.name.contains("spare=");
+        let name = if has_spare { log.name.clone() } else { format!("{}:spare=auto", log.name) };
+        layers.push(LayerSpec::parse(&name).map_err(Wrong::usage)?);
     }
     let sectors = study.export.sectors(&study.drives[0], 0) / 4 * 3;
     let export = Export::Bytes(sectors * SECTOR as u64);
-    let study = Study { layers, export, ..study.clone() };
-    let outcome = run.run(&study, Round::Spare)?;
-    let Some(first) = outcome.rows.first() else { return Ok(None) };
-    let checks = outcome.rows.iter().map(|row| check(row, study.seed)).collect();
-    Ok(Some(Roomier { exported_bytes: first.exported_bytes, checks }))
+    Ok(Study { layers, export, most_spans: BRIEF, ..study.clone() })
 }
 
-fn check(row: &Row, seed: u64) -> Check {
+pub(super) fn check(row: &Row, seed: u64) -> Check {
     let (layer, state) = (row.layer.clone(), state(row).to_owned());
     Check { layer, state, seed, waf: row.waf_total.unwrap_or(1.0) }
 }
 
-/// Runs the best of the compressing layers with compressible data. Returns `None` if the
+/// Returns the study of the best compressing layer with compressible data; `None` if the
 /// compressibility is given by the user or the trace, or if no layer compresses.
-pub(super) fn compressed(
-    args: &Request,
-    study: &Study,
-    offers: &[Offer],
-    run: &mut Studies,
-) -> Result<Option<Check>, Wrong> {
+fn compressed(args: &Request, study: &Study, offers: &[Offer]) -> Result<Option<Study>, Wrong> {
     let mut source = study.workloads[0].source.clone();
     let stream = source.open(args.seed, study.compact)?;
     let logs = offers
@@ -149,10 +169,7 @@ pub(super) fn compressed(
         Source::Like(like) => like.compress = Some(RATIO),
         Source::Told(_) => unreachable!("a plain source has no announcement"),
     }
-    let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned();
-    let (name, layers) = (args.trace.clone(), layers.collect());
-    let workloads = vec![Load { name, source }];
-    let study = Study { workloads, layers, ..study.clone() };
-    let outcome = run.run(&study, Round::Compression)?;
-    Ok(outcome.rows.first().map(|row| check(row, args.seed)))
+    let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned().collect();
+    let workloads = vec![Load { name: args.trace.clone(), source }];
+    Ok(Some(Study { workloads, layers, most_spans: BRIEF, ..study.clone() }))
 }

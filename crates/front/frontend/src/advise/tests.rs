@@ -2,7 +2,8 @@
 
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Hole, Silent, StudyError, Violation, Why, compare};
+use hostftl_sim::{Hole, Pace, Silent, StudyError, Violation, Why, compare, compare_all};
+use hostftl_trace::Source;
 
 use super::*;
 use crate::state;
@@ -23,6 +24,7 @@ fn request(layers: Option<&[&str]>) -> Request {
         layers: layers.map(|names| names.iter().map(layer).collect()),
         seeds: 2,
         seed: 1,
+        quick: false,
         cache: None,
         threads: Some(1),
         memory: Some(1 << 30),
@@ -51,12 +53,14 @@ fn violation(row: &Row) -> StudyError {
 }
 
 /// Runs a study in which the rows selected by `fails` fail.
-fn with_failures(study: &Study, fails: impl Fn(&Row) -> bool) -> Result<Outcome, Wrong> {
-    let mut outcome = compare(study, &Silent)?;
-    let failed = outcome.rows.extract_if(.., |row| fails(row)).collect::<Vec<_>>();
-    let holes = failed.iter().map(|row| hole(row, study.seed, violation(row)));
-    outcome.holes.extend(holes);
-    Ok(outcome)
+fn with_failures(studies: &[Study], fails: impl Fn(&Row) -> bool) -> Result<Vec<Outcome>, Wrong> {
+    let mut outcomes = compare_all(studies, &Silent)?;
+    for (outcome, study) in outcomes.iter_mut().zip(studies) {
+        let failed = outcome.rows.extract_if(.., |row| fails(row)).collect::<Vec<_>>();
+        let holes = failed.iter().map(|row| hole(row, study.seed, violation(row)));
+        outcome.holes.extend(holes);
+    }
+    Ok(outcomes)
 }
 
 #[test]
@@ -66,7 +70,7 @@ fn life_depends_on_the_load_and_not_on_the_slice() {
         let scale_to = Some(crate::units::parse_capacity(capacity).expect("a capacity"));
         let load = load.parse().expect("a load");
         let request = Request { trace, scale_to, load, ..request(Some(&["hard"])) };
-        let answer = all(&request, &|| false, &mut |study, _| Ok(compare(study, &Silent)?));
+        let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
         answer.map(|answer| {
             answer.offer("passthrough").expect("none is asked").years.expect("it wears")
         })
@@ -112,7 +116,7 @@ fn life_is_the_closed_form() {
             seeds: 1,
             ..request(Some(&[]))
         };
-        let answer = all(&request, &|| false, &mut |study, _| Ok(compare(study, &Silent)?));
+        let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
         let answer = answer.expect("an answer");
         let years = answer.offer("passthrough").expect("none is asked").years.expect("it wears");
         assert!((years / expected - 1.0).abs() < 0.02, "{drive} {capacity} {load}: {years}");
@@ -122,8 +126,9 @@ fn life_is_the_closed_form() {
 #[test]
 fn a_failed_layer_is_reported_and_the_others_compared() {
     let request = request(Some(&["hard", "hatl-auto"]));
-    let answer =
-        all(&request, &|| false, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
+    let answer = all(&request, &|| false, &mut |studies, _| {
+        with_failures(studies, |row| row.layer == "hard")
+    });
     let answer = answer.expect("there is an answer");
     assert!(answer.verdict.is_some() && answer.offer("hatl-auto").is_some());
     let told = answer.offers.iter().find(|told| told.name == "hard").expect("it is reported");
@@ -136,7 +141,7 @@ fn a_failed_layer_is_reported_and_the_others_compared() {
 fn a_failed_check_keeps_the_verdict() {
     let request = request(Some(&["hard"]));
     let is_new = |row: &Row| row.layer == "hard" && row.warm == "new";
-    let answer = all(&request, &|| false, &mut |study, _| with_failures(study, is_new));
+    let answer = all(&request, &|| false, &mut |studies, _| with_failures(studies, is_new));
     let answer = answer.expect("there is an answer");
     assert!(answer.verdict.is_some() && answer.offer("hard").is_some());
     let failed = answer.failures.iter().map(|it| (it.layer.as_str(), it.state.as_str()));
@@ -145,7 +150,7 @@ fn a_failed_check_keeps_the_verdict() {
 
 #[test]
 fn variants_are_tried_if_the_default_does_not_fit() {
-    let study = plan::study(&request(Some(&["log"])), &|| false);
+    let study = plan::study(&request(Some(&["log"])), Path::new(""), &|| false);
     let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Silent).expect("rows or holes");
     let log = |outcome: &Outcome| {
@@ -160,4 +165,57 @@ fn variants_are_tried_if_the_default_does_not_fit() {
     assert!(log(&outcome), "another superpage or spare may fit");
     outcome.holes = vec![hole(&row, 1, violation(&row))];
     assert!(!log(&outcome));
+}
+
+#[test]
+fn a_quick_answer_counts_and_states_its_range() {
+    let request = Request { quick: true, ..request(Some(&["hard", "hatl-auto"])) };
+    let rounds: Vec<Round> = request.rounds().into_iter().map(|(round, _)| round).collect();
+    assert_eq!(rounds, [Round::Layers, Round::Finalists]);
+    let mut asked = Vec::new();
+    let answer = all(&request, &|| false, &mut |studies, round| {
+        asked.push(round);
+        assert!(studies.iter().all(|study| study.pace == Pace::Counted));
+        Ok(compare_all(studies, &Silent)?)
+    });
+    let answer = answer.expect("an answer");
+    assert_eq!(asked, rounds);
+    assert!(answer.verdict.is_some() && answer.ahead().is_some());
+    assert!(answer.offers.iter().all(|told| told.offer.as_ref().is_some_and(|offer| {
+        offer.is_screened && offer.requests_per_s.is_none() && offer.p99_ns.is_none()
+    })));
+    assert!(answer.cautions.iter().any(|text| text.starts_with("--quick")));
+}
+
+#[test]
+fn the_head_of_a_trace_has_its_first_requests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("all.csv");
+    let lines: String = (0..9).map(|at| format!("{at},W,{},4096\n", at * 4096)).collect();
+    std::fs::write(&path, format!("t_us,op,byte_off,byte_len\n{lines}")).expect("a trace");
+    let source = |path: &Path| path.display().to_string().parse::<Source>().expect("a source");
+    let whole = source(&path);
+    let head = quick::head(whole.clone(), 1, folder.path()).expect("a head");
+    let records = |source: &Source| {
+        let stream = source.open(1, false).expect("it opens");
+        stream.collect::<Result<Vec<_>, _>>().expect("records")
+    };
+    assert_eq!(records(&head), records(&whole));
+    let synth: Source = "synth:uniform:size=4k,span=1m,count=200000".parse().expect("a source");
+    let head = quick::head(synth, 1, folder.path()).expect("a head");
+    assert_eq!(records(&head).len() as u64, quick::HEAD);
+}
+
+#[test]
+fn conditions_have_the_wear_of_each_layer() {
+    let request = request(Some(&["hard"]));
+    let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
+    let answer = answer.expect("an answer");
+    let all = answer.conditions();
+    let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["self=70%", "new", "3/4 of the export"]);
+    let waf = answer.offer("hard").expect("it was examined").waf;
+    assert_eq!(all[0].waf("hard"), Some(waf));
+    assert!(all.iter().all(|it| it.waf("passthrough").is_some() && it.waf("log").is_none()));
+    assert!(!answer.rows.is_empty());
 }

@@ -4,7 +4,7 @@
 use hostftl_sim::{Hole, LayerSpec, Outcome, Row, Why};
 
 /// Variants are tried if a layer programs at most this factor more than the best.
-const NEAR: f64 = 1.6;
+const NEAR: f64 = 1.4;
 
 /// Variants of each layer.
 const VARIANTS: [(&str, &[&str]); 5] = [

@@ -43,6 +43,7 @@ def advise(
     layers: Any = None,
     seeds: int = 3,
     seed: int = 1,
+    quick: bool = False,
     threads: int | None = None,
     memory: str | int | None = None,
     warm_cache: str | os.PathLike[str] | None = None,
@@ -70,6 +71,7 @@ def advise(
         layers: The layers to compare besides none; None selects all that support the drive.
         seeds: The number of seeds for the decision between the first two.
         seed: The first seed.
+        quick: Answer in seconds: count wear after brief ageing, and time nothing.
         threads, memory, warm_cache: The parameters of :func:`compare`.
 
     Raises:
@@ -92,6 +94,7 @@ def advise(
         "layers": None if layers is None else texts(layers),
         "seeds": seeds,
         "seed": seed,
+        "quick": quick,
         "cache": warm_cache,
         "threads": threads,
         "memory": maybe(memory),

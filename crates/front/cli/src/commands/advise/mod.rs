@@ -1,6 +1,9 @@
 //! `hostftl advise`: recommends a layer for a workload on a drive, or none.
 
 mod page;
+mod progress;
+mod table;
+mod text;
 
 use std::path::PathBuf;
 
@@ -8,12 +11,13 @@ use hostftl_frontend::advise::{self, Request, Round};
 use hostftl_frontend::{Wrong, units};
 use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Study, Warm};
 
-use super::compare::Progress;
 use super::layer_limits::LimitArgs;
+use super::output::Output;
 use crate::console::Console;
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::interrupt;
+use progress::Progress;
 
 /// Recommend a layer for a workload on a drive, or none
 ///
@@ -57,6 +61,12 @@ pub(crate) struct Args {
     /// First random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Answer in seconds: count wear after brief ageing, and time nothing
+    #[arg(long)]
+    quick: bool,
+    /// Also write a self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Cache aged stacks in this folder
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
@@ -82,6 +92,7 @@ impl Args {
             layers: self.layers.clone(),
             seeds: self.seeds,
             seed: self.seed,
+            quick: self.quick,
             cache: self.warm_cache.clone(),
             threads: self.threads,
             memory: self.memory,
@@ -89,30 +100,33 @@ impl Args {
     }
 }
 
-/// Runs one study of an advice. Only the first one prints notes on the workload.
-fn one(study: &Study, round: Round, watched: bool) -> Result<Outcome, Wrong> {
-    let title = format!("{}/{} {}: ", round.number(), Round::COUNT, round.name());
-    let progress = Progress::new(study.rows(), watched).titled(title);
-    let progress = if round == Round::Layers { progress } else { progress.again() };
-    let result = hostftl_sim::compare(study, &progress);
+/// Runs the studies of a round at once.
+fn all(studies: &[Study], round: Round, progress: &Progress) -> Result<Vec<Outcome>, Wrong> {
+    progress.begin(round, studies.iter().map(Study::rows).sum());
+    let result = hostftl_sim::compare_all(studies, progress);
     progress.clear();
-    let outcome = result?;
+    let outcomes = result?;
     if interrupt::asked() {
         Err(Wrong::interrupted("interrupted before there was a result"))
     } else {
-        Ok(outcome)
+        Ok(outcomes)
     }
 }
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let watched = console.is_watched();
-    let mut run = |study: &Study, round| one(study, round, watched);
-    let answer = advise::all(&args.request(), &interrupt::asked, &mut run)?;
+    let html = args.html.as_deref().map(Output::open).transpose()?;
+    let request = args.request();
+    let progress = Progress::new(request.rounds(), console.is_watched());
+    let mut run = |studies: &[Study], round| all(studies, round, &progress);
+    let answer = advise::all(&request, &interrupt::asked, &mut run)?;
+    if let Some(html) = html {
+        html.write(page::page(&answer, &envelope::command()).as_bytes())?;
+    }
     if console.is_json() {
         console.value(&Envelope::new("advise", &answer))?
     } else {
-        page::print(&answer, console)?
+        text::print(&answer, console)?
     }
     match (answer.wrong, answer.verdict) {
         (Some(wrong), _) => {

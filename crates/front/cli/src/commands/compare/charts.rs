@@ -17,7 +17,7 @@ const NINES: [Nines; 5] = [
 ];
 
 /// Returns the charts. Those of latencies are left out if no row has any.
-pub(super) fn all(rows: &[Row]) -> Vec<Figure> {
+pub(crate) fn all(rows: &[Row]) -> Vec<Figure> {
     let mut figures = vec![busy(rows), amplification(rows)];
     for (kind, find) in KINDS {
         if rows.iter().any(|row| find(row).is_some()) {

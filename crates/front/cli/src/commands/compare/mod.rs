@@ -1,7 +1,7 @@
 //! `hostftl compare`: simulates layers under workloads on drive models.
 
 mod beside;
-mod charts;
+pub(super) mod charts;
 mod devices;
 mod page;
 mod progress;
@@ -24,9 +24,11 @@ use crate::console::Console;
 use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::{interrupt, units};
+pub(super) use page::heat;
 pub(super) use progress::Progress;
 pub(super) use report::{NOTHING, aligned, styled, times};
 pub(super) use scale::life;
+pub(super) use verdict::exceeded;
 
 /// Compare layers under a workload on drive models
 ///

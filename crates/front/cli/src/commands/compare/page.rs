@@ -27,7 +27,7 @@ pub(super) fn page(contents: &Contents) -> String {
     let Contents { outcome, first, judgements, scaled, command } = *contents;
     let (rows, every) = (&outcome.rows[..first], &outcome.rows);
     let mut page = Page::new("Which layer, or none?");
-    page.lead(&verdict::of_all(judgements));
+    page.lead(&verdict::of_all(judgements)).contents();
     if every.len() > rows.len() {
         page.paragraph(&format!(
             "Tables are of seed {}; verdicts and charts with whiskers are of all seeds.",
@@ -41,7 +41,7 @@ pub(super) fn page(contents: &Contents) -> String {
         side_by_side(&mut page, outcome, judgements);
     }
     let texts = verdict::sentences(judgements).into_iter().chain(verdict::violations(judgements));
-    for text in texts.chain([report::words(judgements)]) {
+    for text in texts.chain([report::words(judgements)]).chain(report::about_states(outcome)) {
         page.paragraph(&text);
     }
     if let Some(scaled) = scaled {
@@ -54,7 +54,7 @@ pub(super) fn page(contents: &Contents) -> String {
     for group in verdict::groups(rows) {
         section(&mut page, &columns, (group, verdict::of_row(&group[0], judgements)));
         if every.len() > rows.len() {
-            page.figures(seeds::charts(every, &group[0]));
+            page.folded("Charts: means of all seeds", seeds::charts(every, &group[0]));
         }
     }
     page.section("Reproduction");
@@ -72,7 +72,7 @@ pub(super) fn page(contents: &Contents) -> String {
     page.finish()
 }
 
-/// Adds the results of each layer in each state, and the explanation of the states.
+/// Adds the results of each layer in each state.
 fn side_by_side(page: &mut Page, outcome: &Outcome, judgements: &[Judgement]) {
     let (states, lines) = (beside::states(outcome), beside::lines(outcome));
     for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
@@ -93,9 +93,6 @@ fn side_by_side(page: &mut Page, outcome: &Outcome, judgements: &[Judgement]) {
         page.table(&table);
         let on = if several { String::new() } else { format!(" On {}.", lines[0].drive) };
         page.paragraph(&format!("{}.{on}", report::title(&outcome.rows)));
-    }
-    for text in report::about_states(outcome) {
-        page.paragraph(&text);
     }
 }
 
@@ -137,7 +134,7 @@ fn section(
         page.table(&table);
         page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
     }
-    page.figures(charts::all(rows));
+    page.folded("Charts: work of the drive, latency and wear", charts::all(rows));
 }
 
 /// Returns a cell of the column `head`, coloured by the figure of that name or the limit that it

@@ -22,8 +22,6 @@ const STEPS: u64 = 1000;
 /// Progress of all rows.
 pub(crate) struct Progress {
     watched: bool,
-    /// Text before the number of rows, or empty.
-    title: String,
     /// Whether notes on workloads and devices are printed.
     warns: bool,
     begin: Instant,
@@ -42,13 +40,7 @@ impl Progress {
     pub(crate) fn new(rows: usize, watched: bool) -> Self {
         let now = Instant::now();
         let state = Mutex::new(State { drawn: now, rows: vec![0; rows], bar: None });
-        Progress { watched, title: String::new(), warns: true, begin: now, state }
-    }
-
-    /// Sets a text that precedes the number of rows.
-    #[must_use]
-    pub(crate) fn titled(self, title: String) -> Self {
-        Progress { title, ..self }
+        Progress { watched, warns: true, begin: now, state }
     }
 
     /// Suppresses the notes on workloads and devices, which an earlier run has printed.
@@ -81,7 +73,7 @@ impl Progress {
         let (sum, count) = (state.rows.iter().sum(), state.rows.len());
         let done = state.rows.iter().filter(|steps| **steps == STEPS).count();
         if !self.watched {
-            eprintln!("hostftl: {}{}", self.title, line(done, count, sum, so_far));
+            eprintln!("hostftl: {}", line(done, count, sum, so_far));
             return;
         }
         let bar = state.bar.get_or_insert_with(|| {
@@ -89,7 +81,7 @@ impl Progress {
             let bar = ProgressBar::new(count as u64 * STEPS);
             bar.with_style(style.expect("the template is well formed"))
         });
-        bar.set_message(format!("{}{phase}{done} of {count} rows", self.title));
+        bar.set_message(format!("{phase}{done} of {count} rows"));
         bar.set_position(sum);
     }
 }
@@ -106,7 +98,7 @@ impl Watch for Progress {
         self.show(row, "", done.saturating_mul(STEPS) / total.max(1));
     }
 
-    fn warming(&self, row: usize) {
+    fn warming(&self, row: usize, _share: f64) {
         self.show(row, "ageing: ", 0);
     }
 

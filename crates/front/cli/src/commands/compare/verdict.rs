@@ -120,7 +120,7 @@ pub(super) fn violations(all: &[Judgement]) -> Vec<String> {
 }
 
 /// Returns a limit with the figure that exceeds it.
-fn exceeded(limit: Limit, judged: &Judged) -> String {
+pub(crate) fn exceeded(limit: Limit, judged: &Judged) -> String {
     let figure = match limit {
         Limit::Speed => times(judged.relative.speed),
         Limit::Latency => times(judged.relative.latency),
