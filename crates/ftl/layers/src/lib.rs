@@ -38,7 +38,7 @@ pub use about::About;
 pub use any::AnyLayer;
 pub use config::{LayerConfig, Mode, Plan, PlanError};
 pub use kind::LayerKind;
-pub use log::{At as LogAt, ChosenSpare, Layout as LogLayout};
+pub use log::{At as LogAt, ChosenSpare, Layout as LogLayout, SpareRule};
 pub use members::Members;
 pub use mhatl::params::Gather;
 pub use parameter::Parameter;

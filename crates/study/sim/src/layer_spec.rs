@@ -125,9 +125,11 @@ impl LayerSpec {
     pub fn spared(&self, infos: &[DeviceInfo], map_unit: u32, exported: Option<u64>) -> Self {
         let mut spared = self.clone();
         let mut config = self.on(map_unit);
-        config.choose_spare(&self.all(infos), exported);
-        (spared.config.log.chooses_spare, spared.config.spare_permille) =
-            (config.log.chooses_spare, config.spare_permille);
+        config.choose(&self.all(infos), exported);
+        spared.config.spare_permille = config.spare_permille;
+        let chosen = (config.log.spare, config.log.separation, config.log.chooses_separation);
+        let log = &mut spared.config.log;
+        (log.spare, log.separation, log.chooses_separation) = chosen;
         spared
     }
 

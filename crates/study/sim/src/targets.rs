@@ -153,7 +153,7 @@ fn planned(target: &TargetSpec, spec: &DriveSpec) -> Result<Planned, String> {
     let view = View::new(&device, target.units()?).map_err(|why| about(why.to_string()))?;
     let info = view.info(&device);
     let mut config = LayerSpec::parse(&target.layer).map_err(about)?.on(device.iu_sectors);
-    config.choose_spare(std::slice::from_ref(&info), None);
+    config.choose(std::slice::from_ref(&info), None);
     let plan = AnyLayer::plan(&config, std::slice::from_ref(&info));
     let plan = plan.map_err(|why| about(why.to_string()))?;
     Ok(Planned { config, info, plan, view })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{SECTOR, Size};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::{LayerConfig, LayerKind, SpareRule};
 use hostftl_sim::LayerSpec;
 use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
@@ -248,7 +248,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.spare {
         Some(Spare::Auto) => layer.set("spare", "auto").map_err(Failure::usage)?,
         Some(Spare::Of(permille)) => {
-            (layer.spare_permille, layer.log.chooses_spare) = (permille, false);
+            (layer.spare_permille, layer.log.spare) = (permille, SpareRule::Stated);
         }
         None => {}
     }

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn row(size: u64, layer: &LayerConfig) -> Row {
     let (mut layer, devices) = (layer.clone(), usual_devices(size / SECTOR as u64, layer.kind));
-    layer.choose_spare(&devices, None);
+    layer.choose(&devices, None);
     let plan = AnyLayer::plan(&layer, &devices);
     let figures = plan.map(|plan| (plan.limits.exported * SECTOR as u64, Memory::from_plan(&plan)));
     Row { layer: layer.kind.name().into(), size, plan: figures.map_err(|why| why.to_string()) }

@@ -12,6 +12,7 @@ mod grown;
 pub(super) mod lengths;
 mod places;
 mod reserves;
+mod segment_length;
 mod spare;
 mod stack;
 mod tree;
@@ -23,11 +24,13 @@ use hostftl_format::log::{GRAIN, MOST_BYTES, room};
 use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
+use crate::log::params::SpareRule;
 use crate::log::redundancy::rebuild::Chunk;
 use lengths::Lengths;
 pub(super) use reserves::Reserves;
 pub use spare::ChosenSpare;
-use stack::{Zones, grains, reclaim_unit, zones};
+use segment_length::LengthRule;
+use stack::{Zones, grains, zones};
 use tree::Tree;
 
 /// Maximum length of a transfer, in sectors: 1 MiB.
@@ -85,6 +88,8 @@ pub struct Layout {
     pub blocks: u64,
     /// Size of the map.
     pub tree: Tree,
+    /// Number of classes of data that the separation distinguishes.
+    pub most_classes: u8,
     /// Segments reserved from the host when the volume is opened.
     pub reserves: Reserves,
     /// Alignment: programs are whole multiples of this.
@@ -119,7 +124,7 @@ impl Layout {
     /// # Errors
     /// If the devices or the parameters do not suit the layer.
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
-        if config.log.chooses_spare {
+        if config.log.spare == SpareRule::Auto {
             return Err(PlanError(
                 "spare=auto applies only when a log volume is created; state its percentage",
             ));
@@ -166,6 +171,7 @@ impl Layout {
             zoned: zones.is_some(),
             max_open: zones.map_or(0, |zones| zones.max_open),
             blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
+            most_classes: config.log.separation.classes(),
             tree: Tree::new(config.log.few_pairs),
             journal,
             ..Layout::default()
@@ -173,8 +179,8 @@ impl Layout {
         // The journal device is one of those with which the volume was created.
         let first = base.with_first(config.members.born.saturating_sub(journal.is_some().into()));
         let permille = config.spare_permille.min(900);
-        let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
-        let (room, made) = first.made(devices, permille, zones, unit)?;
+        let rule = LengthRule::new(config, devices);
+        let (room, made) = first.made(devices, permille, zones, rule)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
         // A spare must be long enough to replace any other device.
         if !fitted.lengths.are_of_use(all - removed, fitted.segments) {
@@ -196,15 +202,12 @@ impl Layout {
         devices: &'a [DeviceInfo],
         permille: u32,
         zones: Option<Zones>,
-        unit: Option<u64>,
+        rule: LengthRule,
     ) -> Result<(Room<'a>, Self), PlanError> {
         let made = |sectors| {
             let room = Room { devices, sectors, permille };
             let it = self.cut(&room, zones)?;
-            let made = match unit {
-                Some(unit) => it.fit_unit(&room, unit)?,
-                None => it.fit(&room, false)?,
-            };
+            let made = it.fit_length(&room, zones.is_none().then_some(rule))?;
             Ok((room, made))
         };
         let lengths = self.usable_lengths(devices);
@@ -246,31 +249,16 @@ impl Layout {
         Layout { slots, column: slots * self.chunk, ..self }
     }
 
-    /// Returns [`Layout::fit`] with segments as long as the reclaim unit of the devices, `unit`
-    /// sectors, or a half, a quarter and so on of it. The longest segments are chosen whose
-    /// reserves do not exceed the spare. If there are none, segments are as long as without a unit.
-    fn fit_unit(self, room: &Room, unit: u64) -> Result<Self, PlanError> {
-        let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
-        let whole = unit.div_ceil(self.chunk.into());
-        let parts = (0..).map(|halvings| 1_u64 << halvings);
-        let lengths = parts.map(|parts| whole.div_ceil(parts)).skip_while(|slots| *slots > most);
-        for slots in lengths.take_while(|slots| *slots > self.slots.into()) {
-            let fitted = self.with_slots(slots as u32).fit(room, false);
-            if let Some(fitted) = fitted.ok().filter(|it| it.reserves.keeps_spare()) {
-                return Ok(fitted);
-            }
-        }
-        self.fit(room, false)
-    }
-
     /// Chooses the exported capacity. Images of the map must fit even after the loss of devices,
-    /// unless the devices are too small for that. If `is_fixed`, the capacity that was exported
+    /// unless three quarters of the segments would be reserved for that. If `is_fixed`, the capacity that was exported
     /// before a change of the members is kept, whatever space is left. If stripes on the remaining
     /// devices would leave no space for data, no device can be removed, so the reserve is that of
     /// all devices.
     fn fit(self, room: &Room, is_fixed: bool) -> Result<Self, PlanError> {
         let fit = |set, is_least, is_fixed| self.fit_images(room, set, is_least, is_fixed);
-        let fitted = fit(self.stay, true, false).or_else(|_| fit(self.stay, false, false));
+        let is_large = |it: &Layout| it.reserves.kept() <= it.segments / 4 * 3;
+        let with_losses = fit(self.stay, true, false).ok().filter(is_large);
+        let fitted = with_losses.map_or_else(|| fit(self.stay, false, false), Ok);
         if is_fixed { fitted.or_else(|_| fit(self.members, false, true)) } else { fitted }
     }
 
@@ -317,10 +305,8 @@ impl Layout {
             }
             if self.tree.make_room(pages as u32, self.segments) {
                 self.blocks = blocks;
-                match (is_fixed, logical) {
-                    (true, _) => self.reserves = self.reserves.without_spare(),
-                    (false, None) => self.assert_victim(),
-                    (false, Some(_)) => {}
+                if is_fixed {
+                    self.reserves = self.reserves.without_spare();
                 }
                 return Ok(self);
             }

@@ -75,6 +75,7 @@ use gc::protect::{excess, exposed_bytes};
 use host::Blocks;
 use journal::Journal;
 pub use layout::{At, ChosenSpare, Layout};
+pub use params::SpareRule;
 use map::pages::Pages;
 use mapping::Mapping;
 use media::Media;
@@ -158,7 +159,7 @@ impl Log {
             checkpoint: Checkpoint::new(&layout, config.uuid),
         };
         let background = Background {
-            collection: Collection::new(&layout, config.uuid),
+            collection: Collection::new(&layout, config.log.separation, config.uuid),
             scrub: Scrub::new(&layout, config.uuid),
         };
         let array = Array { media, output, mapping, background };

@@ -11,6 +11,17 @@ pub(crate) const FAULT_AFTER: u16 = 50;
 /// Default rate of background work during host I/O, in percent of the unthrottled rate.
 pub(crate) const USUAL_SHARE: u8 = 30;
 
+/// Choice of the spare of a new volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpareRule {
+    /// The default, or as much as a stated capacity leaves.
+    Usual,
+    /// As much as long segments need.
+    Auto,
+    /// The stated percentage.
+    Stated,
+}
+
 /// Parameters that only `log` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -22,6 +33,9 @@ pub struct Params {
     pub gc: GcPolicy,
     /// Separation of data into segments of its own.
     pub separation: Separation,
+    /// Whether the separation of a new volume is chosen to suit the devices, see
+    /// [`crate::config::LayerConfig::choose`].
+    pub chooses_separation: bool,
     /// Whether the last device of the stack is a journal, to which flushes go.
     pub journal: bool,
     /// Bytes of memory for map pages. The default is enough for the whole map of a small volume,
@@ -33,8 +47,8 @@ pub struct Params {
     pub rebuild_share: u8,
     /// Failed reads and mismatches after which a device is failed; 0 for never.
     pub fault_after: u16,
-    /// Whether the spare is chosen to suit the devices, see `LayerConfig::choose_spare`.
-    pub chooses_spare: bool,
+    /// How the spare of a new volume is chosen.
+    pub spare: SpareRule,
     /// Exported bytes, if more than fit without compression.
     pub logical_size: Option<u64>,
     /// Whether map pages have few pairs, so that tests get many pages of a small volume. Not
@@ -52,12 +66,13 @@ impl Default for Params {
             parity: 0,
             gc: GcPolicy::CostBenefit,
             separation: Separation::Lifetime,
+            chooses_separation: true,
             journal: false,
             map_memory: None,
             reclaim_unit: None,
             rebuild_share: USUAL_SHARE,
             fault_after: FAULT_AFTER,
-            chooses_spare: false,
+            spare: SpareRule::Usual,
             logical_size: None,
             few_pairs: false,
             backwards: false,

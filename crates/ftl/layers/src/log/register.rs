@@ -16,7 +16,7 @@ use crate::registration::{Devices, Promises, Registered, Registration};
 use crate::roots::Roots;
 
 use crate::log::Log;
-use crate::log::params::{FAULT_AFTER, USUAL_SHARE};
+use crate::log::params::{FAULT_AFTER, SpareRule, USUAL_SHARE};
 use crate::log::recovery::last_on::{last_on, roots_at};
 
 impl Registered for Log {}
@@ -50,12 +50,15 @@ const PARAMETERS: &[Parameter] = &[
         about: "over-provisioning for GC, in percent of the devices; auto: enough for segments as \
                 long as the reclaim unit",
         set: |config, word| {
-            config.log.chooses_spare = word == "auto";
+            let is_auto = word == "auto";
+            config.log.spare = if is_auto { SpareRule::Auto } else { SpareRule::Stated };
             let known = |_| "auto, or a percentage from 0 to 90";
-            if config.log.chooses_spare { Ok(()) } else { (SPARE.set)(config, word).map_err(known) }
+            if is_auto { Ok(()) } else { (SPARE.set)(config, word).map_err(known) }
         },
-        get: |config| {
-            if config.log.chooses_spare { Some("auto".to_string()) } else { (SPARE.get)(config) }
+        get: |config| match config.log.spare {
+            SpareRule::Auto => Some("auto".to_string()),
+            SpareRule::Usual => None,
+            SpareRule::Stated => (SPARE.get)(config),
         },
         ..SPARE
     },
@@ -90,13 +93,20 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "separation",
         value: Separation::WORDS,
-        about: "separation of data into segments; two: host writes and GC copies; lifetime: by \
-                expected lifetime; rate: by update rate",
+        about: "separation of data into segments; phases: GC and host writes take turns in one \
+                stream; two: host writes and GC copies; lifetime: by expected lifetime; rate: by \
+                update rate; auto: lifetime with placement ids or zones, else phases",
         set: |config, word| {
-            config.log.separation = word.parse().map_err(|_| Separation::KNOWN)?;
+            config.log.chooses_separation = word == "auto";
+            if !config.log.chooses_separation {
+                config.log.separation = word.parse().map_err(|_| Separation::KNOWN)?;
+            }
             Ok(())
         },
-        get: |config| Some(config.log.separation.to_string()),
+        get: |config| {
+            let is_auto = config.log.chooses_separation;
+            Some(if is_auto { "auto".to_string() } else { config.log.separation.to_string() })
+        },
     },
     Parameter {
         key: "journal",
@@ -185,8 +195,15 @@ fn codec(word: &str) -> Option<Codec> {
 }
 
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
-    let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Rate];
-    config.log.separation = dice.pick(&rules);
+    let rules = [
+        Separation::None,
+        Separation::Phases,
+        Separation::Phases,
+        Separation::Two,
+        Separation::Lifetime,
+        Separation::Rate,
+    ];
+    (config.log.separation, config.log.chooses_separation) = (dice.pick(&rules), false);
     config.log.reclaim_unit = dice.pick(&[None, None, Some(128 << 10), Some(1 << 20)]);
     if dice.chance(500) {
         config.log.few_pairs = true;

@@ -35,6 +35,8 @@ const SAMPLE: u32 = 16;
 pub enum Separation {
     /// No separation.
     None,
+    /// One stream that the host and garbage collection fill in turn, segment by segment.
+    Phases,
     /// Separates host writes from copies.
     Two,
     /// Separates host writes by expected lifetime, and copies by age.
@@ -133,7 +135,7 @@ impl Separator {
     /// Returns whether a class may receive data.
     pub fn uses(&self, class: u8) -> bool {
         match self.rule {
-            Separation::None => class == HOT,
+            Separation::None | Separation::Phases => class == HOT,
             Separation::Two => class == HOT || class == COPIES,
             Separation::Lifetime | Separation::Rate => class < COPIES + self.copies,
             Separation::Own(_) => usize::from(class) < CLASSES,
@@ -171,7 +173,7 @@ impl Separator {
         let bounds = [4.0, 16.0];
         let old = || bounds.iter().filter(|bound| age >= *bound * self.lifespan).count() as u8;
         match self.rule {
-            Separation::None => HOT,
+            Separation::None | Separation::Phases => HOT,
             Separation::Two | Separation::Rate => COPIES,
             Separation::Lifetime if from == HOT => COPIES,
             Separation::Lifetime => COPIES + (1 + old()).min(self.copies - 1),
@@ -199,10 +201,19 @@ impl Separator {
 }
 
 impl Separation {
+    /// Returns the maximum number of classes that have a stream of their own.
+    pub(crate) fn classes(self) -> u8 {
+        match self {
+            Separation::None | Separation::Phases => 1,
+            Separation::Two => 2,
+            Separation::Lifetime | Separation::Rate | Separation::Own(_) => CLASSES as u8,
+        }
+    }
+
     /// Placeholder for the word in help texts.
-    pub const WORDS: &'static str = "none|two|lifetime|rate";
+    pub const WORDS: &'static str = "auto|none|phases|two|lifetime|rate";
     /// List of the words, for messages.
-    pub const KNOWN: &'static str = "none, two, lifetime or rate";
+    pub const KNOWN: &'static str = "auto, none, phases, two, lifetime or rate";
 }
 
 impl FromStr for Separation {
@@ -212,6 +223,7 @@ impl FromStr for Separation {
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "none" => Ok(Separation::None),
+            "phases" => Ok(Separation::Phases),
             "two" => Ok(Separation::Two),
             "lifetime" => Ok(Separation::Lifetime),
             "rate" => Ok(Separation::Rate),
@@ -231,6 +243,7 @@ impl fmt::Display for Separation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Separation::None => "none",
+            Separation::Phases => "phases",
             Separation::Two => "two",
             Separation::Lifetime => "lifetime",
             Separation::Rate => "rate",

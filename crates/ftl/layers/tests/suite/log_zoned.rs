@@ -105,7 +105,7 @@ fn unsuitable_devices_are_refused_with_a_reason() {
         (Segments { max_open: 3, ..SHAPE }, "four open zones"),
         (Segments { size: 96, ..SHAPE }, "four chunks"),
         (Segments { write_unit: 24, size: 480, ..SHAPE }, "a multiple of the indirection unit"),
-        (Segments { count: 40, ..SHAPE }, "too small"),
+        (Segments { count: 30, ..SHAPE }, "too small"),
     ] {
         let message = refused(&[of(shape)]);
         assert!(message.contains(part), "{message}");

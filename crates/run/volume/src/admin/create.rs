@@ -167,8 +167,8 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     // it.
     devices.iter().try_for_each(claims::refuse_taken)?;
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
-    let spare = layer.choose_spare(&infos(&devices), wanted);
-    // The chosen spare must be recorded: another start could choose a different layout.
+    let spare = layer.choose(&infos(&devices), wanted);
+    // The choices must be recorded: another start could choose a different layout.
     config.layer = layer.to_text();
     // Write the draft now: a read-only folder must be detected before formatting.
     let draft = config.draft(&spec.path)?;

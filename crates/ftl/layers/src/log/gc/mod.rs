@@ -14,6 +14,7 @@
 //!   the lane that moves records cannot continue, so lanes cannot deadlock.
 
 mod fill;
+mod phases;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod protect;
 mod refill_progress;
@@ -29,6 +30,7 @@ use crate::kit::shell::Ended;
 use crate::log::devices::Devices;
 use crate::log::gc::lane::Lane;
 use crate::log::gc::lane::lanes::{Lanes, Set};
+use crate::log::gc::phases::Phases;
 use crate::log::gc::protect::Protection;
 use crate::log::gc::refill_progress::RefillProgress;
 use crate::log::gc::stall_detector::StallDetector;
@@ -40,6 +42,7 @@ use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::output::Output;
 use crate::log::redundancy::metadata::Wanted;
+use crate::policy::Separation;
 
 #[derive(Debug)]
 pub(super) struct Collection {
@@ -48,6 +51,8 @@ pub(super) struct Collection {
     victim: Option<Victim>,
     lanes: Lanes,
     pace: Pace,
+    /// Phases, if the host and garbage collection take turns in one stream.
+    phases: Option<Phases>,
     stall_detector: StallDetector,
     refill_progress: RefillProgress,
     /// Whether the victim was chosen although no free space is needed.
@@ -61,13 +66,14 @@ pub(super) struct Collection {
 
 impl Collection {
     /// Creates garbage collection without a victim.
-    pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, separation: Separation, uuid: [u8; 16]) -> Self {
         Collection {
             layout: *layout,
             uuid,
             victim: None,
             lanes: Lanes::new(layout),
             pace: Pace::new(layout),
+            phases: (separation == Separation::Phases).then(Phases::new),
             stall_detector: StallDetector::default(),
             refill_progress: RefillProgress::default(),
             paced: false,
@@ -128,6 +134,7 @@ impl Collection {
         mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
+        self.turn(media, cx);
         if self.victim.is_none() {
             return self.choose_victim(media, output, mapping, cx);
         }

@@ -11,6 +11,7 @@ use hostftl_format::log::GRAIN;
 
 use crate::kit::Life;
 use crate::log::gc::Collection;
+use crate::log::gc::phases::Phases;
 use crate::log::gc::victim::Victim;
 use crate::log::layout::Layout;
 use crate::log::media::Media;
@@ -43,9 +44,9 @@ impl Pace {
     }
 
     /// Grants the gain of the first `slots` slots, which have been processed; the host gets
-    /// `share`/256 of it.
-    fn pay(&mut self, slots: u32, share: u64) {
-        let more = self.gain * u64::from(slots - self.paid) * share / 256;
+    /// `share`/256 of it, but at most `most` bytes.
+    fn pay(&mut self, slots: u32, share: u64, most: u64) {
+        let more = (self.gain * u64::from(slots - self.paid) * share / 256).min(most);
         // The limit prevents a host that pauses from saving up credit for a burst that exhausts the
         // free segments.
         self.room = self.most.min(self.room + more as i64);
@@ -67,9 +68,31 @@ impl Collection {
         left.saturating_sub(segments.reserves().host)
     }
 
-    /// Returns whether free segments are scarce, so that garbage collection is needed.
+    /// Returns whether garbage collection is needed: while free segments are scarce, or in its
+    /// phase.
     pub(crate) fn wants_collection(&self, segments: &Segments) -> bool {
+        self.phases.as_ref().map_or_else(|| self.is_scarce(segments), Phases::collects)
+    }
+
+    /// Returns whether free segments are scarce.
+    fn is_scarce(&self, segments: &Segments) -> bool {
         self.lead_left(segments) < segments.reserves().lead
+    }
+
+    /// Decides the next phase at a segment boundary.
+    pub(super) fn turn(&mut self, media: &Media, cx: &Cx) {
+        let scarce = self.is_scarce(&media.segments);
+        if let Some(phases) = &mut self.phases {
+            phases.turn(scarce, &media.segments, cx.now());
+        }
+    }
+
+    /// Returns whether the copies of a victim wait for the next collection phase.
+    pub(crate) fn holds_copies(&self, media: &Media, cx: &Cx) -> bool {
+        let is_hosts = self.phases.as_ref().is_some_and(|it| !it.collects());
+        // A victim that is held would delay the restoration of redundancy.
+        let is_sound = media.devices.is_as_made() && media.segments.flawed() == 0;
+        is_hosts && is_sound && !self.paced && cx.life() == Life::Running
     }
 
     /// Returns whether garbage collection itself may soon find no free segment. Repeated power cuts
@@ -114,7 +137,8 @@ impl Collection {
         }
         let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
         // The share is 512/256 with the complete lead and 0 with none left.
-        self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
+        let most = self.phases.as_ref().map_or(u64::MAX, |phases| phases.joining(moved));
+        self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead), most);
     }
 
     /// Returns the number of leading slots of the victim whose stripes are all processed.

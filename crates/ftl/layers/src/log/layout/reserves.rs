@@ -12,9 +12,8 @@ const RESERVE: u32 = 8;
 const LEAST_CLASSES: u8 = 2;
 /// Minimum number of segments of the lead.
 const LEAST_LEAD: u32 = 4;
-/// Segments that are never full: the open ones of three streams, those of old images, and the waste
-/// of stripes that were sealed early.
-const SLACK: u32 = 16;
+/// Part of a segment with invalid data, as a divisor, below which the segment is not collected.
+const WORTHWHILE: u32 = 64;
 /// Divisor of the segments of zoned devices: one part is reserved for failures.
 const SPOILED: u32 = 32;
 
@@ -103,7 +102,9 @@ impl Layout {
     pub(super) fn reserves_for(&self, images: u32, spare: u32) -> Reserves {
         let opens =
             |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
-        let all = [CLASSES as u8, 4, LEAST_CLASSES].into_iter().filter(|it| opens(*it));
+        let useful = |classes: &u8| *classes <= self.most_classes.max(LEAST_CLASSES);
+        let all = [CLASSES as u8, 4, LEAST_CLASSES].into_iter().filter(useful);
+        let all = all.filter(|it| opens(*it));
         let mut reserves = all.map(|classes| self.spare_reserves(images, classes, spare));
         let fits = reserves.find(Reserves::keeps_spare);
         fits.unwrap_or_else(|| self.spare_reserves(images, LEAST_CLASSES, spare))
@@ -116,43 +117,45 @@ impl Layout {
             if self.journal.is_some() { segments_for(STRIPES as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);
         let host = RESERVE + self.uneven() + 3 * images + more_classes + to_restore;
-        // Stripes that a checkpoint seals early must waste less than garbage collection frees, and
-        // a segment with less than 1/64 of invalid data is not collected.
-        let early = self.segments / (2 * self.slots).min(32);
-        let slack = SLACK + lead - LEAST_LEAD + self.spoiled();
-        let kept = host + 2 * images + slack + 2 * more_classes + early;
-        Reserves { spare, images, kept, held: kept.max(spare), to_restore, host, lead, classes }
+        let mut it =
+            Reserves { spare, images, kept: 0, held: 0, to_restore, host, lead, classes };
+        it.kept = self.never_full(&it) + self.spoiled();
+        Reserves { held: it.kept.max(spare), ..it }
     }
 
-    /// Asserts that garbage collection finds a victim whenever the host waits for it, for any
-    /// sequence of writes: the whole exported capacity can be overwritten for ever.
+    /// Returns the segments that must be reserved so that garbage collection finds a victim
+    /// whenever the host waits for it, for any sequence of writes: the whole exported capacity can
+    /// be overwritten for ever.
     ///
     /// The host waits when fewer than `host + lead` segments are free or empty. Each data stream
     /// has two open segments, one of them its next one, and so does the map stream. Images fill at
     /// most [`Layout::most_map_segments`] and the whole image that is being written. All other
     /// segments are full of data. Their valid data would fit into the segments that are not held,
-    /// so the emptiest one lacks at least the fraction by which they exceed these. A segment with
-    /// more than 63/64 of valid data is not collected, so the fraction has to exceed 1/64.
+    /// so the emptiest one lacks at least the fraction by which they exceed these. This fraction
+    /// must exceed 1/64, because a segment with more valid data is not collected, and the waste of
+    /// stripes that a checkpoint seals early: one in each second segment.
     ///
-    /// This does not hold for map pages of few pairs, which only tests use: their images take too
-    /// many segments.
-    pub(super) fn assert_victim(&self) {
-        let Reserves { host, lead, classes, kept, .. } = self.reserves;
-        let of_map = self.most_map_segments() + self.image_segments(self.full_width());
-        let others = host + lead + 2 * u32::from(classes) + 2 + of_map;
+    /// The image that is being written is not counted if map pages have few pairs, which only
+    /// tests use: images would take most of their small volumes.
+    fn never_full(&self, it: &Reserves) -> u32 {
+        let streams = it.classes.min(self.most_classes.max(1));
+        let image = self.image_segments(self.made_width()).min(it.images);
+        let written = if self.tree.few_pairs { 0 } else { image };
+        let of_map = self.most_map_segments_with(it.images) + written;
+        let others = it.host + it.lead + 2 * u32::from(streams) + 2 + of_map;
         let full = self.segments.saturating_sub(others);
-        let lacks = kept + 1 >= others + full / 64;
-        assert!(
-            lacks || self.tree.few_pairs,
-            "garbage collection has a victim: {full} of {self:?}"
-        );
+        others + (full / (2 * self.slots)).max(full / WORTHWHILE)
     }
 
     /// Returns the maximum number of full segments with map images that a checkpoint leaves
     /// unchanged. Beyond two whole images, it moves the images of one segment at a time, so there
     /// may temporarily be a few more.
     pub(in crate::log) fn most_map_segments(&self) -> u32 {
-        2 * self.reserves.images + self.segments / 128 + 2
+        self.most_map_segments_with(self.reserves.images)
+    }
+
+    fn most_map_segments_with(&self, images: u32) -> u32 {
+        2 * images + self.segments / 128 + 2
     }
 
     /// Returns the reserves for stripes on these devices, with the current number of classes;

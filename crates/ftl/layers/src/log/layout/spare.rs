@@ -3,10 +3,13 @@
 use core::cmp::Reverse;
 use core::fmt;
 
-use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
 
 use crate::config::LayerConfig;
+use crate::kind::LayerKind;
 use crate::log::layout::Layout;
+use crate::log::params::SpareRule;
+use crate::policy::Separation;
 
 /// Maximum spare if no exported capacity is requested, in thousandths.
 const MOST: u32 = 300;
@@ -55,20 +58,35 @@ impl fmt::Display for Size {
     }
 }
 
+/// Returns the separation for devices: they need one stream if they place data in the order of
+/// arrival.
+fn separation_for(devices: &[DeviceInfo]) -> Separation {
+    let is_plain = |it: &DeviceInfo| it.kind == DeviceKind::Block && it.placements <= 1;
+    if devices.iter().all(is_plain) { Separation::Phases } else { Separation::Lifetime }
+}
+
 impl LayerConfig {
-    /// Chooses the spare for `log`'s `spare=auto`, before a volume is planned. Returns the choice,
-    /// or `None` if the spare is fixed or no volume fits.
+    /// Chooses `log`'s separation and spare for the devices of a new volume, unless they are
+    /// stated. Returns the choice of the spare, or `None` if the spare is fixed or no volume fits.
     ///
-    /// The smallest spare, from the default on, with the longest segments is chosen: at best as
-    /// long as the reclaim unit of the devices, so that the device copies almost no data. If
-    /// `exported` is given, at least this number of sectors is exported; otherwise the spare is at
-    /// most 30 %.
-    pub fn choose_spare(
+    /// The smallest spare, from the default on, with the longest segments is chosen, so that the
+    /// devices copy almost no data. If `exported` is given, at least this number of sectors is
+    /// exported; otherwise the spare is at most 30 % with `spare=auto`, and else the default.
+    pub fn choose(
         &mut self,
         devices: &[DeviceInfo],
         exported: Option<u64>,
     ) -> Option<ChosenSpare> {
-        if !core::mem::take(&mut self.log.chooses_spare) {
+        if core::mem::take(&mut self.log.chooses_separation) {
+            self.log.separation = separation_for(devices);
+        }
+        let rule = core::mem::replace(&mut self.log.spare, SpareRule::Stated);
+        let is_chosen = match rule {
+            SpareRule::Usual => self.kind == LayerKind::Log && exported.is_some(),
+            SpareRule::Auto => true,
+            SpareRule::Stated => false,
+        };
+        if !is_chosen {
             return None;
         }
         let usual = self.spare_permille;
@@ -98,29 +116,44 @@ mod tests {
     /// Returns the choice on a device of `gib` GiB with a reclaim unit of 64 MiB: the spare in
     /// thousandths, and MiB of a segment.
     fn chosen(gib: u64, exported: Option<u64>) -> Option<(u32, u32)> {
+        choice("auto", 1, gib, exported)
+    }
+
+    /// Returns the same for a device with `placements` placement ids and the parameter `spare`.
+    fn choice(spare: &str, placements: u8, gib: u64, exported: Option<u64>) -> Option<(u32, u32)> {
         let mut config = LayerConfig::new(LayerKind::Log);
-        config.set("spare", "auto").unwrap();
-        let device = DeviceInfo { reclaim_unit: 64 << 11, ..DeviceInfo::block(gib << 21, 128) };
-        let chosen = config.choose_spare(&[device], exported)?;
-        assert_eq!((config.spare_permille, config.log.chooses_spare), (chosen.permille, false));
+        config.set("spare", spare).unwrap();
+        let block = DeviceInfo::block(gib << 21, 128);
+        let device = DeviceInfo { reclaim_unit: 64 << 11, placements, ..block };
+        let chosen = config.choose(&[device], exported)?;
+        assert_eq!((config.spare_permille, config.log.spare), (chosen.permille, SpareRule::Stated));
+        let separation = if placements > 1 { Separation::Lifetime } else { Separation::Phases };
+        assert_eq!(config.log.separation, separation);
         Some((chosen.permille, chosen.segment >> 11))
     }
 
     #[test]
-    fn spare_follows_from_whole_reclaim_units() {
-        assert_eq!(chosen(64, None).map(|it| it.1), Some(64));
-        let (permille, mib) = chosen(4, None).unwrap();
-        assert_eq!(mib, 32, "half of one: whole ones would need more than 30 %");
-        assert!((100..=300).contains(&permille), "{permille}");
-        assert!(chosen(64, None).unwrap().0 < 100, "a large device has enough of it anyway");
+    fn auto_allows_segments_of_two_and_a_half_units() {
+        let (permille, mib) = chosen(64, None).unwrap();
+        assert_eq!(mib, 160);
+        assert!(permille < 130, "{permille}");
+        let (permille, mib) = chosen(16, None).unwrap();
+        assert_eq!(mib, 128, "longer segments would need more than 30 %");
+        assert!((150..=300).contains(&permille), "{permille}");
     }
 
     #[test]
-    fn the_export_bounds_the_spare() {
-        let (permille, mib) = chosen(2, Some((2 << 21) * 62 / 100)).unwrap();
-        assert!(permille <= 380 && mib > 4, "{permille} {mib}");
-        let (permille, mib) = chosen(4, Some((4 << 21) * 80 / 100)).unwrap();
-        assert!(permille <= 200 && mib < 64, "{permille} {mib}");
+    fn with_placement_ids_segments_have_one_unit() {
+        assert_eq!(choice("auto", 8, 64, None).map(|it| it.1), Some(64));
+        assert_eq!(choice("auto", 8, 4, None).map(|it| it.1), Some(32), "half of one");
+    }
+
+    #[test]
+    fn a_stated_capacity_bounds_the_spare() {
+        let (permille, mib) = chosen(16, Some((16 << 21) * 62 / 100)).unwrap();
+        assert!(permille <= 380 && mib == 160, "{permille} {mib}");
+        let (permille, mib) = chosen(16, Some((16 << 21) * 85 / 100)).unwrap();
+        assert!(permille <= 150 && mib < 160, "{permille} {mib}");
         assert_eq!(chosen(4, Some(4 << 21)), None, "more than any volume exports");
     }
 
@@ -131,8 +164,9 @@ mod tests {
         let device = DeviceInfo::block(4 << 21, 128);
         let why = Layout::new(&config, core::slice::from_ref(&device)).unwrap_err();
         assert!(why.0.contains("spare=auto"), "{why}");
-        let chosen = config.choose_spare(core::slice::from_ref(&device), None).unwrap();
-        let text = "spare=auto is 7.0 %: more spare would not lengthen segments beyond 4 MiB";
+        let chosen = config.choose(core::slice::from_ref(&device), None).unwrap();
+        let text = "spare=auto is 10.0 %: segments of 8 MiB per device instead of 4 MiB reduce the \
+                    copies that the devices make";
         assert_eq!(alloc::format!("{chosen}"), text);
         assert!(Layout::new(&config, &[device]).is_ok());
     }

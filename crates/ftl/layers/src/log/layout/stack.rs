@@ -1,15 +1,8 @@
 //! Common properties of the devices of a volume.
 
-use hostftl_core::{DeviceInfo, DeviceKind, DeviceSet, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceKind, DeviceSet, SECTORS_PER_BLOCK};
 
-use crate::config::{LayerConfig, PlanError};
-
-/// Returns the reclaim unit in sectors: the configured one, or the longest that a device reports.
-pub(super) fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
-    let reported = || devices.iter().map(|device| device.reclaim_unit).max();
-    let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(reported);
-    unit.filter(|unit| *unit > 0)
-}
+use crate::config::PlanError;
 
 /// Returns the sectors of a chunk, if the superpage is possible on these devices, and the alignment
 /// of programs.

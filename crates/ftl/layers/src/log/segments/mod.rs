@@ -218,6 +218,8 @@ pub(super) struct Segments {
     reserves: Reserves,
     /// Stamp of the last stripe opened.
     stamp: u64,
+    /// Segments opened for data in this life.
+    opened: u64,
 }
 
 fn grains(len: u32) -> u32 {
@@ -271,6 +273,7 @@ impl Segments {
             full: Full::default(),
             reuse: Reuse::default(),
             stamp: 0,
+            opened: 0,
         }
     }
 
@@ -323,7 +326,13 @@ impl Segments {
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;
+        self.opened += u64::from(stream != MAP);
         segment
+    }
+
+    /// Returns the number of segments opened for data in this life.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// Notes the stamp of the youngest stripe.

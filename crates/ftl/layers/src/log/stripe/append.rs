@@ -259,7 +259,10 @@ impl Array {
 
     /// Moves the next records of a lane that are in one chunk and have the same destination.
     pub(crate) fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
-        if !self.background.collection.lane(lane).may_move() || cx.commands_left() <= OWN_OPS / 2 {
+        if self.background.collection.holds_copies(&self.media, cx)
+            || !self.background.collection.lane(lane).may_move()
+            || cx.commands_left() <= OWN_OPS / 2
+        {
             return false;
         }
         let Some(&ValidRecord { chunk, block, place, .. }) =
