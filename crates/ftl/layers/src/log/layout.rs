@@ -28,8 +28,8 @@ use crate::log::params::SpareRule;
 use crate::log::redundancy::rebuild::Chunk;
 use lengths::Lengths;
 pub(super) use reserves::Reserves;
-pub use spare::ChosenSpare;
 use segment_length::LengthRule;
+pub use spare::ChosenSpare;
 use stack::{Zones, grains, zones};
 use tree::Tree;
 
@@ -88,8 +88,6 @@ pub struct Layout {
     pub blocks: u64,
     /// Size of the map.
     pub tree: Tree,
-    /// Number of classes of data that the separation distinguishes.
-    pub most_classes: u8,
     /// Segments reserved from the host when the volume is opened.
     pub reserves: Reserves,
     /// Alignment: programs are whole multiples of this.
@@ -171,7 +169,7 @@ impl Layout {
             zoned: zones.is_some(),
             max_open: zones.map_or(0, |zones| zones.max_open),
             blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
-            most_classes: config.log.separation.classes(),
+            reserves: Reserves::with_classes(config.log.separation.classes()),
             tree: Tree::new(config.log.few_pairs),
             journal,
             ..Layout::default()
@@ -207,7 +205,7 @@ impl Layout {
         let made = |sectors| {
             let room = Room { devices, sectors, permille };
             let it = self.cut(&room, zones)?;
-            let made = it.fit_length(&room, zones.is_none().then_some(rule))?;
+            let made = if zones.is_some() { it.fit(&room, false)? } else { rule.fit(it, &room)? };
             Ok((room, made))
         };
         let lengths = self.usable_lengths(devices);
@@ -250,10 +248,10 @@ impl Layout {
     }
 
     /// Chooses the exported capacity. Images of the map must fit even after the loss of devices,
-    /// unless three quarters of the segments would be reserved for that. If `is_fixed`, the capacity that was exported
-    /// before a change of the members is kept, whatever space is left. If stripes on the remaining
-    /// devices would leave no space for data, no device can be removed, so the reserve is that of
-    /// all devices.
+    /// unless more than three quarters of the segments would be reserved for that. If `is_fixed`,
+    /// the capacity that was exported before a change of the members is kept, whatever space is
+    /// left. If stripes on the remaining devices would leave no space for data, no device can be
+    /// removed, so the reserve is that of all devices.
     fn fit(self, room: &Room, is_fixed: bool) -> Result<Self, PlanError> {
         let fit = |set, is_least, is_fixed| self.fit_images(room, set, is_least, is_fixed);
         let is_large = |it: &Layout| it.reserves.kept() <= it.segments / 4 * 3;

@@ -70,6 +70,7 @@ impl Separator {
 
     /// Creates a separator with the state that `rate` needs for `blocks` blocks.
     pub fn with_blocks(rule: Separation, classes: u8, blocks: u64) -> Self {
+        assert!(classes >= COPIES && usize::from(classes) <= CLASSES, "2, 4 or 6 classes");
         let rule = Self::ruled(rule, classes, blocks);
         let copies = match rule {
             Separation::Lifetime | Separation::Rate => classes - COPIES,

@@ -14,8 +14,8 @@
 //!   the lane that moves records cannot continue, so lanes cannot deadlock.
 
 mod fill;
-mod phases;
 pub(in crate::log) mod lane;
+mod phases;
 pub(in crate::log) mod protect;
 mod refill_progress;
 mod stall_detector;

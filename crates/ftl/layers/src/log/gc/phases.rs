@@ -43,7 +43,8 @@ impl Phases {
     /// Decides the phase at a segment boundary: garbage collection, if free segments are `scarce`.
     /// A phase of the host ends early if no segment is left for it.
     pub(super) fn turn(&mut self, scarce: bool, segments: &Segments, now: Nanos) {
-        if core::mem::replace(&mut self.opened, segments.opened()) != segments.opened() {
+        let opened = segments.reuse().opened();
+        if core::mem::replace(&mut self.opened, opened) != opened {
             let took = now - core::mem::replace(&mut self.since, now);
             *if self.collects { &mut self.collection_took } else { &mut self.host_took } = took;
             self.collects = scarce;

@@ -36,9 +36,16 @@ pub struct Reserves {
     pub lead: u32,
     /// Number of data classes that may have their own stream.
     pub classes: u8,
+    /// Number of classes that the separation distinguishes.
+    most_classes: u8,
 }
 
 impl Reserves {
+    /// Returns no reserves, for a separation that distinguishes `most_classes` classes.
+    pub(super) fn with_classes(most_classes: u8) -> Self {
+        Reserves { most_classes, ..Reserves::default() }
+    }
+
     /// Returns the segments that one image of the whole map takes.
     pub fn images(&self) -> u32 {
         self.images
@@ -102,7 +109,7 @@ impl Layout {
     pub(super) fn reserves_for(&self, images: u32, spare: u32) -> Reserves {
         let opens =
             |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
-        let useful = |classes: &u8| *classes <= self.most_classes.max(LEAST_CLASSES);
+        let useful = |classes: &u8| *classes <= self.reserves.most_classes.max(LEAST_CLASSES);
         let all = [CLASSES as u8, 4, LEAST_CLASSES].into_iter().filter(useful);
         let all = all.filter(|it| opens(*it));
         let mut reserves = all.map(|classes| self.spare_reserves(images, classes, spare));
@@ -117,8 +124,7 @@ impl Layout {
             if self.journal.is_some() { segments_for(STRIPES as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);
         let host = RESERVE + self.uneven() + 3 * images + more_classes + to_restore;
-        let mut it =
-            Reserves { spare, images, kept: 0, held: 0, to_restore, host, lead, classes };
+        let mut it = Reserves { spare, images, to_restore, host, lead, classes, ..self.reserves };
         it.kept = self.never_full(&it) + self.spoiled();
         Reserves { held: it.kept.max(spare), ..it }
     }
@@ -138,7 +144,7 @@ impl Layout {
     /// The image that is being written is not counted if map pages have few pairs, which only
     /// tests use: images would take most of their small volumes.
     fn never_full(&self, it: &Reserves) -> u32 {
-        let streams = it.classes.min(self.most_classes.max(1));
+        let streams = it.classes.min(self.reserves.most_classes.max(1));
         let image = self.image_segments(self.made_width()).min(it.images);
         let written = if self.tree.few_pairs { 0 } else { image };
         let of_map = self.most_map_segments_with(it.images) + written;

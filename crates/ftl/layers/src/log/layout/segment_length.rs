@@ -45,25 +45,18 @@ impl LengthRule {
         let others = parts.filter(move |_| !self.has_phases);
         with_phases.into_iter().filter(move |_| self.has_phases).chain(others)
     }
-}
 
-impl Layout {
-    /// Returns [`Layout::fit`] with the first of the preferred segment lengths whose reserves do
-    /// not exceed the spare, or with segments of the usual length if there is none.
-    pub(super) fn fit_length(
-        self,
-        room: &Room,
-        rule: Option<LengthRule>,
-    ) -> Result<Self, PlanError> {
-        let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
-        let lengths = rule.into_iter().flat_map(|rule| rule.lengths(room.sectors));
-        let slots = lengths.map(|length| length.div_ceil(self.chunk.into()));
-        for slots in slots.filter(|slots| (u64::from(self.slots) + 1..=most).contains(slots)) {
-            let fitted = self.with_slots(slots as u32).fit(room, false);
+    /// Returns the layout with the first of the preferred segment lengths whose reserves do not
+    /// exceed the spare, or with segments of the usual length if there is none.
+    pub(super) fn fit(self, layout: Layout, room: &Room) -> Result<Layout, PlanError> {
+        let most = MOST_SEGMENT / u64::from(layout.width() * layout.chunk);
+        let lengths = self.lengths(room.sectors).map(|it| it.div_ceil(layout.chunk.into()));
+        for slots in lengths.filter(|it| (u64::from(layout.slots) + 1..=most).contains(it)) {
+            let fitted = layout.with_slots(slots as u32).fit(room, false);
             if let Some(fitted) = fitted.ok().filter(|it| it.reserves.keeps_spare()) {
                 return Ok(fitted);
             }
         }
-        self.fit(room, false)
+        layout.fit(room, false)
     }
 }

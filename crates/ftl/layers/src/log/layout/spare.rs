@@ -72,11 +72,7 @@ impl LayerConfig {
     /// The smallest spare, from the default on, with the longest segments is chosen, so that the
     /// devices copy almost no data. If `exported` is given, at least this number of sectors is
     /// exported; otherwise the spare is at most 30 % with `spare=auto`, and else the default.
-    pub fn choose(
-        &mut self,
-        devices: &[DeviceInfo],
-        exported: Option<u64>,
-    ) -> Option<ChosenSpare> {
+    pub fn choose(&mut self, devices: &[DeviceInfo], exported: Option<u64>) -> Option<ChosenSpare> {
         if core::mem::take(&mut self.log.chooses_separation) {
             self.log.separation = separation_for(devices);
         }

@@ -218,8 +218,6 @@ pub(super) struct Segments {
     reserves: Reserves,
     /// Stamp of the last stripe opened.
     stamp: u64,
-    /// Segments opened for data in this life.
-    opened: u64,
 }
 
 fn grains(len: u32) -> u32 {
@@ -273,7 +271,6 @@ impl Segments {
             full: Full::default(),
             reuse: Reuse::default(),
             stamp: 0,
-            opened: 0,
         }
     }
 
@@ -315,7 +312,7 @@ impl Segments {
 
     /// Opens a free segment for a stream.
     pub(super) fn open(&mut self, stream: u8) -> u32 {
-        self.reuse.change();
+        self.reuse.note_opened(stream != MAP);
         let list = &self.list;
         let segment = self.free.take(|at| list[at as usize].widths).expect("a free segment");
         let it = self.at(segment);
@@ -326,13 +323,7 @@ impl Segments {
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;
-        self.opened += u64::from(stream != MAP);
         segment
-    }
-
-    /// Returns the number of segments opened for data in this life.
-    pub(super) fn opened(&self) -> u64 {
-        self.opened
     }
 
     /// Notes the stamp of the youngest stripe.

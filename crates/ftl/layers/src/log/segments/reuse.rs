@@ -1,4 +1,4 @@
-//! Conditions for the reuse of segments without valid data.
+//! Conditions for the reuse of segments without valid data, and counts of their use.
 //!
 //! Invariants
 //! - One root is in progress at a time.
@@ -12,6 +12,8 @@ pub(crate) struct Reuse {
     changes: u64,
     /// Value of `changes` when the fast path was entered.
     unchanged_at: u64,
+    /// Segments opened for data in this life.
+    opened: u64,
 }
 
 impl Reuse {
@@ -38,6 +40,17 @@ impl Reuse {
         // Conservative: while a root is in progress, an earlier one may satisfy the condition
         // already.
         roots < self.roots && !self.is_rooting
+    }
+
+    /// Counts a segment that was opened, for data or for images of the map.
+    pub(super) fn note_opened(&mut self, is_for_data: bool) {
+        self.opened += u64::from(is_for_data);
+        self.change();
+    }
+
+    /// Returns the number of segments opened for data in this life.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// Counts an event that may make an empty segment reusable.
