@@ -148,6 +148,11 @@ impl<Mark: Copy + Default> Requests<Mark> {
         self.free.len() as u32
     }
 
+    /// Returns the number of requests in flight.
+    pub(crate) fn count(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
+    }
+
     /// Returns whether no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()

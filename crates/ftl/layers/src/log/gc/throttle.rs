@@ -33,8 +33,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Returns the upper limit of the host's credit in bytes.
+    pub(super) fn most(layout: &Layout) -> i64 {
+        (MOST_STRIPES * layout.stripe_blocks() * 4096) as i64
+    }
+
     pub(super) fn new(layout: &Layout) -> Self {
-        let most = (MOST_STRIPES * layout.stripe_blocks() * 4096) as i64;
+        let most = Self::most(layout);
         Pace { room: most, most, gain: 0, paid: 0 }
     }
 
@@ -44,9 +49,9 @@ impl Pace {
     }
 
     /// Grants the gain of the first `slots` slots, which have been processed; the host gets
-    /// `share`/256 of it, but at most `most` bytes.
-    fn pay(&mut self, slots: u32, share: u64, most: u64) {
-        let more = (self.gain * u64::from(slots - self.paid) * share / 256).min(most);
+    /// `share`/256 of it.
+    fn pay(&mut self, slots: u32, share: u64) {
+        let more = self.gain * u64::from(slots - self.paid) * share / 256;
         // The limit prevents a host that pauses from saving up credit for a burst that exhausts the
         // free segments.
         self.room = self.most.min(self.room + more as i64);
@@ -80,10 +85,10 @@ impl Collection {
     }
 
     /// Decides the next phase at a segment boundary.
-    pub(super) fn turn(&mut self, media: &Media, cx: &Cx) {
+    pub(super) fn turn(&mut self, media: &Media, cx: &mut Cx) {
         let scarce = self.is_scarce(&media.segments);
         if let Some(phases) = &mut self.phases {
-            phases.turn(scarce, &media.segments, cx.now());
+            phases.turn(scarce, &media.segments, cx.requests().count());
         }
     }
 
@@ -137,8 +142,10 @@ impl Collection {
         }
         let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
         // The share is 512/256 with the complete lead and 0 with none left.
-        let most = self.phases.as_ref().map_or(u64::MAX, |phases| phases.joining(moved));
-        self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead), most);
+        self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
+        if let Some(phases) = &mut self.phases {
+            phases.pay(moved);
+        }
     }
 
     /// Returns the number of leading slots of the victim whose stripes are all processed.
@@ -169,11 +176,16 @@ impl Collection {
         }
     }
 
-    /// Returns whether the host must wait for garbage collection to gain space.
-    pub(crate) fn is_paced(&self, segments: &Segments, cx: &Cx) -> bool {
+    /// Returns whether the host must wait for garbage collection to gain space, or to fill more of
+    /// a segment in its phase.
+    pub(crate) fn is_paced(&self, segments: &Segments, cx: &mut Cx) -> bool {
         let few = self.wants_collection(segments) && !self.is_idle();
         // During recovery and a stop the throttle must not delay the end.
-        few && self.pace.room <= 0 && cx.life() == Life::Running
+        if !few || cx.life() != Life::Running {
+            return false;
+        }
+        let requests = cx.requests().count();
+        self.pace.room <= 0 || self.phases.as_ref().is_some_and(|it| it.is_full(requests))
     }
 
     /// Charges the host for `bytes` bytes of space.
@@ -181,6 +193,9 @@ impl Collection {
         self.stall_detector.taken(bytes.into());
         if self.wants_collection(segments) && !self.is_idle() {
             self.pace.room -= i64::from(bytes);
+            if let Some(phases) = &mut self.phases {
+                phases.take(bytes);
+            }
         }
     }
 
