@@ -202,11 +202,11 @@ impl Separator {
 }
 
 impl Separation {
-    /// Returns the maximum number of classes that have a stream of their own.
+    /// Returns the maximum number of classes that have a stream of their own; one with phases.
     pub(crate) fn classes(self) -> u8 {
         match self {
-            Separation::None | Separation::Phases => 1,
-            Separation::Two => 2,
+            Separation::Phases => 1,
+            Separation::None | Separation::Two => 2,
             Separation::Lifetime | Separation::Rate | Separation::Own(_) => CLASSES as u8,
         }
     }

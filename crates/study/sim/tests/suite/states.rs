@@ -175,3 +175,20 @@ fn a_row_is_scaled_to_a_drive_of_real_size() {
     let refused = of(1, 100_000);
     assert!(refused.memory_bytes.is_some() != refused.impossible.is_some());
 }
+
+/// A drive without placement ids mixes the streams of `log` in its reclaim units. With phases there
+/// is one stream, which leaves the drive nothing to copy.
+#[test]
+fn a_drive_without_placement_ids_copies_nothing_under_phases() {
+    let work = "synth:zipf:size=4k,span=360m,count=200000";
+    let layers = ["log", "log:separation=none", "log:separation=lifetime"];
+    let drive = "qlc-64k:capacity=1g:pages=4";
+    let study = Study { pace: Pace::Closed(32), ..study(work, drive, &layers, &["self=70%"]) };
+    let rows = outcome(&study).rows;
+    let [phases, mixed, streams] = [0, 1, 2].map(|row| {
+        let Row { waf_layer, waf_drive, .. } = &rows[row];
+        (waf_layer.expect("it writes"), waf_drive.expect("it writes"))
+    });
+    assert!(phases.1 < 1.01 && streams.1 > 1.02, "{phases:?} {streams:?}");
+    assert!(phases.0 < 0.9 * mixed.0, "phases separate lifetimes: {phases:?} {mixed:?}");
+}

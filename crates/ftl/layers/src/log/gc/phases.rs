@@ -52,10 +52,16 @@ impl Phases {
     /// Decides the phase at a segment boundary: garbage collection, if free segments are `scarce`.
     /// A phase of the host ends early if no segment is left for it. `requests` are in flight.
     pub(super) fn turn(&mut self, scarce: bool, segments: &Segments, requests: u32) {
+        let is_out = segments.free() <= segments.reserves().host;
+        self.turn_at(segments.reuse().opened(), (scarce, is_out), requests);
+    }
+
+    /// Does the same after `opened` segments were opened. `is_out` is true if none is left for the
+    /// host.
+    fn turn_at(&mut self, opened: u64, (scarce, is_out): (bool, bool), requests: u32) {
         if !self.collects {
             (self.samples, self.requests) = (self.samples + 1, self.requests + u64::from(requests));
         }
-        let opened = segments.reuse().opened();
         if core::mem::replace(&mut self.opened, opened) != opened {
             if !self.collects {
                 self.usual = self.requests / self.samples.max(1);
@@ -63,7 +69,7 @@ impl Phases {
             }
             self.collects = scarce;
         }
-        self.collects |= segments.free() <= segments.reserves().host;
+        self.collects |= is_out;
     }
 
     /// Grants the host its share of `moved` moved bytes.
@@ -81,5 +87,47 @@ impl Phases {
     pub(super) fn is_full(&self, requests: u32) -> bool {
         let saturates = self.usual >= MANY && u64::from(requests) <= self.usual + MORE;
         saturates && self.room <= 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_change_at_segment_boundaries() {
+        let mut it = Phases::new(1000);
+        it.turn_at(2, (false, false), 1);
+        it.turn_at(2, (true, false), 1);
+        assert!(!it.collects(), "within a segment nothing changes");
+        it.turn_at(3, (true, false), 1);
+        it.turn_at(3, (false, false), 1);
+        assert!(it.collects());
+        it.turn_at(4, (false, false), 1);
+        assert!(!it.collects());
+        it.turn_at(4, (true, true), 1);
+        assert!(it.collects(), "no segment is left for the host");
+    }
+
+    /// Returns phases of a host that had a number of requests in flight and used up its share.
+    fn used_up(requests: u32) -> Phases {
+        let mut it = Phases::new(1000);
+        it.turn_at(2, (false, false), requests);
+        (0..10).for_each(|_| it.turn_at(2, (false, false), requests));
+        it.turn_at(3, (true, false), requests);
+        it.take(1001);
+        it
+    }
+
+    #[test]
+    fn a_host_that_saturates_the_devices_is_limited() {
+        assert!(!used_up(15).is_full(15) && used_up(16).is_full(16));
+        let mut it = used_up(32);
+        assert!(it.is_full(40) && !it.is_full(41), "its queue grows");
+        it.pay(4 * 1000 - 1);
+        assert!(!it.is_full(32), "a quarter of the moved bytes");
+        (0..10).for_each(|_| it.take(1000));
+        it.pay(4 * 1001);
+        assert!(!it.is_full(32), "debt is bounded");
     }
 }

@@ -119,7 +119,9 @@ impl Layout {
 
     /// Returns the reserves with `classes` classes.
     fn spare_reserves(&self, images: u32, classes: u8, spare: u32) -> Reserves {
-        let lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
+        // A phase lasts for a segment, so a longer lead would not be used.
+        let most = if self.reserves.most_classes == 1 { LEAST_LEAD } else { 64 };
+        let lead = (self.segments / 64).clamp(LEAST_LEAD, most);
         let to_restore =
             if self.journal.is_some() { segments_for(STRIPES as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);

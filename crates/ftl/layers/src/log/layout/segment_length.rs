@@ -30,6 +30,11 @@ impl LengthRule {
         }
     }
 
+    /// Returns the reclaim unit in sectors, if it is known.
+    pub(super) fn unit(self) -> Option<u64> {
+        self.unit
+    }
+
     /// Returns the preferred lengths in sectors, for devices of `sectors` sectors.
     ///
     /// With phases, reclaim units contain pieces of at most two segments, and few units contain

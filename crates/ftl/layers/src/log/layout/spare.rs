@@ -8,7 +8,8 @@ use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
 use crate::log::layout::Layout;
-use crate::log::params::SpareRule;
+use crate::log::layout::segment_length::LengthRule;
+use crate::log::params::{Params, SpareRule};
 use crate::policy::Separation;
 
 /// Maximum spare if no exported capacity is requested, in thousandths.
@@ -58,24 +59,37 @@ impl fmt::Display for Size {
     }
 }
 
-/// Returns the separation for devices: they need one stream if they place data in the order of
-/// arrival.
-fn separation_for(devices: &[DeviceInfo]) -> Separation {
-    let is_plain = |it: &DeviceInfo| it.kind == DeviceKind::Block && it.placements <= 1;
-    if devices.iter().all(is_plain) { Separation::Phases } else { Separation::Lifetime }
-}
-
 impl LayerConfig {
     /// Chooses `log`'s separation and spare for the devices of a new volume, unless they are
     /// stated. Returns the choice of the spare, or `None` if the spare is fixed or no volume fits.
+    ///
+    /// Devices that place data in the order of arrival need phases, with segments of at least a
+    /// reclaim unit. Others, and those too small for such segments, get several streams.
     ///
     /// The smallest spare, from the default on, with the longest segments is chosen, so that the
     /// devices copy almost no data. If `exported` is given, at least this number of sectors is
     /// exported; otherwise the spare is at most 30 % with `spare=auto`, and else the default.
     pub fn choose(&mut self, devices: &[DeviceInfo], exported: Option<u64>) -> Option<ChosenSpare> {
-        if core::mem::take(&mut self.log.chooses_separation) {
-            self.log.separation = separation_for(devices);
+        let is_plain = |it: &DeviceInfo| it.kind == DeviceKind::Block && it.placements <= 1;
+        if core::mem::take(&mut self.log.chooses_separation) && devices.iter().all(is_plain) {
+            let with_phases = Params { separation: Separation::Phases, ..self.log };
+            let mut config = LayerConfig { log: with_phases, ..self.clone() };
+            let chosen = config.choose_spare(devices, exported);
+            let unit = LengthRule::new(&config, devices).unit();
+            let has_units = |it: &Layout| u64::from(it.column) >= unit.unwrap_or(0);
+            if Layout::new(&config, devices).is_ok_and(|it| has_units(&it)) {
+                *self = config;
+                return chosen;
+            }
         }
+        self.choose_spare(devices, exported)
+    }
+
+    fn choose_spare(
+        &mut self,
+        devices: &[DeviceInfo],
+        exported: Option<u64>,
+    ) -> Option<ChosenSpare> {
         let rule = core::mem::replace(&mut self.log.spare, SpareRule::Stated);
         let is_chosen = match rule {
             SpareRule::Usual => self.kind == LayerKind::Log && exported.is_some(),
@@ -139,6 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn devices_too_small_for_long_segments_get_streams() {
+        let separation = |gib: u64| {
+            let mut config = LayerConfig::new(LayerKind::Log);
+            let block = DeviceInfo::block(gib << 21, 128);
+            config.choose(&[DeviceInfo { reclaim_unit: 64 << 11, ..block }], None);
+            config.log.separation
+        };
+        assert_eq!(separation(4), Separation::Lifetime, "64 units");
+        assert_eq!(separation(64), Separation::Phases, "1024 units");
+    }
+
+    #[test]
     fn with_placement_ids_segments_have_one_unit() {
         assert_eq!(choice("auto", 8, 64, None).map(|it| it.1), Some(64));
         assert_eq!(choice("auto", 8, 4, None).map(|it| it.1), Some(32), "half of one");
@@ -148,8 +174,8 @@ mod tests {
     fn a_stated_capacity_bounds_the_spare() {
         let (permille, mib) = chosen(16, Some((16 << 21) * 62 / 100)).unwrap();
         assert!(permille <= 380 && mib == 160, "{permille} {mib}");
-        let (permille, mib) = chosen(16, Some((16 << 21) * 85 / 100)).unwrap();
-        assert!(permille <= 150 && mib < 160, "{permille} {mib}");
+        let (permille, mib) = chosen(16, Some((16 << 21) * 80 / 100)).unwrap();
+        assert!(permille <= 150 && mib == 64, "{permille} {mib}");
         assert_eq!(chosen(4, Some(4 << 21)), None, "more than any volume exports");
     }
 
@@ -161,7 +187,7 @@ mod tests {
         let why = Layout::new(&config, core::slice::from_ref(&device)).unwrap_err();
         assert!(why.0.contains("spare=auto"), "{why}");
         let chosen = config.choose(core::slice::from_ref(&device), None).unwrap();
-        let text = "spare=auto is 10.0 %: segments of 8 MiB per device instead of 4 MiB reduce the \
+        let text = "spare=auto is 9.5 %: segments of 8 MiB per device instead of 4 MiB reduce the \
                     copies that the devices make";
         assert_eq!(alloc::format!("{chosen}"), text);
         assert!(Layout::new(&config, &[device]).is_ok());
