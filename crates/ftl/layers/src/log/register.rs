@@ -95,7 +95,8 @@ const PARAMETERS: &[Parameter] = &[
         value: Separation::WORDS,
         about: "separation of data into segments; phases: GC and host writes take turns in one \
                 stream; two: host writes and GC copies; lifetime: by expected lifetime; rate: by \
-                update rate; auto: lifetime with placement ids or zones, else phases",
+                update rate; auto: phases, or lifetime on small devices, zones and with placement \
+                ids",
         set: |config, word| {
             config.log.chooses_separation = word == "auto";
             if !config.log.chooses_separation {
