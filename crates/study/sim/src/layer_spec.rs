@@ -1,9 +1,10 @@
 //! A layer as the user names it, and its configuration on a stack of devices.
 
-use hostftl_core::{DeviceInfo, Payload};
+use hostftl_core::{DeviceInfo, Payload, SECTOR};
 use hostftl_drives::DeviceSpec;
 use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, PlanError, Raid5};
 
+use crate::export::Export;
 use crate::stack::Stack;
 
 /// Minimum superpage in sectors unless the user sets it: 64 KiB.
@@ -131,6 +132,15 @@ impl LayerSpec {
         let log = &mut spared.config.log;
         (log.spare, log.separation, log.chooses_separation) = chosen;
         spared
+    }
+
+    /// Returns the bytes of a segment and of a reclaim unit if segments of `log` on `stack` are
+    /// shorter, because longer ones would need more spare.
+    pub fn short_segments(&self, stack: &Stack, export: Export) -> Option<(u64, u64)> {
+        let (infos, unit) = (stack.infos(), stack.map_unit());
+        let spared = self.spared(&infos, unit, Some(export.sectors(stack, 0)));
+        let short = spared.on(unit).short_segments(&self.all(&infos));
+        short.map(|(segment, unit)| (segment * SECTOR as u64, unit * SECTOR as u64))
     }
 
     /// Returns the kind of layer; `None` for RAID 5, which is not one.

@@ -225,7 +225,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         limits: "256 TiB per device, 2.6 PiB of blocks in total; 2^30 segments; zones of at most \
                  64 GiB, at least four of them open; no journal with zoned devices",
     },
-    format: 4,
+    format: 5,
     devices: Devices::Array,
     parameters: PARAMETERS,
     defaults: |_| {},

@@ -178,7 +178,16 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     } else {
         devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?
     };
-    let notes = spare.iter().map(ToString::to_string).collect();
+    let short = layer.short_segments(&infos(&devices)).map(|(segment, unit)| {
+        let mib = |sectors: u64| sectors as f64 / 2048.0;
+        format!(
+            "segments of {} MiB are shorter than the reclaim unit of {} MiB, so the device copies \
+             more; a larger spare allows longer ones",
+            mib(segment),
+            mib(unit)
+        )
+    });
+    let notes = spare.iter().map(ToString::to_string).chain(short).collect();
     Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
 }
 

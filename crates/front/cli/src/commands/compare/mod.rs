@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use hostftl_frontend::judgement::{Judgement, judge};
 use hostftl_frontend::{Question, STATES, Wrong, sheet};
 pub(super) use hostftl_frontend::{export, layer, stack};
-use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Study, StudyError, Warm};
+use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Stack, Study, StudyError, Warm};
 use serde::Serialize;
 
 use super::layer_limits::LimitArgs;
@@ -155,6 +155,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         (false, _) => report::print(args, &outcome, &judgements, console)?,
     }
+    if !console.is_json() {
+        short_segments(&study).iter().try_for_each(|text| console.paragraph(text))?;
+    }
     if let (false, Some(scaled)) = (console.is_json(), scaled) {
         scale::print(&outcome.rows, scaled, console)?;
     }
@@ -260,4 +263,22 @@ fn study(args: &Args) -> Result<Study, Failure> {
 /// Converts an error of a study, with its exit code.
 pub(super) fn failure(error: StudyError) -> Failure {
     Wrong::from(error).into()
+}
+
+/// Returns a note for each layer and drive where a reclaim unit has no effect.
+fn short_segments(study: &Study) -> Vec<String> {
+    let cells =
+        study.drives.iter().flat_map(|drive| study.layers.iter().map(move |it| (drive, it)));
+    let note = |(drive, layer): (&Stack, &LayerSpec)| {
+        let (segment, unit) = layer.short_segments(drive, study.export)?;
+        Some(format!(
+            "{} on {}: segments of {} are shorter than the reclaim unit of {}, because longer ones \
+             need more spare; use a smaller --export.",
+            layer.name,
+            drive.name,
+            units::bytes(segment),
+            units::bytes(unit)
+        ))
+    };
+    cells.filter_map(note).collect()
 }

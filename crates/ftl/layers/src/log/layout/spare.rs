@@ -85,6 +85,19 @@ impl LayerConfig {
         self.choose_spare(devices, exported)
     }
 
+    /// Returns the sectors of a segment and of a reclaim unit of the devices if segments of a `log`
+    /// volume are shorter, because longer ones would need more spare. `reclaim-unit` then has no
+    /// effect.
+    pub fn short_segments(&self, devices: &[DeviceInfo]) -> Option<(u64, u64)> {
+        let is_zoned = |it: &DeviceInfo| it.kind != DeviceKind::Block;
+        if self.kind != LayerKind::Log || devices.iter().any(is_zoned) {
+            return None;
+        }
+        let unit = LengthRule::new(self, devices).unit()?;
+        let segment = u64::from(Layout::new(self, devices).ok()?.column);
+        (segment < unit).then_some((segment, unit))
+    }
+
     fn choose_spare(
         &mut self,
         devices: &[DeviceInfo],
@@ -162,6 +175,17 @@ mod tests {
         };
         assert_eq!(separation(4), Separation::Lifetime, "64 units");
         assert_eq!(separation(64), Separation::Phases, "1024 units");
+    }
+
+    #[test]
+    fn segments_shorter_than_a_unit_are_reported() {
+        let short = |gib: u64, unit: &str| {
+            let mut config = LayerConfig::new(LayerKind::Log);
+            config.set("reclaim-unit", unit).unwrap();
+            config.short_segments(&[DeviceInfo::block(gib << 21, 128)])
+        };
+        assert_eq!(short(4, "64m"), Some((4 << 11, 64 << 11)));
+        assert_eq!((short(256, "64m"), short(4, "4m")), (None, None));
     }
 
     #[test]
