@@ -17,8 +17,16 @@ pub struct Lines {
     title: String,
     x: Axis,
     y: Axis,
-    series: Vec<(String, Vec<(f64, f64)>)>,
+    series: Vec<Series>,
     steps: bool,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    colour: usize,
+    points: Vec<(f64, f64)>,
 }
 
 impl Lines {
@@ -29,8 +37,16 @@ impl Lines {
 
     /// Adds a line through `points`. Points without a position on the axes are omitted.
     #[must_use]
-    pub fn series(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        self.series.push((name.to_owned(), points));
+    pub fn series(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        let next = self.series.len();
+        self.coloured(name, next, points)
+    }
+
+    /// Adds a line in the colour with this number, so that a name can have the same colour in
+    /// several charts.
+    #[must_use]
+    pub fn coloured(mut self, name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
+        self.series.push(Series { name: name.to_owned(), colour, points });
         self
     }
 
@@ -44,7 +60,7 @@ impl Lines {
     /// Returns the chart.
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
-        let points = || self.series.iter().flat_map(|(_, points)| points);
+        let points = || self.series.iter().flat_map(|it| &it.points);
         let y = self.y.fit(points().map(|point| point.1), HEIGHT);
         let marks: Vec<String> = y.ticks.iter().map(|tick| (self.y.show)(*tick)).collect();
         let left = marks.iter().map(|mark| width(mark)).fold(0.0, f64::max) + 10.0;
@@ -65,17 +81,17 @@ impl Lines {
         }
         svg.text((0.0, 12.0), Anchor::Start, &self.y.label);
         Ticks::new(bottom + 35.0).label(&mut svg, left + room / 2.0, &self.x.label);
-        for (index, (_, points)) in self.series.iter().enumerate() {
+        for Series { colour, points, .. } in &self.series {
             let sound = points.iter().filter(|(a, b)| self.x.has(*a) && self.y.has(*b));
             let place = |(a, b): &(f64, f64)| (left + x.at(*a) * room, bottom - y.at(*b) * HEIGHT);
             let places: Vec<(f64, f64)> = sound.map(place).collect();
-            svg.path(index, &if self.steps { stepped(&places) } else { places });
+            svg.path(*colour, &if self.steps { stepped(&places) } else { places });
         }
         svg.line("axis", (left, bottom), (left + room, bottom));
-        let names = self.series.iter().map(|(name, _)| name.clone());
+        let names = self.series.iter().map(|it| (it.name.clone(), it.colour));
         Figure {
             title: self.title.clone(),
-            legend: Figure::legend(names.zip(0..)),
+            legend: Figure::legend(names),
             has_lines: true,
             svg: svg.finish(bottom + FOOT, &self.title),
             note: String::new(),

@@ -42,7 +42,7 @@ pub(super) fn page(answer: &Answer, command: &str) -> String {
     if !answer.rows.is_empty() {
         page.section("Details of the layers examined in full");
         page.folded("Work, latency and wear at 70 % of the rate without a layer", {
-            charts::all(&answer.rows)
+            charts::all(&answer.rows, &answer.rows)
         });
     }
     page.section("Reproduction");

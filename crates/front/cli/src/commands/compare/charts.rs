@@ -16,18 +16,31 @@ const NINES: [Nines; 5] = [
     (4.0, |it| it.p9999),
 ];
 
-/// Returns the charts. Those of latencies are left out if no row has any.
-pub(crate) fn all(rows: &[Row]) -> Vec<Figure> {
+/// Returns the charts of `rows`, in which each layer has the colour of its first place among the
+/// rows of the page. Charts of latencies are left out if no row has any.
+pub(crate) fn all(rows: &[Row], page: &[Row]) -> Vec<Figure> {
+    let mut layers = names(page);
+    let mut known = std::collections::HashSet::new();
+    layers.retain(|layer| known.insert(*layer));
     let mut figures = vec![busy(rows), amplification(rows)];
     for (kind, find) in KINDS {
         if rows.iter().any(|row| find(row).is_some()) {
-            figures.push(percentiles(rows, kind, find));
+            figures.push(percentiles((rows, &layers), kind, find));
             figures.push(legs(rows, kind, find));
         }
     }
-    figures.extend(over_time(rows));
-    figures.push(erases(rows));
+    figures.extend(over_time((rows, &layers)));
+    figures.push(erases((rows, &layers)));
     figures
+}
+
+/// Rows of charts, and all layers of the page in the order of their colours.
+type Drawn<'a> = (&'a [Row], &'a [&'a str]);
+
+/// Adds a line for a row in the colour of its layer.
+fn with_row(lines: Lines, row: &Row, layers: &[&str], points: Vec<(f64, f64)>) -> Lines {
+    let place = layers.iter().position(|layer| *layer == row.layer);
+    lines.coloured(&row.layer, place.unwrap_or(0), points)
 }
 
 /// A kind of request: its name and its latencies.
@@ -118,7 +131,7 @@ fn amplification(rows: &[Row]) -> Figure {
     by_cause(bars, |name| rows.iter().map(|row| value(row, name)).collect())
 }
 
-fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
+fn percentiles((rows, layers): Drawn, kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
     let share = |nines: f64| match nines {
         ..0.1 => "0 %".to_owned(),
         _ => format!("{} %", three_places(100.0 - 100.0 / 10f64.powf(nines))),
@@ -129,7 +142,7 @@ fn percentiles(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> F
         let points = |latency: Latency| {
             NINES.iter().map(|(nines, get)| (*nines, get(&latency) as f64)).collect()
         };
-        lines = lines.series(&row.layer, find(row).map(points).unwrap_or_default());
+        lines = with_row(lines, row, layers, find(row).map(points).unwrap_or_default());
     }
     let at_once = rows.iter().filter(|row| find(row).is_some_and(|it| it.p9999 == 0));
     let at_once: Vec<&str> = at_once.map(|row| row.layer.as_str()).collect();
@@ -175,7 +188,7 @@ fn legs(rows: &[Row], kind: &str, find: fn(&Row) -> Option<Latency>) -> Figure {
     )
 }
 
-fn over_time(rows: &[Row]) -> Vec<Figure> {
+fn over_time(drawn: Drawn) -> Vec<Figure> {
     let whole = |value: f64| count(value.round() as u64);
     let share = |value: f64| format!("{:.0} %", value * 100.0);
     let seconds = || Axis::linear("seconds", three_digits);
@@ -188,26 +201,26 @@ fn over_time(rows: &[Row]) -> Vec<Figure> {
     let title = "Utilisation of the dies";
     let busy = Lines::new(title, seconds(), Axis::linear("work", share));
     vec![
-        line(iops, rows, |it| Some(it.iops)),
-        line(waf, rows, |it| it.waf),
-        line(p99, rows, |it| it.p99_ns.map(|ns| ns as f64)),
-        line(p999, rows, |it| it.p999_ns.map(|ns| ns as f64)),
-        line(busy, rows, |it| Some(it.busy)).note(
+        line(iops, drawn, |it| Some(it.iops)),
+        line(waf, drawn, |it| it.waf),
+        line(p99, drawn, |it| it.p99_ns.map(|ns| ns as f64)),
+        line(p999, drawn, |it| it.p999_ns.map(|ns| ns as f64)),
+        line(busy, drawn, |it| Some(it.busy)).note(
             "Work counts in the interval in which the dies receive it: the part above 100 % waits \
             for the next interval.",
         ),
     ]
 }
 
-fn line(mut lines: Lines, rows: &[Row], get: fn(&Interval) -> Option<f64>) -> Figure {
+fn line(mut lines: Lines, (rows, layers): Drawn, get: fn(&Interval) -> Option<f64>) -> Figure {
     for row in rows {
         let point = |it: &Interval| get(it).map(|value| (it.at_ns as f64 / 1e9, value));
-        lines = lines.series(&row.layer, row.series.iter().filter_map(point).collect());
+        lines = with_row(lines, row, layers, row.series.iter().filter_map(point).collect());
     }
     lines.steps().figure()
 }
 
-fn erases(rows: &[Row]) -> Figure {
+fn erases((rows, layers): Drawn) -> Figure {
     let share = |value: f64| format!("{:.0} %", value * 100.0);
     let x = Axis::linear("erases of a segment during the run", three_digits);
     let mut lines = Lines::new("Wear", x, Axis::linear("segments", share));
@@ -218,7 +231,7 @@ fn erases(rows: &[Row]) -> Figure {
             .map(|bar| (f64::from(bar.from), bar.segments as f64 / all.max(1) as f64))
             .collect();
         points.extend(row.erases.histogram.last().map(|bar| (f64::from(bar.to) + 1.0, 0.0)));
-        lines = lines.series(&row.layer, points);
+        lines = with_row(lines, row, layers, points);
     }
     lines.steps().figure()
 }

@@ -52,7 +52,7 @@ pub(super) fn page(contents: &Contents) -> String {
     }
     let columns = summary_columns(outcome, judgements);
     for group in verdict::groups(rows) {
-        section(&mut page, &columns, (group, verdict::of_row(&group[0], judgements)));
+        section(&mut page, &columns, (group, verdict::of_row(&group[0], judgements)), rows);
         if every.len() > rows.len() {
             page.folded("Charts: means of all seeds", seeds::charts(every, &group[0]));
         }
@@ -101,6 +101,7 @@ fn section(
     page: &mut Page,
     columns: &[JudgedColumn],
     (rows, judgement): (&[Row], Option<&Judgement>),
+    all: &[Row],
 ) {
     let first = &rows[0];
     page.section(&format!("{} on {}, {}", first.workload, first.drive, verdict::state(first)));
@@ -134,7 +135,7 @@ fn section(
         page.table(&table);
         page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
     }
-    page.folded("Charts: work of the drive, latency and wear", charts::all(rows));
+    page.folded("Charts: work of the drive, latency and wear", charts::all(rows, all));
 }
 
 /// Returns a cell of the column `head`, coloured by the figure of that name or the limit that it
