@@ -103,8 +103,11 @@ impl Life<'_> {
         // The superblocks may not record removals yet.
         let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
         let second = self.w.swarm.second_victim.into_iter().collect::<DeviceSet>();
-        // A damaged device may be given up in the same step, which is reported after this event.
-        let known = second | self.w.buried | self.w.victims | self.w.config.members.fresh;
+        // A device with too many faults may be given up in the same step, which is reported after
+        // this event.
+        let limit = self.w.config.log.fault_after;
+        let failing = if limit > 0 { self.w.victims } else { DeviceSet::EMPTY };
+        let known = second | self.w.buried | failing | self.w.config.members.fresh;
         let others = |victim: u8| !lost.is_within(known.with(victim));
         if !missing.is_within(lost) || self.w.swarm.victim.is_some_and(others) {
             return Err(format!("missing are {missing:?}, the layer does without {lost:?}"));

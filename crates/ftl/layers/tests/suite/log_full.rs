@@ -47,9 +47,13 @@ fn layer(devices: u64, chunk: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> Laye
     config.superpage = chunk as u32;
     config.spare_permille = pick(&[0, 0, 10, 70, 70, 200, 500]) as u32;
     config.log.parity = pick(&[0, 1, 2]).min(devices - 1) as u8;
-    config.log.separation =
-        [Separation::None, Separation::Two, Separation::Lifetime, Separation::Rate]
-            [pick(&[0, 1, 2, 3]) as usize];
+    config.log.separation = [
+        Separation::None,
+        Separation::Two,
+        Separation::Lifetime,
+        Separation::Rate,
+        Separation::Phases,
+    ][pick(&[0, 1, 2, 3, 4, 4, 4]) as usize];
     config.log.gc = [GcPolicy::CostBenefit, GcPolicy::Greedy, GcPolicy::Fifo, GcPolicy::Random]
         [pick(&[0, 0, 1, 2, 3]) as usize];
     config.log.few_pairs = pick(&[0, 0, 1]) == 1;

@@ -5,25 +5,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use hostftl_nbd_proto::{
+    ClientHandshake, ClientOutcome, Command, REQUEST_BYTES, Request, SIMPLE_REPLY_BYTES,
+    SimpleReply,
+};
+
 /// Size of a block.
 pub(super) const BLOCK: usize = 4096;
 /// Number of requests in progress.
 const DEPTH: usize = 32;
 /// Time limit of a read or a write on the socket.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-const MAGIC: u64 = 0x4e42_444d_4147_4943;
-const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-const REQUEST_MAGIC: u32 = 0x2560_9513;
-const REPLY_MAGIC: u32 = 0x6744_6698;
-/// Client flags: fixed newstyle negotiation, and no zeroes after the reply to the option.
-const FLAGS: u32 = 0b11;
-/// Option that selects an export and ends the negotiation.
-const EXPORT_NAME: u32 = 1;
-
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const FLUSH: u16 = 3;
 
 /// A connection to a volume.
 pub(super) struct Client {
@@ -36,20 +28,20 @@ impl Client {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting)?;
-        let magic = |from: usize| u64::from_be_bytes(greeting[from..from + 8].try_into().unwrap());
-        if (magic(0), magic(8)) != (MAGIC, OPTION_MAGIC) {
-            return Err(io::Error::other("the server does not speak NBD"));
+        let mut handshake = ClientHandshake::new("");
+        let (mut input, mut out, mut part) = (Vec::new(), Vec::new(), [0; BLOCK]);
+        loop {
+            let (used, outcome) = handshake.feed(&input, &mut out).map_err(io::Error::other)?;
+            input.drain(..used);
+            stream.write_all(&std::mem::take(&mut out))?;
+            if let ClientOutcome::Transmission(_) = outcome {
+                return Ok(Client { stream });
+            }
+            match stream.read(&mut part)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => input.extend(&part[..read]),
+            }
         }
-        let mut hello = FLAGS.to_be_bytes().to_vec();
-        hello.extend(OPTION_MAGIC.to_be_bytes());
-        hello.extend(EXPORT_NAME.to_be_bytes());
-        hello.extend(0u32.to_be_bytes());
-        stream.write_all(&hello)?;
-        // The size of the export and its flags.
-        stream.read_exact(&mut [0; 10])?;
-        Ok(Client { stream })
     }
 
     /// Writes `version` of each block.
@@ -63,9 +55,9 @@ impl Client {
 
     /// Sends at most [`DEPTH`] writes without waiting for their replies.
     pub(super) fn send_writes(&mut self, blocks: &[u64], version: u64) -> io::Result<()> {
-        let mut out = Vec::with_capacity(blocks.len() * (BLOCK + 28));
+        let mut out = Vec::with_capacity(blocks.len() * (BLOCK + REQUEST_BYTES));
         for (at, &block) in blocks.iter().enumerate() {
-            request(&mut out, WRITE, at, block);
+            out.extend(request_for(Command::Write, at, block).emit());
             out.extend(contents(block, version));
         }
         self.stream.write_all(&out)
@@ -73,11 +65,9 @@ impl Client {
 
     /// Makes all acknowledged writes durable.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let mut out = Vec::new();
-        request(&mut out, FLUSH, 0, 0);
         // A flush has neither offset nor length.
-        out[16..].fill(0);
-        self.stream.write_all(&out)?;
+        let flush = Request { length: 0, ..request_for(Command::Flush, 0, 0) };
+        self.stream.write_all(&flush.emit())?;
         self.replies(1, 0, |_, _| Ok(()))
     }
 
@@ -88,9 +78,9 @@ impl Client {
         allowed: impl Fn(u64) -> std::ops::RangeInclusive<u64>,
     ) -> io::Result<()> {
         for blocks in blocks.chunks(DEPTH) {
-            let mut out = Vec::with_capacity(blocks.len() * 28);
+            let mut out = Vec::with_capacity(blocks.len() * REQUEST_BYTES);
             for (at, &block) in blocks.iter().enumerate() {
-                request(&mut out, READ, at, block);
+                out.extend(request_for(Command::Read, at, block).emit());
             }
             self.stream.write_all(&out)?;
             self.replies(blocks.len(), BLOCK, |at, data| {
@@ -112,16 +102,15 @@ impl Client {
     ) -> io::Result<()> {
         let mut data = vec![0; size];
         for _ in 0..count {
-            let mut head = [0; 16];
+            let mut head = [0; SIMPLE_REPLY_BYTES];
             self.stream.read_exact(&mut head)?;
-            let word = |from: usize| u32::from_be_bytes(head[from..from + 4].try_into().unwrap());
-            let (magic, error, at) = (word(0), word(4), word(12) as usize);
-            if magic != REPLY_MAGIC || at >= count {
+            let SimpleReply { cookie, result } =
+                SimpleReply::parse(&head).map_err(io::Error::other)?;
+            let at = cookie as usize;
+            if at >= count {
                 return Err(io::Error::other("an unexpected reply"));
             }
-            if error != 0 {
-                return Err(io::Error::from_raw_os_error(error as i32));
-            }
+            result.map_err(|errno| io::Error::from_raw_os_error(errno.code() as i32))?;
             self.stream.read_exact(&mut data)?;
             check(at, &data)?;
         }
@@ -129,14 +118,15 @@ impl Client {
     }
 }
 
-/// Appends the head of a request for one block.
-fn request(out: &mut Vec<u8>, kind: u16, at: usize, block: u64) {
-    out.extend(REQUEST_MAGIC.to_be_bytes());
-    out.extend([0, 0]);
-    out.extend(kind.to_be_bytes());
-    out.extend((at as u64).to_be_bytes());
-    out.extend((block * BLOCK as u64).to_be_bytes());
-    out.extend((BLOCK as u32).to_be_bytes());
+/// Returns the request with number `at` for one block.
+fn request_for(command: Command, at: usize, block: u64) -> Request {
+    Request {
+        flags: 0,
+        command,
+        cookie: at as u64,
+        offset: block * BLOCK as u64,
+        length: BLOCK as u32,
+    }
 }
 
 /// Returns the contents of a version of a block, which compress about 2:1.

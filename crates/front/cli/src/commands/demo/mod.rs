@@ -21,7 +21,7 @@ use crate::units::bytes;
 const WORKLOAD: &str =
     "synth:zipf:size=8k,span=256m,count=100000,iops=200,read=30,flush=20,compress=2";
 /// Layer that the advice examines and the volume uses.
-const LAYER: &str = "log:separation=none";
+const LAYER: &str = "log";
 /// Blocks that the client writes, and those of them that it overwrites when the server is killed.
 const BLOCKS: u64 = 24 << 10;
 const OVERWRITTEN: u64 = 4 << 10;

@@ -10,6 +10,7 @@
 //! devices is limited: with fewer copies, it writes more in total.
 
 use crate::log::segments::Segments;
+use crate::planted::{Bug, planted};
 
 /// Limit of the host bytes that join a collection phase, in percent of the moved bytes.
 const JOIN: u64 = 25;
@@ -69,7 +70,7 @@ impl Phases {
             }
             self.collects = scarce;
         }
-        self.collects |= is_out;
+        self.collects |= is_out && !planted(Bug::PhaseEndless);
     }
 
     /// Grants the host its share of `moved` moved bytes.

@@ -101,4 +101,18 @@ mod tests {
             }
         }
     }
+    /// Segments of a large device whose reclaim unit is unknown, or that has phases, are not so
+    /// long that more devices could not join.
+    #[test]
+    fn a_volume_on_a_large_device_can_grow_to_sixteen() {
+        for unit in [0, 64 << 11, 1 << 21] {
+            let block = DeviceInfo::block(61 << 31, 128);
+            let device = DeviceInfo { reclaim_unit: unit, ..block };
+            let mut config = LayerConfig::new(LayerKind::Log);
+            config.choose(core::slice::from_ref(&device), None);
+            config.members.born = 1;
+            let grown = Layout::new(&config, &alloc::vec![device; 16]);
+            assert!(grown.is_ok(), "unit {unit}: {grown:?}");
+        }
+    }
 }

@@ -2,14 +2,17 @@
 
 use hostftl_core::{DeviceInfo, SECTOR};
 
+use super::lengths::MOST_DEVICES;
 use super::{Layout, MOST_SEGMENT, Room};
 use crate::config::{LayerConfig, PlanError};
 use crate::policy::Separation;
 
 /// Numbers of segments of a device whose reclaim unit is unknown, the preferred one first.
 const COUNTS: [u64; 3] = [512, 1024, 2048];
-/// Maximum sectors of such a segment: 64 GiB.
-const LONGEST: u64 = 64 << 21;
+/// Maximum sectors of a segment that is longer than a reclaim unit: 3 GiB. A volume with such
+/// segments can grow to 16 devices.
+const LONGEST: u64 = 3 << 21;
+const _: () = assert!(LONGEST * MOST_DEVICES as u64 <= MOST_SEGMENT, "it can grow");
 
 /// Properties of the devices on which the segment length depends.
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +45,14 @@ impl LengthRule {
     /// is almost as good. Otherwise the streams share units, so longer segments are no better than
     /// those of one unit or of a whole fraction of it.
     fn lengths(self, sectors: u64) -> impl Iterator<Item = u64> {
-        let with_phases = match self.unit {
-            Some(unit) => [5 * unit / 2, 2 * unit, unit],
-            None => COUNTS.map(|count| (sectors / count).min(LONGEST)),
-        };
+        let unknown = COUNTS.map(|count| (sectors / count).min(LONGEST));
+        let several = |unit: u64| [5 * unit / 2, 2 * unit].into_iter().filter(|it| *it <= LONGEST);
+        let units = self.unit.into_iter().flat_map(move |unit| several(unit).chain([unit]));
         let parts = self.unit.into_iter().flat_map(|unit| (0..32).map(move |it| unit >> it));
-        let others = parts.filter(move |_| !self.has_phases);
-        with_phases.into_iter().filter(move |_| self.has_phases).chain(others)
+        let (is_known, has_phases) = (self.unit.is_some(), self.has_phases);
+        let with_phases = unknown.into_iter().filter(move |_| !is_known).chain(units);
+        let with_phases = with_phases.filter(move |_| has_phases);
+        with_phases.chain(parts.filter(move |_| !has_phases))
     }
 
     /// Returns the layout with the first of the preferred segment lengths whose reserves do not

@@ -7,6 +7,7 @@ use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
 
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
+use crate::log::journal::ring::split;
 use crate::log::layout::Layout;
 use crate::log::layout::segment_length::LengthRule;
 use crate::log::params::{Params, SpareRule};
@@ -70,14 +71,16 @@ impl LayerConfig {
     /// devices copy almost no data. If `exported` is given, at least this number of sectors is
     /// exported; otherwise the spare is at most 30 % with `spare=auto`, and else the default.
     pub fn choose(&mut self, devices: &[DeviceInfo], exported: Option<u64>) -> Option<ChosenSpare> {
+        if self.kind != LayerKind::Log {
+            return None;
+        }
         let is_plain = |it: &DeviceInfo| it.kind == DeviceKind::Block && it.placements <= 1;
         if core::mem::take(&mut self.log.chooses_separation) && devices.iter().all(is_plain) {
             let with_phases = Params { separation: Separation::Phases, ..self.log };
             let mut config = LayerConfig { log: with_phases, ..self.clone() };
             let chosen = config.choose_spare(devices, exported);
-            let unit = LengthRule::new(&config, devices).unit();
-            let has_units = |it: &Layout| u64::from(it.column) >= unit.unwrap_or(0);
-            if Layout::new(&config, devices).is_ok_and(|it| has_units(&it)) {
+            let is_possible = Layout::new(&config, devices).is_ok();
+            if is_possible && config.short_segments(devices).is_none() {
                 *self = config;
                 return chosen;
             }
@@ -93,7 +96,9 @@ impl LayerConfig {
         if self.kind != LayerKind::Log || devices.iter().any(is_zoned) {
             return None;
         }
-        let unit = LengthRule::new(self, devices).unit()?;
+        // The journal has no segments.
+        let (data, _) = split(self, devices).ok()?;
+        let unit = LengthRule::new(self, &data).unit()?;
         let segment = u64::from(Layout::new(self, devices).ok()?.column);
         (segment < unit).then_some((segment, unit))
     }
@@ -105,7 +110,7 @@ impl LayerConfig {
     ) -> Option<ChosenSpare> {
         let rule = core::mem::replace(&mut self.log.spare, SpareRule::Stated);
         let is_chosen = match rule {
-            SpareRule::Usual => self.kind == LayerKind::Log && exported.is_some(),
+            SpareRule::Usual => exported.is_some(),
             SpareRule::Auto => true,
             SpareRule::Stated => false,
         };
