@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A medium that forgets what nobody flushed: after a flush that was answered, the power is cut, and
-# what was written is there. Every layer, both engines, files, zoned files, an NBD export, a block
-# device; and what the system still has of a device is not believed when it is opened.
+# Power cuts over a medium that loses all unflushed data: data from before a completed flush must
+# survive. Every layer, both engines, files, zoned files, an NBD export and a block device. A stale
+# page cache of a device must not be used when the device is opened.
 #
-# The medium is nbdkit with a cache that holds every write until a flush and dies with nbdkit, shown
-# as a file by nbdfuse.
+# The medium is nbdkit with a cache that holds every write until a flush and is lost when nbdkit is
+# killed. nbdfuse presents it as a file.
 source "$(dirname "$0")/lib.sh"
 begin medium log
 need nbdkit nbdfuse fusermount3 qemu-io stdbuf
@@ -18,7 +18,7 @@ cleanup() {
     cut_power 2>/dev/null
 }
 
-# power NUMBER…: media over $dir/back.NUMBER, as the files $dir/fuse.NUMBER/nbd.
+# power NUMBER…: starts media over $dir/back.NUMBER, as the files $dir/fuse.NUMBER/nbd.
 power() {
     local number
     for number; do
@@ -34,7 +34,7 @@ power() {
     done
 }
 
-# cut_power: the media lose what they did not write, the server is killed, and the media are gone.
+# cut_power: kills the media, which lose all unflushed data, and then the server.
 cut_power() {
     local pid folder
     for pid in "${kits[@]}"; do kill -KILL "$pid" || true; wait "$pid" || true; done
@@ -46,7 +46,7 @@ cut_power() {
     fuses=()
 }
 
-# flushed VOLUME COMMANDS…: qemu-io against the server, then a flush; it dies without another.
+# flushed VOLUME COMMANDS…: runs qemu-io against the server, then one flush; aborts without another.
 flushed() {
     local of=$1 commands=() one
     shift
@@ -56,7 +56,7 @@ flushed() {
     [ "$(grep -c '^wrote' "$dir/io.out")" -eq $# ] || fail "$of: $(cat "$dir/io.out")"
 }
 
-# io VOLUME COMMANDS…: qemu-io against the server.
+# io VOLUME COMMANDS…: runs qemu-io against the server.
 io() {
     local of=$1 commands=() one
     shift
@@ -66,8 +66,8 @@ io() {
     ! grep -qi 'failed' "$dir/io.out" || fail "$of: $(cat "$dir/io.out")"
 }
 
-# kept DEVICE CREATE…: a volume with these arguments keeps what a flush covers when the power is
-# cut. DEVICE is what $device stands for in them, over the medium 1; the medium 2 is there as well.
+# kept DEVICE CREATE…: a volume with these arguments keeps flushed data across a power cut. DEVICE is
+# the kind of device (see attach) over medium 1; medium 2 is running too.
 cases=0
 kept() {
     local what="$* ($HOSTFTL_ENGINE)"
@@ -81,12 +81,12 @@ kept() {
     power 1 2
     attach "$1"
     serve vol --wait-devices 0
-    io "$what: what was flushed is gone" 'read -P 7 0 300k' 'read -P 8 1M 4k'
+    io "$what: flushed data is lost" 'read -P 7 0 300k' 'read -P 8 1M 4k'
     cut_power
     cases=$((cases + 1))
 }
 
-# attach file|zoned|nbd|loop: puts the name of such a device over the medium 1 into $device.
+# attach file|zoned|nbd|loop: sets $device to the name of such a device over medium 1.
 attach() {
     case $1 in
     file) device=$dir/fuse.1/nbd ;;
@@ -101,7 +101,7 @@ attach() {
     esac
 }
 
-# fresh: blank media; with zones when $1 says so.
+# fresh [zoned]: makes blank media, with zones on request.
 fresh() {
     rm -f "$dir/back.1" "$dir/back.2" "$dir/zoned.toml"
     truncate -s 40M "$dir/back.2"
@@ -133,24 +133,24 @@ for HOSTFTL_ENGINE in uring pread; do
     done
 done
 
-# A block device that goes through the page cache, whose number nobody else takes meanwhile.
+# A block device behind the page cache. Its number is chosen so that concurrent runs do not collide.
 loop_name=/dev/loop$((64 + $$ % 64))
 rm -f "$dir/vol.toml"
 truncate -s 64M "$dir/back.3"
 if ! losetup --sector-size 4096 "$loop_name" "$dir/back.3"; then
-    ok "$cases cuts kept what was flushed; no loop device: $(tail -n 1 "$log")"
+    ok "$cases cuts kept flushed data; no loop device: $(tail -n 1 "$log")"
 fi
 loop=$loop_name
 for HOSTFTL_ENGINE in uring pread; do
-    # Somebody else has it open, so that the system keeps what it has read, and what lies behind it
-    # changes meanwhile. The first block lies behind the superblock's reserve.
+    # Another descriptor keeps the device open, so that its page cache survives while the backing file
+    # changes. The first block of the volume is behind the superblock's reserve.
     "$hostftl" create "$dir/vol.toml" --device "$loop" --layer passthrough --force
     exec 9<"$loop"
     head -c 2M <&9 >/dev/null
     dd if=<(yes 9) of="$dir/back.3" bs=4k seek=256 count=1 iflag=fullblock conv=notrunc
     serve vol
-    io "what the system still had is shown" 'read -v 0 512'
-    grep -q '39 0a 39 0a' "$dir/io.out" || fail "what the system still had of a device is believed"
+    io "stale data from the page cache" 'read -v 0 512'
+    grep -q '39 0a 39 0a' "$dir/io.out" || fail "the stale page cache of a device was used"
     stop
     exec 9<&-
     rm "$dir/vol.toml"
@@ -163,4 +163,4 @@ for HOSTFTL_ENGINE in uring pread; do
         kept loop --layer "$layer"
     done
 done
-ok "$cases cuts kept what was flushed, and no page cache was believed"
+ok "$cases cuts kept flushed data, and no stale page cache was used"
