@@ -198,8 +198,8 @@ bugs! {
         HeirIgnored = "heir-ignored",
         /// A root is written before the stripes that its images show are durable.
         RootBeforeStripes = "root-before-stripes",
-        /// A phase of the host does not end although no segment is left for it.
-        PhaseEndless = "phase-endless",
+        /// Every phase belongs to the host, so garbage collection has no segments.
+        HostPhaseOnly = "host-phase-only",
         /// Trims change only the map in memory.
         TrimUnlisted = "trim-unlisted",
         /// Garbage collection publishes a copy over a newer write.

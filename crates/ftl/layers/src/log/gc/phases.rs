@@ -70,7 +70,7 @@ impl Phases {
             }
             self.collects = scarce;
         }
-        self.collects |= is_out && !planted(Bug::PhaseEndless);
+        self.collects = (self.collects || is_out) && !planted(Bug::HostPhaseOnly);
     }
 
     /// Grants the host its share of `moved` moved bytes.
