@@ -8,6 +8,7 @@ mod columns;
 mod compact;
 mod compress;
 mod cursor;
+mod drawn;
 mod error;
 mod file;
 mod foreign;

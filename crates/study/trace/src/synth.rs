@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::Zipf;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::drawn::Drawn;
 use crate::record::{Op, Record};
 use crate::workload::{Pattern, Workload};
 
@@ -14,26 +15,93 @@ const SCATTER: u64 = 2_654_435_761;
 #[derive(Debug)]
 pub struct Synth {
     work: Workload,
-    rng: Xoshiro256PlusPlus,
-    zipf: Option<Zipf<f64>>,
+    requests: Requests,
     made: u64,
     since_flush: u64,
+}
+
+/// Source of the requests, without times and flushes.
+#[derive(Debug)]
+enum Requests {
+    /// All of one pattern.
+    Plain(Box<Plain>),
+    /// A drawn mixture.
+    Drawn(Drawn),
 }
 
 impl Synth {
     /// Makes the records of `work` for `seed`.
     pub fn new(work: Workload, seed: u64) -> Self {
+        let requests = match work.pattern {
+            Pattern::Drawn => Requests::Drawn(Drawn::new(&work, seed)),
+            _ => Requests::Plain(Box::new(Plain::new(work, seed))),
+        };
+        Synth { work, requests, made: 0, since_flush: 0 }
+    }
+}
+
+impl Iterator for Synth {
+    type Item = Record;
+
+    #[inline]
+    fn next(&mut self) -> Option<Record> {
+        let seconds_in = |made: u64, iops: u64| {
+            (u128::from(made) * 1_000_000_000).checked_div(iops.into()).unwrap_or(0) as u64
+        };
+        let t_ns = seconds_in(self.made, self.work.iops);
+        let is_due = match &mut self.requests {
+            Requests::Plain(_) => self.work.flush > 0 && self.since_flush == self.work.flush,
+            Requests::Drawn(drawn) => drawn.take_flush(),
+        };
+        if is_due {
+            self.since_flush = 0;
+            return Some(Record::flush(t_ns, 0));
+        }
+        if self.made == self.work.count {
+            return None;
+        }
+        let (op, lba, sectors) = match &mut self.requests {
+            Requests::Plain(plain) => plain.request(),
+            Requests::Drawn(drawn) => drawn.request(self.made),
+        };
+        self.made += 1;
+        self.since_flush += u64::from(op == Op::Write);
+        Some(Record::new(t_ns, op, 0, lba, sectors))
+    }
+}
+
+/// Requests of one pattern. All have the same length.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    work: Workload,
+    rng: Xoshiro256PlusPlus,
+    zipf: Option<Zipf<f64>>,
+    made: u64,
+}
+
+impl Plain {
+    /// Makes the requests of `work` for `seed`.
+    pub(crate) fn new(work: Workload, seed: u64) -> Self {
         let units = (work.span / work.size) as f64;
         let zipf = (work.pattern == Pattern::Zipf).then(|| {
             Zipf::new(units, f64::from(work.theta) / 1000.0).expect("the workload was checked")
         });
-        Synth { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), zipf, made: 0, since_flush: 0 }
+        Plain { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), zipf, made: 0 }
+    }
+
+    /// Returns the operation, first sector and number of sectors of the next request.
+    #[inline]
+    pub(crate) fn request(&mut self) -> (Op, u64, u64) {
+        let lba = self.unit() * self.work.size;
+        let is_read = self.work.read > 0 && self.rng.random_range(0..100) < self.work.read;
+        self.made += 1;
+        (if is_read { Op::Read } else { Op::Write }, lba, self.work.size)
     }
 
     fn unit(&mut self) -> u64 {
         let units = self.work.span / self.work.size;
         match self.work.pattern {
-            Pattern::Uniform | Pattern::Mix => self.rng.random_range(0..units),
+            Pattern::Uniform | Pattern::Mix | Pattern::Drawn => self.rng.random_range(0..units),
             Pattern::Sequential => self.made % units,
             Pattern::Skew => self.skewed(units),
             Pattern::Moving => {
@@ -66,30 +134,5 @@ impl Synth {
         } else {
             self.rng.random_range(hot..units)
         }
-    }
-}
-
-impl Iterator for Synth {
-    type Item = Record;
-
-    #[inline]
-    fn next(&mut self) -> Option<Record> {
-        let seconds_in = |made: u64, iops: u64| {
-            (u128::from(made) * 1_000_000_000).checked_div(iops.into()).unwrap_or(0) as u64
-        };
-        let t_ns = seconds_in(self.made, self.work.iops);
-        if self.work.flush > 0 && self.since_flush == self.work.flush {
-            self.since_flush = 0;
-            return Some(Record::flush(t_ns, 0));
-        }
-        if self.made == self.work.count {
-            return None;
-        }
-        let lba = self.unit() * self.work.size;
-        let is_read = self.work.read > 0 && self.rng.random_range(0..100) < self.work.read;
-        self.made += 1;
-        self.since_flush += u64::from(!is_read);
-        let op = if is_read { Op::Read } else { Op::Write };
-        Some(Record::new(t_ns, op, 0, lba, self.work.size))
     }
 }

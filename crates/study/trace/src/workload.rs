@@ -24,10 +24,13 @@ pub enum Pattern {
     Sequential,
     /// Uniform, with 50 % reads by default.
     Mix,
+    /// A mixture of flows with different addresses, lengths, reads, flushes and discards, drawn by
+    /// `draw`.
+    Drawn,
 }
 
 impl Pattern {
-    const ALL: [(&'static str, Pattern); 7] = [
+    const ALL: [(&'static str, Pattern); 8] = [
         ("uniform", Pattern::Uniform),
         ("zipf", Pattern::Zipf),
         ("skew", Pattern::Skew),
@@ -35,7 +38,20 @@ impl Pattern {
         ("moving", Pattern::Moving),
         ("sequential", Pattern::Sequential),
         ("mix", Pattern::Mix),
+        ("drawn", Pattern::Drawn),
     ];
+
+    /// Returns the options that have an effect.
+    fn options(self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            Pattern::Uniform | Pattern::Sequential | Pattern::Mix => &[],
+            Pattern::Zipf => &["theta"],
+            Pattern::Skew => &["hot", "share"],
+            Pattern::Moving => &["hot", "share", "every"],
+            Pattern::Drawn => return vec!["seed", "span", "count", "iops", "compress"],
+        };
+        [&["size", "span", "count", "flush", "read", "iops", "compress"], own].concat()
+    }
 }
 
 /// A synthetic workload.
@@ -63,8 +79,30 @@ pub struct Workload {
     pub every: u64,
     /// Exponent of the Zipf distribution in thousandths. `theta=`, 0.99 by default.
     pub theta: u32,
+    /// Number that determines the mixture of a drawn workload. `seed=`, 0 by default.
+    pub draw: u64,
     /// Compressibility of the written data. `compress=`, unknown by default.
     pub compress: Option<Compressibility>,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Workload {
+            pattern: Pattern::Uniform,
+            size: 8,
+            span: 64 << 11,
+            count: 100_000,
+            flush: 0,
+            read: 0,
+            iops: 0,
+            hot: 5,
+            share: 90,
+            every: 10_000,
+            theta: 990,
+            draw: 0,
+            compress: None,
+        }
+    }
 }
 
 impl FromStr for Workload {
@@ -81,25 +119,14 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
     let pattern = pattern.ok_or_else(|| {
         format!(
-            "'{name}' is not a workload; use uniform, zipf, hotcold, moving, sequential, mix or \
-             like:VOLUME"
+            "'{name}' is not a workload; use uniform, zipf, hotcold, moving, sequential, mix, \
+             drawn or like:VOLUME"
         )
     })?;
-    let mut work = Workload {
-        pattern,
-        size: 4096,
-        span: 64 << 20,
-        count: 100_000,
-        flush: 0,
-        read: if pattern == Pattern::Mix { 50 } else { 0 },
-        iops: 0,
-        hot: 5,
-        share: 90,
-        every: 10_000,
-        theta: 990,
-        compress: None,
-    };
-    let (mut size, mut span) = (Size::exact(work.size), Size::exact(work.span));
+    let read = if pattern == Pattern::Mix { 50 } else { 0 };
+    let mut work = Workload { pattern, read, ..Workload::default() };
+    let bytes = |sectors: u64| Size::exact(sectors * SECTOR as u64);
+    let (mut size, mut span) = (bytes(work.size), bytes(work.span));
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option
             .split_once('=')
@@ -112,6 +139,10 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
             let wrong = || format!("{key}={value}: expected a number, optionally with k, m or g");
             amount(value).ok_or_else(wrong)
         };
+        if !pattern.options().contains(&key) {
+            let known = pattern.options().join(", ");
+            return Err(format!("'{key}' is not an option of {name}; use {known}"));
+        }
         match key {
             "size" => size = sized()?,
             "span" => span = sized()?,
@@ -123,15 +154,15 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
             "every" => work.every = number()?,
             "iops" => work.iops = number()?,
             "theta" => work.theta = theta(value)?,
-            "compress" => work.compress = Some(value.parse()?),
-            _ => return Err(format!("'{key}' is not an option; {OPTIONS}")),
+            "seed" => work.draw = number()?,
+            _ => work.compress = Some(value.parse()?),
         }
     }
     checked(work, size, span)
 }
 
-const OPTIONS: &str =
-    "use size, span, count, flush, read, iops, hot, share, every, theta or compress";
+/// Least span of a drawn workload, in bytes.
+const MIN_DRAWN: u64 = 16 << 20;
 
 /// Converts the sizes to sectors, and checks that the workload is possible.
 fn checked(mut work: Workload, size: Size, span: Size) -> Result<Workload, String> {
@@ -141,6 +172,9 @@ fn checked(mut work: Workload, size: Size, span: Size) -> Result<Workload, Strin
     let all = span.whole(bytes).map_err(|why| format!("span must be a multiple of size: {why}"))?;
     if work.count == 0 {
         return Err("count must be above 0".into());
+    }
+    if work.pattern == Pattern::Drawn && all < MIN_DRAWN {
+        return Err("span must be at least 16m, because it is divided among several flows".into());
     }
     if work.hot == 0 || work.every == 0 {
         return Err("hot and every must be above 0".into());

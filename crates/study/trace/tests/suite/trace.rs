@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hostftl_trace::{Compact, GRANULE, Op, Record, Source, TraceError, TraceFile};
+use hostftl_trace::{Compact, GRANULE, Op, Record, Source, Summary, TraceError, TraceFile};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -192,10 +192,36 @@ fn equal_seeds_give_equal_workloads() {
 }
 
 #[test]
+fn a_drawn_mixture_depends_on_its_own_seed() {
+    let sum = |draw: u64, seed: u64| {
+        let source: Source =
+            format!("synth:drawn:seed={draw},span=32m,count=20000").parse().unwrap();
+        source.scan(seed, false).unwrap()
+    };
+    assert_eq!(sum(1, 5), sum(1, 5));
+    let all: Vec<_> = (0..40).map(|draw| (sum(draw, 1), sum(draw, 2))).collect();
+    for (one, other) in &all {
+        assert_eq!(one.reads + one.writes + one.discards, 20_000);
+        assert!(one.end <= 32 * 2048 && other.end <= 32 * 2048);
+        // The mixture is the same, so the bytes differ little.
+        let ratio = one.written as f64 / other.written as f64;
+        assert!((0.7..1.4).contains(&ratio), "{one:?} {other:?}");
+    }
+    assert!(all.iter().any(|(one, other)| one != other));
+    let with = |is: fn(&Summary) -> bool| all.iter().filter(|(sum, _)| is(sum)).count();
+    assert!(with(|sum| sum.flushes > 100) > 10 && with(|sum| sum.discards > 100) > 5);
+}
+
+#[test]
 fn errors_for_bad_workloads_suggest_valid_ones() {
     let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
     assert!(why("synth:unifrom").contains("use uniform, zipf, hotcold, moving"));
-    assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read, iops, hot"));
+    assert!(
+        why("synth:uniform:sise=4k").contains("use size, span, count, flush, read, iops, comp")
+    );
+    assert!(why("synth:zipf:hot=5").contains("'hot' is not an option of zipf; use size"));
+    assert!(why("synth:drawn:size=4k").contains("use seed, span, count, iops, compress"));
+    assert!(why("synth:drawn:span=15m").contains("span must be at least 16m"));
     assert!(why("synth:uniform:size=4q").contains("expected a size"));
     assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
 }
