@@ -3,7 +3,7 @@
 
 use anyhow::{bail, ensure};
 use hostftl_core::Page;
-use hostftl_format::hard::{self, CANDIDATES, Entry, Listing, LogHead, MapPage, Root, Run};
+use hostftl_format::hard::{self, CANDIDATES, Entry, Listing, LogHead, MapPage, Root, Run, Width};
 use hostftl_format::page;
 
 use super::page::{AT, UUID, sealed, trim};
@@ -61,13 +61,13 @@ pub(super) fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> 
 
 /// Returns an empty map page, and one with entries.
 pub(super) fn maps() -> Vec<Vec<u8>> {
-    let emit = |entries: &[u32]| {
+    let emit = |entries: &[u64]| {
         let mut page = Page::default();
-        hard::fill_map(&mut page, entries);
+        hard::fill_map(&mut page, Width::Narrow, entries.iter().copied());
         hard::seal_map(&mut page, MapPage { group: 2, index: 1, generation: 7 }, UUID, AT);
         trim(&page)
     };
-    vec![emit(&[]), emit(&[0, 1, 70_000, u32::MAX])]
+    vec![emit(&[]), emit(&[0, 1, 70_000, Width::Narrow.most()])]
 }
 
 /// Checks that a map page that parses is emitted identically.
@@ -77,9 +77,10 @@ pub(super) fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         ensure!(page::u64_at(&page, 24) > u32::MAX.into(), "a sealed map page was refused");
         return Ok(());
     };
-    let entries: Vec<u32> = (0..hard::MAP_ENTRIES).map(|i| hard::map_entry(&page, i)).collect();
+    let width = Width::Narrow;
+    let entries = (0..width.entries()).map(|i| hard::map_entry(&page, width, i));
     let mut again = Page::default();
-    hard::fill_map(&mut again, &entries);
+    hard::fill_map(&mut again, width, entries);
     hard::seal_map(&mut again, which, UUID, AT);
     ensure!(again.0 == page.0, "{which:?} is emitted in another way");
     Ok(())

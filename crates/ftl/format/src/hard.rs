@@ -7,7 +7,7 @@
 //! candidates, u32 each. Root page i > 0: 32 generations of groups (i − 1)·1016 onwards, u32 each.
 //!
 //! Map page (`HRDM`, sequence = generation): 32 group u32 · 36 page in the group u32 · 40 entries,
-//! u32 each: 0 = unmapped, else virtual sector + 1.
+//! u32 each, or 5 bytes each on large volumes: 0 = unmapped, else virtual sector + 1.
 //!
 //! Log page (`HRDL`, sequence = number of the log write): 32 epoch u64 · 40 last durable log write
 //! u64 · 48 page in the write u16 · 50 pages in the write u16 · 52 bytes of entries u16 · 54
@@ -26,8 +26,35 @@ use hostftl_core::{BLOCK, Page};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, put_u64, u32_at, u64_at};
 
-/// Number of entries in a map page.
-pub const MAP_ENTRIES: usize = (BLOCK - MAP_BODY) / 4;
+/// Width of the entries of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Entries of 4 bytes.
+    Narrow,
+    /// Entries of 5 bytes, for volumes whose sector numbers do not fit 4 bytes.
+    Wide,
+}
+
+impl Width {
+    /// Returns the bytes of an entry.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Width::Narrow => 4,
+            Width::Wide => 5,
+        }
+    }
+
+    /// Returns the number of entries in a map page.
+    pub const fn entries(self) -> usize {
+        (BLOCK - MAP_BODY) / self.bytes()
+    }
+
+    /// Returns the largest entry.
+    pub const fn most(self) -> u64 {
+        u64::MAX >> (u64::BITS as usize - 8 * self.bytes())
+    }
+}
+
 /// Number of generations in a root page after the first.
 pub const ROOT_GENERATIONS: usize = (BLOCK - HEADER) / 4;
 /// Maximum number of candidates in a root or a log write.
@@ -166,10 +193,11 @@ pub struct MapPage {
 }
 
 /// Writes map entries into a page that [`seal_map`] completes.
-pub fn fill_map(page: &mut Page, entries: &[u32]) {
+pub fn fill_map(page: &mut Page, width: Width, entries: impl Iterator<Item = u64>) {
     page.0[MAP_BODY..].fill(0);
-    for (entry, slot) in entries.iter().zip((MAP_BODY..BLOCK).step_by(4)) {
-        put_u32(page, slot, *entry);
+    let slots = page.0[MAP_BODY..].chunks_exact_mut(width.bytes());
+    for (entry, slot) in entries.zip(slots) {
+        slot.copy_from_slice(&entry.to_le_bytes()[..width.bytes()]);
     }
 }
 
@@ -191,8 +219,12 @@ pub fn parse_map(page: &Page, uuid: [u8; 16], at: u64) -> Result<MapPage, Fault>
 }
 
 /// Returns entry `i` of a map page.
-pub fn map_entry(page: &Page, i: usize) -> u32 {
-    u32_at(page, MAP_BODY + i * 4)
+pub fn map_entry(page: &Page, width: Width, i: usize) -> u64 {
+    let at = MAP_BODY + i * width.bytes();
+    match width {
+        Width::Narrow => u32_at(page, at).into(),
+        Width::Wide => u64::from(u32_at(page, at)) | u64::from(page.0[at + 4]) << 32,
+    }
 }
 
 /// Head of a log page.
@@ -315,7 +347,7 @@ pub enum Entry {
     /// Virtual sectors that are invalid: newer data is at their home.
     Kill {
         /// First virtual sector.
-        vsn: u32,
+        vsn: u64,
         /// Number of sectors.
         len: u32,
     },
@@ -355,11 +387,11 @@ pub fn push_trim(page: &mut Page, lsn: u64, len: u32) {
 }
 
 /// Appends a kill. The caller must have checked that `ENTRY` bytes are left.
-pub fn push_kill(page: &mut Page, vsn: u32, len: u32) {
+pub fn push_kill(page: &mut Page, vsn: u64, len: u32) {
     let at = take(page, ENTRY);
     page.0[at] = 3;
     put_u32(page, at + 4, len);
-    put_u64(page, at + 8, vsn.into());
+    put_u64(page, at + 8, vsn);
 }
 
 /// Appends the end of a loan. The caller must have checked that `ENTRY` bytes are left.
@@ -403,8 +435,8 @@ pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
             Some((entry, at + ENTRY))
         }
         3 => {
-            let vsn = u32::try_from(u64_at(page, base + 8)).ok()?;
-            Some((Entry::Kill { vsn, len: u32_at(page, base + 4) }, at + ENTRY))
+            let entry = Entry::Kill { vsn: u64_at(page, base + 8), len: u32_at(page, base + 4) };
+            Some((entry, at + ENTRY))
         }
         4 => {
             let vsp = u32::try_from(u64_at(page, base + 8)).ok()?;

@@ -2,10 +2,10 @@
 
 use hostftl_core::{BLOCK, Page};
 use hostftl_format::hard::{
-    Entry, LOG_BYTES, Listing, LogHead, MAP_ENTRIES, MapPage, Root, Run, clear_log,
-    emit_generations, emit_root, entry_at, fill_map, log_candidates, log_used, map_entry,
-    parse_generations, parse_log, parse_map, parse_root, push_listing, push_run, push_trim,
-    root_candidates, run_at, seal_log, seal_map,
+    Entry, LOG_BYTES, Listing, LogHead, MapPage, Root, Run, Width, clear_log, emit_generations,
+    emit_root, entry_at, fill_map, log_candidates, log_used, map_entry, parse_generations,
+    parse_log, parse_map, parse_root, push_listing, push_run, push_trim, root_candidates, run_at,
+    seal_log, seal_map,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -66,18 +66,22 @@ proptest! {
 
     #[test]
     fn a_map_page_round_trips(
-        list in vec(any::<u32>(), 0..MAP_ENTRIES),
+        list in vec(any::<u64>(), 0..Width::Narrow.entries()),
+        wide: bool,
         (group, index, generation) in any::<(u32, u32, u32)>(),
         at: u64,
     ) {
+        let width = if wide { Width::Wide } else { Width::Narrow };
+        let list: Vec<u64> = list.iter().map(|entry| entry & width.most()).collect();
         let which = MapPage { group, index, generation };
         let mut page = Page([0xff; BLOCK]);
-        fill_map(&mut page, &list);
+        fill_map(&mut page, width, list.iter().copied());
         seal_map(&mut page, which, UUID, at);
         prop_assert_eq!(parse_map(&page, UUID, at), Ok(which));
-        for i in 0..MAP_ENTRIES {
-            prop_assert_eq!(map_entry(&page, i), list.get(i).copied().unwrap_or(0));
+        for i in 0..width.entries() {
+            prop_assert_eq!(map_entry(&page, width, i), list.get(i).copied().unwrap_or(0));
         }
+        prop_assert!(parse_map(&page, UUID, at.wrapping_add(8)).is_err());
     }
 
     #[test]
@@ -109,7 +113,7 @@ proptest! {
         let head = LogHead { seq: 3, epoch: 1, durable: 2, index: 0, pages: 1, superpage: 5 };
         let mut pages = [Page::default(), log_page(&head, &[1, 2, 3], at), Page::default()];
         emit_root(&mut pages[0], &root, [4, 5].into_iter(), UUID, at);
-        fill_map(&mut pages[2], &[1, 2]);
+        fill_map(&mut pages[2], Width::Narrow, [1, 2].into_iter());
         seal_map(&mut pages[2], MapPage { group: 1, index: 2, generation: 3 }, UUID, at);
         for page in &mut pages {
             page.0[bit / 8] ^= 1 << (bit % 8);

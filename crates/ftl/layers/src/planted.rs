@@ -64,6 +64,8 @@ bugs! {
         FailedFlushBelieved = "failed-flush-believed",
         /// A failed write of the log counts as complete.
         MapWriteIgnored = "map-write-ignored",
+        /// An entry of the map of a large volume loses its highest byte.
+        WideCutOff = "wide-cut-off",
     "shatl":
         /// A kill is logged before the write that replaced the copy is durable.
         KillBeforeWrite = "kill-before-write",

@@ -7,91 +7,108 @@
 //! - On media the entry of key `l` is `to[l]`.
 
 use alloc::vec;
-use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::Page;
-use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::numbers::Numbers;
 use crate::vsp::ops::NoOp;
 use crate::vsp::pool::{Lost, Pool};
-
-/// Map entry of a sector whose only copy cannot be verified. It reads as an error until it is
-/// rewritten.
-const LOST: u32 = u32::MAX;
 
 /// The map of `hard`.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,
-    to: Vec<u32>,
-    back: Vec<u32>,
+    width: Width,
+    /// Entry of a sector whose only copy cannot be verified. It reads as an error until it is
+    /// rewritten.
+    lost: u64,
+    to: Numbers,
+    back: Numbers,
     mapped: u64,
 }
 
 impl Map {
     /// Creates an empty map.
     pub(crate) fn new(layout: &Layout) -> Self {
+        let (width, slots) = (layout.width, layout.slots());
         Map {
             superpage: layout.superpage,
-            to: vec![0; layout.exported as usize],
-            back: vec![0; layout.count as usize * layout.superpage as usize],
+            width,
+            lost: width.most(),
+            to: Numbers::new(layout.exported, width),
+            back: Numbers::new(slots, width),
             mapped: 0,
         }
     }
 
     /// Returns the bytes of both directions.
     pub(crate) fn memory(layout: &Layout) -> u64 {
-        let slots = u64::from(layout.count) * u64::from(layout.superpage);
-        4 * (layout.exported + slots)
+        Numbers::memory(layout.exported + layout.slots(), layout.width)
+    }
+
+    /// Counts the entry of a sector.
+    fn adopt_entry(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
+        let Some(vsn) = self.lookup(key) else { return Ok(()) };
+        if vsn >= self.back.len() {
+            return Err("the map points outside the data area");
+        }
+        if self.back.get(vsn) != 0 {
+            return Err("the map has two sectors in one slot");
+        }
+        self.back.set(vsn, key + 1);
+        let vsp = pool.superpage_at(vsn);
+        pool.gain(vsp, pool.valid(vsp) + 1);
+        self.mapped += 1;
+        Ok(())
     }
 }
 
 impl Table for Map {
     type Op = NoOp;
 
-    fn valid(&self, vsn: u32) -> Option<u64> {
-        let lsn = self.back[vsn as usize].checked_sub(1)?;
-        (self.to[lsn as usize] == vsn + 1).then_some(lsn.into())
+    fn valid(&self, vsn: u64) -> Option<u64> {
+        let lsn = self.back.get(vsn).checked_sub(1)?;
+        (self.to.get(lsn) == vsn + 1).then_some(lsn)
     }
 
-    fn was(&self, vsn: u32) -> Option<u64> {
-        self.back[vsn as usize].checked_sub(1).map(u64::from)
+    fn was(&self, vsn: u64) -> Option<u64> {
+        self.back.get(vsn).checked_sub(1)
     }
 
     fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    fn lookup(&self, lsn: u64) -> Option<u32> {
-        match self.to[lsn as usize] {
-            LOST => None,
-            raw => raw.checked_sub(1),
-        }
+    fn lookup(&self, lsn: u64) -> Option<u64> {
+        let raw = self.to.get(lsn);
+        if raw == self.lost { None } else { raw.checked_sub(1) }
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
-        self.to[lsn as usize] == LOST
+        self.to.get(lsn) == self.lost
     }
 
     fn run(&self, lsn: u64, sectors: u64) -> (bool, u64) {
-        let end = ((lsn + sectors) as usize).min(self.to.len());
-        let entries = &self.to[lsn as usize..end];
-        let mapped = entries[0] != 0;
-        let length = entries.iter().take_while(|raw| (**raw != 0) == mapped).count();
+        let mapped = self.to.get(lsn) != 0;
+        let entries = self.to.from(lsn).take(sectors as usize);
+        let length = entries.take_while(|raw| (*raw != 0) == mapped).count();
         (mapped, length as u64)
     }
 
-    fn keys(&self, lsn: u64, _vsn: Option<u32>) -> [u64; 2] {
+    fn keys(&self, lsn: u64, _vsn: Option<u64>) -> [u64; 2] {
         [lsn; 2]
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
         let lost = self.kill(pool, lsn);
-        assert_eq!(self.to[lsn as usize], 0, "a sector is mapped once");
-        self.to[lsn as usize] = vsn + 1;
-        self.back[vsn as usize] = lsn as u32 + 1;
+        assert!(vsn + 1 < self.lost, "a slot fits an entry");
+        assert_eq!(self.to.get(lsn), 0, "a sector is mapped once");
+        self.to.set(lsn, vsn + 1);
+        self.back.set(vsn, lsn + 1);
         let vsp = pool.superpage_at(vsn);
         pool.gain(vsp, pool.valid(vsp) + 1);
         self.mapped += 1;
@@ -100,7 +117,7 @@ impl Table for Map {
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
         let vsn = self.lookup(lsn);
-        self.to[lsn as usize] = 0;
+        self.to.set(lsn, 0);
         let Some(vsn) = vsn else { return Lost::Some };
         self.mapped -= 1;
         let vsp = pool.superpage_at(vsn);
@@ -108,46 +125,35 @@ impl Table for Map {
     }
 
     fn image(&self, page: &mut Page, key: u64) {
-        let end = (key as usize + MAP_ENTRIES).min(self.to.len());
-        fill_map(page, &self.to[(key as usize).min(end)..end]);
+        fill_map(page, self.width, self.to.from(key));
     }
 
-    fn load(&mut self, key: u64, raw: u32) {
-        self.to[key as usize] = raw;
+    fn load(&mut self, key: u64, raw: u64) {
+        self.to.set(key, raw);
     }
 
-    fn replay(&mut self, lsn: u64, vsn: Option<u32>, mut changed: impl FnMut(u64)) {
-        self.to[lsn as usize] = vsn.map_or(0, |vsn| vsn + 1);
+    fn replay(&mut self, lsn: u64, vsn: Option<u64>, mut changed: impl FnMut(u64)) {
+        self.to.set(lsn, vsn.map_or(0, |vsn| vsn + 1));
         changed(lsn);
     }
 
     /// Does nothing: this layer never writes in place, so its log has no kills.
-    fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
+    fn replay_kill(&mut self, _vsn: u64, _changed: impl FnMut(u64)) {}
 
-    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        let Some(vsn) = self.lookup(key) else { return Ok(()) };
-        let slot = self.back.get_mut(vsn as usize).ok_or("the map points outside the data area")?;
-        if *slot != 0 {
-            return Err("the map has two sectors in one slot");
-        }
-        *slot = key as u32 + 1;
-        let vsp = pool.superpage_at(vsn);
-        pool.gain(vsp, pool.valid(vsp) + 1);
-        self.mapped += 1;
-        Ok(())
+    fn adopt(&mut self, pool: &mut Pool, mut keys: Range<u64>) -> Result<(), &'static str> {
+        keys.try_for_each(|key| self.adopt_entry(pool, key))
     }
 
     fn disown(&mut self, pool: &mut Pool, vsp: u32) {
-        let from = vsp as usize * self.superpage as usize;
-        self.back[from..from + self.superpage as usize].fill(0);
+        pool.slots(vsp).for_each(|vsn| self.back.set(vsn, 0));
         self.mapped -= u64::from(pool.forget(vsp));
     }
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
-        for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
+        for vsn in pool.slots(vsp) {
             if let Some(lsn) = self.valid(vsn) {
                 self.kill(pool, lsn);
-                self.to[lsn as usize] = LOST;
+                self.to.set(lsn, self.lost);
                 changed(lsn);
             }
         }
@@ -158,13 +164,14 @@ impl Table for Map {
     }
 
     fn check(&self, pool: &Pool) -> Result<(), &'static str> {
-        let mut valid = vec![0u16; self.back.len() / self.superpage as usize];
+        let mut valid = vec![0u16; (self.back.len() / u64::from(self.superpage)) as usize];
         let mut mapped = 0;
-        for (lsn, raw) in self.to.iter().enumerate().filter(|(_, raw)| ![0, LOST].contains(*raw)) {
-            if self.back[*raw as usize - 1] != lsn as u32 + 1 {
+        let entries = (0..).zip(self.to.from(0));
+        for (lsn, raw) in entries.filter(|(_, raw)| *raw != 0 && *raw != self.lost) {
+            if self.back.get(raw - 1) != lsn + 1 {
                 return Err("a sector maps to a slot that does not refer back to it");
             }
-            valid[((raw - 1) / self.superpage) as usize] += 1;
+            valid[pool.superpage_at(raw - 1) as usize] += 1;
             mapped += 1;
         }
         if mapped != self.mapped {

@@ -26,7 +26,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         does: "collects small writes into superpages; maps every sector",
         pays: "small random writes on a drive with an indirection unit of 16 KiB or more that is \
                not nearly full; its map takes much memory, so otherwise use hatl-auto or log",
-        limits: "less than 2 TiB (32-bit sector numbers)",
+        limits: "256 TiB and less than 2^32 superpages; a map entry takes 5 bytes from 2 TiB on",
     },
     format: 1,
     devices: Devices::Block,
@@ -36,5 +36,9 @@ pub(crate) const REGISTRATION: Registration = Registration {
     promises: Promises::USUAL,
     plan: Hard::plan,
     new: |config, devices, buffers, mode| Ok(Box::new(Hard::new(config, devices, buffers, mode)?)),
-    chaos: Chaos { events: "h", ..Chaos::USUAL },
+    chaos: Chaos {
+        events: "h",
+        vary: |config, dice| config.shatl.far = dice.chance(200),
+        ..Chaos::USUAL
+    },
 };

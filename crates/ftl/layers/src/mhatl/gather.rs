@@ -48,24 +48,24 @@ enum From {
     /// Zeros, because the sector is not mapped.
     Zeros,
     /// A copy of this virtual sector.
-    Copy(u32),
+    Copy(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
-    lsn: u32,
+    lsn: u64,
     from: From,
     /// Whether the first read fetches it.
     here: bool,
 }
 
 impl Slot {
-    fn new(lsn: u32, from: From) -> Self {
+    fn new(lsn: u64, from: From) -> Self {
         Slot { lsn, from, here: false }
     }
 
     /// Returns whether the source of the slot `i` slots later is `i` sectors further on.
-    fn leads_to(&self, later: &Slot, i: u32) -> bool {
+    fn leads_to(&self, later: &Slot, i: u64) -> bool {
         match (self.from, later.from) {
             (From::Zeros, From::Zeros) => true,
             (From::Copy(vsn), From::Copy(other)) => vsn + i == other,
@@ -79,7 +79,7 @@ struct Lookup<'a> {
     leaves: &'a Leaves,
     leaf: Option<Leaf>,
     /// The sectors that `leaf` holds for.
-    sectors: Range<u32>,
+    sectors: Range<u64>,
 }
 
 impl<'a> Lookup<'a> {
@@ -110,7 +110,7 @@ impl<'a> Lookup<'a> {
             return None;
         }
         let sectors = slots.iter().zip(lsn..self.sectors.end);
-        let same = |(slot, lsn): &(&Slot, u32)| slot.lsn == *lsn && self.is_current(slot);
+        let same = |(slot, lsn): &(&Slot, u64)| slot.lsn == *lsn && self.is_current(slot);
         let len = sectors.take_while(same).count();
         Some(lsn.trailing_zeros().min(len.ilog2()) as u8)
     }
@@ -216,14 +216,14 @@ impl Buddies {
         let sp = area.layout.superpage;
         let job = &mut self.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, Some(lsp), host);
-        let mine = |lsn: u32| (host.0..host.0 + host.1).contains(&(lsn % sp));
-        for (slot, lsn) in job.slots.iter_mut().zip(lsp * sp..) {
+        let mine = |lsn: u64| (host.0..host.0 + host.1).contains(&((lsn % u64::from(sp)) as u32));
+        for (slot, lsn) in job.slots.iter_mut().zip(u64::from(lsp) * u64::from(sp)..) {
             *slot = Slot::new(lsn, if mine(lsn) { From::None } else { From::Zeros });
         }
         for leaf in area.table.leaves.in_lsp(lsp) {
-            for lsn in (leaf.lsn..leaf.lsn + leaf.len()).filter(|lsn| !mine(*lsn)) {
+            for lsn in (leaf.lsn..leaf.end()).filter(|lsn| !mine(*lsn)) {
                 let from = if leaf.vsn == LOST { From::None } else { From::Copy(leaf.at(lsn)) };
-                job.slots[(lsn % sp) as usize].from = from;
+                job.slots[(lsn % u64::from(sp)) as usize].from = from;
             }
         }
         cx.touch(2 * sp as usize);
@@ -238,10 +238,10 @@ impl Buddies {
         let Some(stage) = area.own_stage(cx) else { return false };
         let job = &mut self.jobs.list[index];
         (job.stage, job.lsp, job.host) = (stage, None, (0, 0));
-        job.slots.fill(Slot::new(u32::MAX, From::None));
+        job.slots.fill(Slot::new(u64::MAX, From::None));
         let mut slots = job.slots.iter_mut();
         for leaf in area.table.leaves.in_superpage(vsp) {
-            for (slot, lsn) in slots.by_ref().zip(leaf.lsn..leaf.lsn + leaf.len()) {
+            for (slot, lsn) in slots.by_ref().zip(leaf.lsn..leaf.end()) {
                 *slot = Slot::new(lsn, From::Copy(leaf.at(lsn)));
             }
         }
@@ -268,22 +268,24 @@ impl Buddies {
         let Some(longest) = area.table.leaves.in_lsp(lsp).max_by_key(|leaf| leaf.level) else {
             return;
         };
-        if longest.level < 2 || area.table.lookup(longest.lsn.into()).is_none() {
+        if longest.level < 2 || area.table.lookup(longest.lsn).is_none() {
             return;
         }
         let vsp = area.pool.superpage_at(longest.vsn);
         if matches!(area.pool.state(vsp), State::Staged(_)) {
             return;
         }
-        let shift = i64::from(longest.vsn % sp) - i64::from(longest.lsn % sp);
+        let offset = |sector: u64| (sector % u64::from(sp)) as u32;
+        let shift = i64::from(offset(longest.vsn)) - i64::from(offset(longest.lsn));
         // The read must not overwrite the host's part, which is being copied into the buffer.
         let behind = |at: u32| at >= host.0;
-        let side = behind(longest.lsn % sp);
+        let side = behind(offset(longest.lsn));
         let (mut first, mut last) = (sp, 0);
         for (at, slot) in (0..).zip(&mut job.slots) {
             let From::Copy(vsn) = slot.from else { continue };
             let near = host.1 == 0 || behind(at) == side;
-            slot.here = near && vsn / sp == vsp && i64::from(vsn % sp) - i64::from(at) == shift;
+            let same = i64::from(offset(vsn)) - i64::from(at) == shift;
+            slot.here = near && same && area.pool.superpage_at(vsn) == vsp;
             if slot.here {
                 (first, last) = (first.min(at), last.max(at));
             }
@@ -337,11 +339,11 @@ impl Buddies {
         let begin = job.cursor;
         let first = job.slots.get(begin as usize)?;
         let most = match first.from {
-            From::Copy(vsn) => sp - vsn % sp,
+            From::Copy(vsn) => sp - (vsn % u64::from(sp)) as u32,
             _ => sp,
         };
         let follows = |(slot, i): &(&Slot, u32)| {
-            !slot.here && first.leads_to(slot, *i) && lookup.is_current(slot)
+            !slot.here && first.leads_to(slot, (*i).into()) && lookup.is_current(slot)
         };
         let slots = job.slots[begin as usize..].iter();
         let len = slots.zip(0..most).take_while(follows).count() as u32;
@@ -369,11 +371,12 @@ impl Buddies {
         let (op, piece) = match from {
             From::Copy(vsn) => match area.pool.state(area.pool.superpage_at(vsn)) {
                 State::Staged(from) => {
-                    let view = area.stages.buffer(from).view_sectors(vsn % sp, len);
+                    let view =
+                        area.stages.buffer(from).view_sectors((vsn % u64::from(sp)) as u32, len);
                     (Op::Copy { job: number, stage: from, slot, len }, Piece::Data(view))
                 }
                 _ => {
-                    let from = (area.pool.superpage_at(vsn), vsn % sp);
+                    let from = (area.pool.superpage_at(vsn), (vsn % u64::from(sp)) as u32);
                     self.read_into(area, index, from, (slot, len), cx);
                     return true;
                 }
@@ -419,17 +422,18 @@ impl Buddies {
         &mut self,
         area: &mut Area<Map>,
         index: u8,
-        lsn: u32,
+        lsn: u64,
         (slot, level): (u32, u8),
         cx: &mut Cx<Op>,
     ) {
         let stage = area.stages.at(index);
-        let leaf = Leaf { lsn, vsn: stage.vsp() * area.layout.superpage + slot, level };
+        let vsn = area.pool.slots(stage.vsp()).start + u64::from(slot);
+        let leaf = Leaf { lsn, vsn, level };
         for i in 0..leaf.len() {
             if !planted(Bug::GatherNotListed) {
-                stage.publish(slot + i, (lsn + i).into());
+                stage.publish(slot + i, lsn + u64::from(i));
             }
-            area.checkpoint.changed((lsn + i).into());
+            area.checkpoint.changed(lsn + u64::from(i));
         }
         cx.touch(leaf.len() as usize);
         if let Lost::Last(vsp) = area.table.point_run(&mut area.pool, leaf) {

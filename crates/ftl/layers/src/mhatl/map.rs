@@ -9,13 +9,15 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::Page;
-use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+use hostftl_format::hard::{Width, fill_map};
 
 use crate::policy::Lists;
 use crate::vsp::Table;
 use crate::vsp::layout::{Layout, STAGES};
+use crate::vsp::numbers::Numbers;
 use crate::vsp::pool::{Lost, Pool};
 
 use super::ops::Op;
@@ -35,7 +37,8 @@ pub(crate) struct Map {
     changed: Vec<u32>,
     /// Number of sectors stored so far.
     clock: u64,
-    entries: Vec<u32>,
+    width: Width,
+    entries: Numbers,
     mapped: u64,
 }
 
@@ -49,7 +52,8 @@ impl Map {
             lists: Lists::new(count, layout.superpage),
             changed: vec![0; count as usize],
             clock: 0,
-            entries: vec![0; layout.entries as usize],
+            width: layout.width,
+            entries: Numbers::new(layout.entries(), layout.width),
             mapped: 0,
         }
     }
@@ -106,7 +110,7 @@ impl Map {
         lost
     }
 
-    fn kill_run(&mut self, pool: &mut Pool, lsn: u32, level: u8) -> Lost {
+    fn kill_run(&mut self, pool: &mut Pool, lsn: u64, level: u8) -> Lost {
         let Some(vsn) = self.leaves.clear_run(lsn, level).filter(|vsn| *vsn != LOST) else {
             return Lost::Some;
         };
@@ -121,20 +125,53 @@ impl Map {
     }
 
     /// Returns the entry of a sector on media.
-    fn entry(&self, lsn: u64) -> u32 {
-        self.leaves.find(lsn as u32).map_or(0, |leaf| match leaf.at(lsn as u32) {
-            LOST => LOST,
+    fn entry(&self, lsn: u64) -> u64 {
+        self.leaves.find(lsn).map_or(0, |leaf| match leaf.at(lsn) {
+            LOST => self.width.most(),
             vsn => vsn + 1,
         })
     }
+
+    /// Counts the entry of a sector.
+    fn adopt_entry(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
+        self.leaves.clear(key);
+        if self.leaves.room() <= u32::from(u8::MAX) {
+            return Err("the map has more leaves than the volume can hold");
+        }
+        match self.entries.get(key) {
+            0 => {}
+            raw if raw == self.width.most() => self.leaves.set(key, LOST),
+            raw => {
+                let vsn = raw - 1;
+                if vsn / u64::from(self.superpage) >= self.changed.len() as u64 {
+                    return Err("the map points outside the data area");
+                }
+                if self.valid(vsn).is_some() {
+                    return Err("the map has two sectors in one slot");
+                }
+                self.put(pool, Leaf { lsn: key, vsn, level: 0 });
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Returns the size for a tenth more leaves than the cap or the number of LSPs, whichever is
+/// Returns the number of leaves: a tenth more than the cap or the number of LSPs, whichever is
 /// larger.
+fn capacity(layout: &Layout, cap: u32) -> u64 {
+    let target = u64::from(cap).max(layout.exported / u64::from(layout.superpage));
+    target + target / 10 + u64::from(SLACK.min(8 * STAGES * layout.superpage))
+}
+
+/// Returns whether links reach the leaves of a volume.
+pub(super) fn fits(layout: &Layout, cap: u32) -> bool {
+    capacity(layout, cap) < 1 << 31
+}
+
+/// Returns the capacities of the tables.
 fn size(layout: &Layout, cap: u32) -> Size {
     let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
-    let target = cap.max(lsps);
-    let capacity = target + target / 10 + SLACK.min(8 * STAGES * layout.superpage);
+    let capacity = capacity(layout, cap) as u32;
     let superpage = layout.superpage;
     Size { superpage, capacity, lsps, lists: lsps, vsps: layout.count, low: true }
 }
@@ -142,23 +179,23 @@ fn size(layout: &Layout, cap: u32) -> Size {
 impl Table for Map {
     type Op = Op;
 
-    fn valid(&self, vsn: u32) -> Option<u64> {
-        let mut leaves = self.leaves.in_superpage(vsn / self.superpage);
-        let leaf = leaves.find(|leaf: &Leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&vsn))?;
-        Some(u64::from(leaf.lsn + (vsn - leaf.vsn)))
+    fn valid(&self, vsn: u64) -> Option<u64> {
+        let mut leaves = self.leaves.in_superpage((vsn / u64::from(self.superpage)) as u32);
+        let leaf = leaves.find(|leaf: &Leaf| leaf.slots().contains(&vsn))?;
+        Some(leaf.lsn + (vsn - leaf.vsn))
     }
 
     fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    fn lookup(&self, lsn: u64) -> Option<u32> {
-        let leaf = self.leaves.find(lsn as u32)?;
-        Some(leaf.at(lsn as u32)).filter(|vsn| *vsn != LOST)
+    fn lookup(&self, lsn: u64) -> Option<u64> {
+        let leaf = self.leaves.find(lsn)?;
+        Some(leaf.at(lsn)).filter(|vsn| *vsn != LOST)
     }
 
     fn is_lost(&self, lsn: u64) -> bool {
-        self.leaves.find(lsn as u32).is_some_and(|leaf| leaf.vsn == LOST)
+        self.leaves.find(lsn).is_some_and(|leaf| leaf.vsn == LOST)
     }
 
     fn run(&self, lsn: u64, sectors: u64) -> (bool, u64) {
@@ -168,59 +205,37 @@ impl Table for Map {
         (mapped, 1 + (1..most).take_while(same).count() as u64)
     }
 
-    fn keys(&self, lsn: u64, _vsn: Option<u32>) -> [u64; 2] {
+    fn keys(&self, lsn: u64, _vsn: Option<u64>) -> [u64; 2] {
         [lsn; 2]
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
-        self.point_run(pool, Leaf { lsn: lsn as u32, vsn, level: 0 })
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
+        self.point_run(pool, Leaf { lsn, vsn, level: 0 })
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
-        self.kill_run(pool, lsn as u32, 0)
+        self.kill_run(pool, lsn, 0)
     }
 
     fn image(&self, page: &mut Page, key: u64) {
         let end = u64::from(self.leaves.lsps()) * u64::from(self.superpage);
-        let mut entries = [0; MAP_ENTRIES];
-        for (entry, lsn) in entries.iter_mut().zip(key..end) {
-            *entry = self.entry(lsn);
-        }
-        fill_map(page, &entries);
+        fill_map(page, self.width, (key..end).map(|lsn| self.entry(lsn)));
     }
 
-    fn load(&mut self, key: u64, raw: u32) {
-        self.entries[key as usize] = raw;
+    fn load(&mut self, key: u64, raw: u64) {
+        self.entries.set(key, raw);
     }
 
-    fn replay(&mut self, lsn: u64, vsn: Option<u32>, mut changed: impl FnMut(u64)) {
-        self.entries[lsn as usize] = vsn.map_or(0, |vsn| vsn + 1);
+    fn replay(&mut self, lsn: u64, vsn: Option<u64>, mut changed: impl FnMut(u64)) {
+        self.entries.set(lsn, vsn.map_or(0, |vsn| vsn + 1));
         changed(lsn);
     }
 
     /// Does nothing: this layer never writes in place, so its log has no kills.
-    fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
+    fn replay_kill(&mut self, _vsn: u64, _changed: impl FnMut(u64)) {}
 
-    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        self.leaves.clear(key as u32);
-        if self.leaves.room() <= u32::from(u8::MAX) {
-            return Err("the map has more leaves than the volume can hold");
-        }
-        match self.entries[key as usize] {
-            0 => {}
-            LOST => self.leaves.set(key as u32, LOST),
-            raw => {
-                let vsn = raw - 1;
-                if vsn as usize / self.superpage as usize >= self.changed.len() {
-                    return Err("the map points outside the data area");
-                }
-                if self.valid(vsn).is_some() {
-                    return Err("the map has two sectors in one slot");
-                }
-                self.put(pool, Leaf { lsn: key as u32, vsn, level: 0 });
-            }
-        }
-        Ok(())
+    fn adopt(&mut self, pool: &mut Pool, mut keys: Range<u64>) -> Result<(), &'static str> {
+        keys.try_for_each(|key| self.adopt_entry(pool, key))
     }
 
     fn disown(&mut self, pool: &mut Pool, vsp: u32) {
@@ -230,10 +245,10 @@ impl Table for Map {
     }
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
-        for vsn in vsp * self.superpage..(vsp + 1) * self.superpage {
+        for vsn in pool.slots(vsp) {
             if let Some(lsn) = self.valid(vsn) {
                 self.kill(pool, lsn);
-                self.leaves.set(lsn as u32, LOST);
+                self.leaves.set(lsn, LOST);
                 changed(lsn);
             }
         }
@@ -244,7 +259,7 @@ impl Table for Map {
     }
 
     fn settled(&mut self) {
-        self.entries = Vec::new();
+        self.entries = Numbers::new(0, self.width);
     }
 
     fn check(&self, pool: &Pool) -> Result<(), &'static str> {
@@ -255,8 +270,9 @@ impl Table for Map {
         for (vsp, valid) in (0..).zip(&mut valid) {
             taken.fill(false);
             for leaf in self.leaves.in_superpage(vsp) {
-                for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
-                    if core::mem::replace(&mut taken[slot as usize], true) {
+                for slot in leaf.slots() {
+                    let slot = (slot % u64::from(self.superpage)) as usize;
+                    if core::mem::replace(&mut taken[slot], true) {
                         return Err("two leaves share a slot");
                     }
                     *valid += 1;
@@ -290,7 +306,7 @@ mod tests {
 
     /// Maps the sectors up to `end`: one by one, or in the largest possible runs if `runs`. Returns
     /// the superpages that became empty.
-    fn point(map: &mut Map, pool: &mut Pool, from: Leaf, end: u32, runs: bool) -> Vec<u32> {
+    fn point(map: &mut Map, pool: &mut Pool, from: Leaf, end: u64, runs: bool) -> Vec<u32> {
         let (mut lsn, mut emptied) = (from.lsn, Vec::new());
         while lsn < end {
             let most = map.leaves.around(lsn).1.min(end) - lsn;
@@ -299,7 +315,7 @@ mod tests {
             if let Lost::Last(vsp) = map.point_run(pool, leaf) {
                 emptied.push(vsp);
             }
-            lsn += leaf.len();
+            lsn = leaf.end();
         }
         emptied
     }
@@ -320,10 +336,10 @@ mod tests {
             while slot < 128 {
                 let first = below(128);
                 let len = (1 + below(128 - first)).min(128 - slot);
-                let lsn = 128 * below(16) + first;
-                let from = Leaf { lsn, vsn: vsp * 128 + slot, level: 0 };
+                let lsn = u64::from(128 * below(16) + first);
+                let from = Leaf { lsn, vsn: u64::from(vsp * 128 + slot), level: 0 };
                 let [emptied, other] = [(&mut ones, false), (&mut runs, true)]
-                    .map(|((map, pool), runs)| point(map, pool, from, lsn + len, runs));
+                    .map(|((map, pool), runs)| point(map, pool, from, lsn + u64::from(len), runs));
                 assert_eq!(emptied, other);
                 for (_, pool) in [&mut ones, &mut runs] {
                     emptied.iter().for_each(|vsp| pool.become_(*vsp, State::Free, false));

@@ -45,7 +45,14 @@ impl Scheme for Buddies {
         if !config.superpage.is_power_of_two() {
             return Err(PlanError("mhatl needs a superpage that is a power of two"));
         }
-        Layout::logged(config, devices)
+        let layout = Layout::logged(config, devices)?;
+        if !map::fits(&layout, config.mhatl.leaves) {
+            return Err(PlanError(
+                "mhatl maps less than 2^31 leaves, about 119 TiB with superpages of 64 KiB; use a \
+                 larger superpage",
+            ));
+        }
+        Ok(layout)
     }
 
     /// Returns four bytes for each leaf that the cap allows, as the paper counts them.

@@ -55,6 +55,7 @@ const PARAMETERS: &[Parameter] = &[
 
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.mhatl.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);
+    config.shatl.far = dice.chance(200);
     config.mhatl.gather = dice.pick(&[Gather::Lsp, Gather::Lsp, Gather::Vsp]);
 }
 
@@ -66,8 +67,8 @@ pub(crate) const REGISTRATION: Registration = Registration {
         does: "collects small writes into superpages; maps runs of sectors",
         pays: "as hard, for writes in runs that stay together and little memory; not for a \
                workload that touches more runs than leaves",
-        limits: "less than 2 TiB (32-bit sector numbers); a start uses 4 bytes of memory per \
-                 sector",
+        limits: "256 TiB and less than 2^31 leaves; a start uses 4 bytes of memory per mapped \
+                 sector, 5 from 2 TiB on",
     },
     format: 1,
     devices: Devices::Block,

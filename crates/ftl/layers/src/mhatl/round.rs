@@ -169,7 +169,7 @@ impl Buddies {
         let sp = u64::from(area.layout.superpage);
         let active = cx.request(req);
         let (lsn, left) = (active.lba + active.cursor, active.sectors - active.cursor);
-        let (offset, lsp) = (lsn % sp, area.table.leaves.lsp(lsn as u32));
+        let (offset, lsp) = (lsn % sp, area.table.leaves.lsp(lsn));
         // A whole superpage becomes one leaf in a stage of its own.
         if offset == 0 && left >= sp {
             let Some(stage) = area.own_stage(cx) else { return false };

@@ -6,17 +6,25 @@
 //! for. Memory that is still left goes to leaves, until there is one for each block of the device,
 //! together with enough lent homes that half of the area is valid when each leaf is a block; then
 //! to more lent homes; and finally to leaves again.
+//!
+//! A large volume, of 1 TiB or more, has a smaller area and half of that budget, and lends no
+//! homes: a start reads the map of the whole area, which must not take long.
 
 use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_format::hard::Width;
 
 use crate::config::{LayerConfig, PlanError};
 use crate::vsp::layout::{FLOOR, Layout};
 
 use super::overlay::Overlay;
-use super::{LEAST, hidden, memory};
+use super::{LEAST, MOST_SLOTS, hidden, memory, width};
 
 /// Sectors of device for each byte of the default budget: 4 MiB for 32 GiB.
 const BUDGET: u64 = 16;
+/// The same for a large volume: 60 MiB for 1 TiB, which leaves 4 MiB for buffers.
+const LARGE_BUDGET: u64 = 34;
+/// Divisor of a large device for its hidden area.
+const LARGE_SHARE: u32 = 64;
 /// Minimum of the default budget, in bytes.
 const LEAST_BUDGET: u64 = 4 << 20;
 /// Percentage of the budget that is reserved for leaves.
@@ -37,28 +45,42 @@ pub(super) fn layout(
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
     }
     let least = PlanError("hatl-auto needs a larger memory budget for its hidden area");
-    let own = LEAST.max(total / 20);
+    let most_own = (MOST_SLOTS / u64::from(sp)) as u32;
+    let share = LEAST.max(total / 20).min(most_own);
+    let large = width(hidden(sp, total, (share, 0), Width::Narrow)?.exported) == Width::Wide;
+    let (own, entries) = if large || config.shatl.far {
+        (LEAST.max(total / LARGE_SHARE).min(most_own), Width::Wide)
+    } else {
+        (share, Width::Narrow)
+    };
+    let large = entries == Width::Wide;
     // A unit of one sector stands for a device with an unknown map unit.
     let finer = iu_sectors > 1 && iu_sectors < sp && sp.is_multiple_of(iu_sectors);
     let unit = if finer { iu_sectors } else { 0 };
     let with = |lent: u32, leaves: u32| {
-        let layout = hidden(sp, total, (own + lent, lent))?;
+        let layout = hidden(sp, total, (own + lent, lent), entries)?;
         let kills = (layout.count / 8).clamp(2 * sp, 1024.max(2 * sp));
         Ok(Layout { reserve: FLOOR + 8, leaves, kills, unit, ..layout })
     };
     let floor = |lent: u32| Ok(memory::<Overlay>(&with(lent, FEWEST)?));
-    if config.shatl.fewest_leaves {
+    if config.shatl.fewest_leaves && !large {
         return with(total / 4, FEWEST);
     }
     let budget = match config.shatl.budget {
         Some(budget) if budget < floor(0)? => return Err(least),
         Some(budget) => budget,
+        None if large => u64::from(total) * u64::from(sp) / LARGE_BUDGET,
         None => LEAST_BUDGET.max(u64::from(total) * u64::from(sp) / BUDGET),
     };
     let fits = |lent: u32, leaves: u32| {
         with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
     };
     let most = total.saturating_mul(sp).min(MOST_LEAVES);
+    if large {
+        let blocks = own * (sp / SECTORS_PER_BLOCK);
+        let fits = |lent, leaves| fits(lent, leaves) && !config.shatl.fewest_leaves;
+        return with(0, largest(FEWEST, blocks.min(most), |leaves| fits(0, leaves)));
+    }
     let blocks = (most / SECTORS_PER_BLOCK).max(FEWEST);
     let in_share = |leaves: u32| {
         let bytes = with(total / 4, leaves).map(|layout| Overlay::leaf_memory(&layout));

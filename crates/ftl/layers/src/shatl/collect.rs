@@ -185,27 +185,28 @@ impl Victims {
     ) -> bool {
         let sp = area.layout.superpage;
         let from = self.cursor;
-        let first = victim * sp;
-        let next = (from..sp).find(|slot| area.table.valid(first + slot).is_some());
+        let first = area.pool.slots(victim).start;
+        let next = (from..sp).find(|slot| area.table.valid(first + u64::from(*slot)).is_some());
         cx.touch((next.unwrap_or(sp) - from) as usize);
         self.cursor = next.unwrap_or(sp);
         let Some(slot) = next else {
             let busy = with.movers.is_busy() || with.forward.is_busy();
             return !busy && self.end_victim(area, victim);
         };
-        let lsn = area.table.valid(first + slot).expect("the slot is valid");
+        let at = first + u64::from(slot);
+        let lsn = area.table.valid(at).expect("the slot is valid");
         let lsp = area.table.lsp(lsn);
         if with.movers.any(|other| other == lsp) {
             self.cursor += 1;
             return true;
         }
         if self.spilling {
-            let passed = self.spill_lsp(area, with, (first + slot, lsp), cx);
+            let passed = self.spill_lsp(area, with, (at, lsp), cx);
             self.cursor += passed.unwrap_or(0);
             return passed.is_some();
         }
         if with.forward.stays(area, with.spill, (lsp, victim)) {
-            let copied = with.forward.copy_run(area, first + slot, sp - slot, cx);
+            let copied = with.forward.copy_run(area, at, sp - slot, cx);
             self.cursor += copied;
             return copied > 0;
         }
@@ -261,7 +262,7 @@ impl Victims {
         &mut self,
         area: &mut Area<M>,
         with: &mut Parts,
-        (slot, lsp): (u32, u32),
+        (slot, lsp): (u64, u32),
         cx: &mut Cx<Op>,
     ) -> Option<u32> {
         cx.touch(area.layout.superpage as usize / 4);

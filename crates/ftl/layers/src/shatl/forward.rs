@@ -107,18 +107,19 @@ impl Forward {
     pub(super) fn copy_run<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
-        from: u32,
+        from: u64,
         left: u32,
         cx: &mut Cx<Op>,
     ) -> u32 {
         assert!(self.holds(area.pool.superpage_at(from)), "a copied slot was read");
         let lsn = area.table.valid(from).expect("a copied slot is valid");
-        let follows = |i: &u32| area.table.valid(from + i) == Some(lsn + u64::from(*i));
+        let follows = |i: &u32| area.table.valid(from + u64::from(*i)) == Some(lsn + u64::from(*i));
         let run = 1 + (1..left).take_while(follows).count() as u32;
         cx.touch(run as usize);
         let Some((stage, slot, len)) = area.take_slots(lsn, run, Cause::Gc) else { return 0 };
         self.copying += 1;
-        let view = self.buffer().view_sectors(from % area.layout.superpage, len);
+        let at = (from % u64::from(area.layout.superpage)) as u32;
+        let view = self.buffer().view_sectors(at, len);
         let into = area.stages.buffer(stage).view_mut_sectors(slot, len);
         let op = Op::Forward { stage, from, slot, len };
         cx.submit(Own(op), Command::Place { from: Piece::Data(view), into });
@@ -163,7 +164,7 @@ impl Forward {
                 self.buffer().repay(view);
                 area.stages.at(stage).arrived(into);
                 for i in 0..len {
-                    if let Some(lsn) = area.table.valid(from + i) {
+                    if let Some(lsn) = area.table.valid(from + u64::from(i)) {
                         area.publish(stage, lsn, slot + i, cx);
                     }
                 }

@@ -27,11 +27,11 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
     /// Returns the number of LSPs.
     fn lsps(&self) -> u32;
     /// Returns the slots that hold sectors of an LSP, readable or not, with the sectors.
-    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)>;
+    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u64, u64)>;
     /// Returns the LSPs of the valid data in a superpage, once for each run.
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32>;
     /// Returns the sector that a slot holds, readable or not.
-    fn holds(&self, slot: u32) -> Option<u64>;
+    fn holds(&self, slot: u64) -> Option<u64>;
     /// Returns whether no sector of an LSP is in the hidden area.
     fn is_home(&self, lsp: u32) -> bool {
         self.hidden(lsp).next().is_none()

@@ -35,10 +35,11 @@ pub(super) fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
 }
 
 /// Returns the number of consecutive slots, from `slot` on, that hold sectors of an LSP.
-pub(super) fn run_length<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
+pub(super) fn run_length<M: HiddenMap>(area: &mut Area<M>, slot: u64, lsp: u32) -> u32 {
     let sp = area.layout.superpage;
-    let same = |i: &u32| area.table.valid(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
-    1 + (1..sp - slot % sp).take_while(same).count() as u32
+    let same =
+        |i: &u32| area.table.valid(slot + u64::from(*i)).is_some_and(|l| area.table.lsp(l) == lsp);
+    1 + (1..sp - (slot % u64::from(sp)) as u32).take_while(same).count() as u32
 }
 
 /// Returns whether all copies of an LSP may be killed now. If not, requests the log writes that
@@ -61,7 +62,7 @@ pub(super) fn kill_copies<M: HiddenMap>(
     cx: &mut Cx<Op>,
 ) {
     loop {
-        let held = |(_, lsn): &(u32, u64)| (low..end).contains(lsn);
+        let held = |(_, lsn): &(u64, u64)| (low..end).contains(lsn);
         let found = area.table.hidden(lsp).find(held);
         let Some((slot, _)) = found else { break };
         kill_slot(area, slot, cx);
@@ -70,7 +71,7 @@ pub(super) fn kill_copies<M: HiddenMap>(
 }
 
 /// Kills the copy in a slot, as part of the event that [`end_kills`] ends.
-pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
+pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u64, cx: &mut Cx<Op>) {
     let lsn = area.table.holds(slot).expect("an invalidated slot holds a sector");
     let vsp = area.pool.superpage_at(slot);
     // The kill must be logged after the listing of the copy, or replay would restore the copy.
@@ -83,7 +84,7 @@ pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx
     };
     cx.touch(1);
     area.direct.kill(slot, stamp);
-    area.checkpoint.changed(slot.into());
+    area.checkpoint.changed(slot);
     if let Lost::Last(vsp) = area.table.kill(&mut area.pool, lsn) {
         area.pool.push_limbo(vsp);
     }

@@ -193,8 +193,9 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
     let grave = area.take_free();
     area.pool.open(grave, u8::MAX);
     for slot in 0..sp {
-        let Some(lsn) = area.table.holds(vsp * sp + slot) else { continue };
-        let to = grave * sp + slot;
+        let place = |vsp: u32| u64::from(vsp) * u64::from(sp) + u64::from(slot);
+        let Some(lsn) = area.table.holds(place(vsp)) else { continue };
+        let to = place(grave);
         let keys = area.table.keys(lsn, Some(to));
         keys.into_iter().for_each(|key| area.checkpoint.changed(key));
         area.table.point(&mut area.pool, lsn, to);
@@ -203,7 +204,8 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
     area.table.lose_superpage(grave);
     area.pool.become_(grave, State::Stuck, false);
     let listing = Listing { superpage: grave, crc: 0, fill: sp as u16, lost: true };
-    area.log.lose(&listing, runs(|slot| area.table.holds(grave * sp + slot), sp));
+    let first = area.pool.slots(grave).start;
+    area.log.lose(&listing, runs(|slot| area.table.holds(first + u64::from(slot)), sp));
     area.send_to_limbo(vsp);
     if !known {
         cx.report(Event::Lost { sectors: area.pool.valid(grave) });

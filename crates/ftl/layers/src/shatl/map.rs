@@ -4,35 +4,39 @@
 //! Invariants
 //! - `slots[v] = l + 1` if slot `v` holds sector `l`, with the top bit set if it is unreadable; 0
 //!   if the slot is empty. After recovery no two slots hold the same sector.
-//! - Every slot that is not empty is in the chain of its LSP exactly once. `heads` and `next`
-//!   contain slot + 1.
+//! - Every slot that is not empty is in the chain of its LSP exactly once. Several LSPs share a
+//!   chain if there are more LSPs than slots, so that the memory does not grow with the volume.
+//!   `heads` and `next` contain slot + 1.
 //! - The weight of a superpage is the number of LSPs with sectors in its slots.
 //! - On media the entry of key `v` is `slots[v]`.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::Page;
-use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::numbers::Numbers;
 use crate::vsp::pool::{Lost, Pool};
 
 use super::hidden::HiddenMap;
 use super::ops::Op;
 
-/// Bit of an entry whose data cannot be verified. The sector reads as an error until it is
-/// rewritten.
-pub(super) const LOST: u32 = 1 << 31;
-/// Maximum number of sectors that fit beside [`LOST`].
-pub(super) const MOST_SECTORS: u64 = LOST as u64 - 1;
+/// Returns the bit of an entry whose data cannot be verified. The sector reads as an error until it
+/// is rewritten.
+pub(super) fn lost_bit(width: Width) -> u64 {
+    width.most() / 2 + 1
+}
 
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,
     lsps: u32,
-    slots: Vec<u32>,
+    width: Width,
+    slots: Numbers,
     next: Vec<u32>,
     heads: Vec<u32>,
     /// Superpages with unreadable slots.
@@ -41,47 +45,87 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Returns the slots that hold sectors of an LSP.
-    fn chain(&self, lsp: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut at = self.heads[lsp as usize];
+    /// Returns the number of chains.
+    fn chains(layout: &Layout) -> u64 {
+        (layout.exported / u64::from(layout.superpage)).min(layout.entries())
+    }
+
+    /// Returns the bit of an unreadable slot.
+    fn lost_bit(&self) -> u64 {
+        lost_bit(self.width)
+    }
+
+    /// Returns the index of the chain of an LSP. `None` is an LSP outside the volume, which a
+    /// damaged image may name; `adopt` reports it.
+    fn head(&self, lsp: u32) -> Option<usize> {
+        (lsp < self.lsps).then(|| lsp as usize % self.heads.len())
+    }
+
+    /// Returns the slots in the chain of an LSP.
+    fn shared_chain(&self, lsp: u32) -> impl Iterator<Item = u64> + '_ {
+        let mut at = self.head(lsp).map_or(0, |head| self.heads[head]);
         core::iter::from_fn(move || {
             let slot = at.checked_sub(1)?;
             at = self.next[slot as usize];
-            Some(slot)
+            Some(slot.into())
         })
     }
 
+    /// Returns the slots that hold sectors of an LSP.
+    fn chain(&self, lsp: u32) -> impl Iterator<Item = u64> + '_ {
+        let is_own = move |slot: &u64| self.holds(*slot).is_some_and(|lsn| self.lsp(lsn) == lsp);
+        self.shared_chain(lsp).filter(is_own)
+    }
+
     /// Returns whether a superpage holds a sector of `lsp` in a slot that satisfies `other`.
-    fn shares(&self, vsp: u32, lsp: u32, other: impl Fn(u32) -> bool) -> bool {
-        self.chain(lsp).any(|slot| slot / self.superpage == vsp && other(slot))
+    fn shares(&self, slots: Range<u64>, lsp: u32, other: impl Fn(u64) -> bool) -> bool {
+        self.chain(lsp).any(|slot| slots.contains(&slot) && other(slot))
     }
 
     /// Stores a sector in an empty slot.
-    fn set(&mut self, slot: u32, lsn: u64) {
-        let lsp = self.lsp(lsn) as usize;
-        self.slots[slot as usize] = lsn as u32 + 1;
-        // A damaged image may name a sector outside the volume; `adopt` reports it.
-        if let Some(head) = self.heads.get_mut(lsp) {
-            self.next[slot as usize] = core::mem::replace(head, slot + 1);
+    fn set(&mut self, slot: u64, lsn: u64) {
+        self.slots.set(slot, lsn + 1);
+        if let Some(head) = self.head(self.lsp(lsn)) {
+            let next = core::mem::replace(&mut self.heads[head], slot as u32 + 1);
+            self.next[slot as usize] = next;
         }
     }
 
     /// Empties a slot and removes it from its chain.
-    fn clear(&mut self, slot: u32) {
+    fn clear(&mut self, slot: u64) {
         let Some(lsn) = self.holds(slot) else { return };
-        let lsp = self.lsp(lsn) as usize;
-        self.slots[slot as usize] = 0;
+        let head = self.head(self.lsp(lsn));
+        self.slots.set(slot, 0);
         let after = self.next[slot as usize];
-        let Some(head) = self.heads.get_mut(lsp) else { return };
-        if *head == slot + 1 {
-            *head = after;
+        let Some(head) = head else { return };
+        let link = slot as u32 + 1;
+        let mut before = self.heads[head];
+        if before == link {
+            self.heads[head] = after;
             return;
         }
-        let mut before = *head;
-        while self.next[before as usize - 1] != slot + 1 {
+        while self.next[before as usize - 1] != link {
             before = self.next[before as usize - 1];
         }
         self.next[before as usize - 1] = after;
+    }
+
+    /// Counts the entry of a slot.
+    fn adopt_slot(&mut self, pool: &mut Pool, slot: u64) -> Result<(), &'static str> {
+        let Some(lsn) = self.holds(slot) else { return Ok(()) };
+        let lsp = self.lsp(lsn);
+        if lsp >= self.lsps {
+            return Err("the map names a sector outside the volume");
+        }
+        if self.chain(lsp).any(|other| other != slot && self.holds(other) == Some(lsn)) {
+            return Err("the map has a sector in two slots");
+        }
+        let vsp = pool.superpage_at(slot);
+        let first = !self.shares(pool.slots(vsp), lsp, |other| other < slot);
+        pool.gain(vsp, pool.weight(vsp) + u32::from(first));
+        self.lost[vsp as usize] |= self.slots.get(slot) & self.lost_bit() > 0;
+        self.mapped += 1;
+        Ok(())
     }
 }
 
@@ -90,26 +134,26 @@ impl HiddenMap for Map {
 
     fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
-        let slots = layout.entries as usize;
+        let slots = layout.entries() as usize;
         Map {
             superpage: layout.superpage,
             lsps,
-            slots: vec![0; slots],
+            width: layout.width,
+            slots: Numbers::new(layout.entries(), layout.width),
             next: vec![0; slots],
-            heads: vec![0; lsps as usize],
+            heads: vec![0; Self::chains(layout) as usize],
             lost: vec![false; layout.count as usize],
             mapped: 0,
         }
     }
 
     fn memory(layout: &Layout) -> u64 {
-        8 * layout.entries
+        Numbers::memory(layout.entries(), layout.width) + size_of::<u32>() as u64 * layout.entries()
     }
 
     fn reverse_memory(layout: &Layout) -> u64 {
-        let lsps = layout.exported / u64::from(layout.superpage);
         let weight = size_of::<u16>() as u64;
-        4 * lsps + (1 + weight) * u64::from(layout.count)
+        4 * Self::chains(layout) + (1 + weight) * u64::from(layout.count)
     }
 
     fn lsp(&self, lsn: u64) -> u32 {
@@ -120,26 +164,27 @@ impl HiddenMap for Map {
         self.lsps
     }
 
-    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)> {
-        let held = |slot: u32| Some((slot, self.holds(slot)?));
+    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u64, u64)> {
+        let held = |slot: u64| Some((slot, self.holds(slot)?));
         self.chain(lsp).filter_map(held)
     }
 
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32> {
-        let slots = vsp * self.superpage..(vsp + 1) * self.superpage;
-        slots.filter_map(|slot| Some(self.lsp(self.valid(slot)?)))
+        let superpage = u64::from(self.superpage);
+        let first = u64::from(vsp) * superpage;
+        (first..first + superpage).filter_map(|slot| Some(self.lsp(self.valid(slot)?)))
     }
 
-    fn holds(&self, slot: u32) -> Option<u64> {
-        (self.slots[slot as usize] & !LOST).checked_sub(1).map(u64::from)
+    fn holds(&self, slot: u64) -> Option<u64> {
+        (self.slots.get(slot) & !self.lost_bit()).checked_sub(1)
     }
 }
 
 impl Table for Map {
     type Op = Op;
 
-    fn valid(&self, slot: u32) -> Option<u64> {
-        let lost = self.slots[slot as usize] & LOST > 0;
+    fn valid(&self, slot: u64) -> Option<u64> {
+        let lost = self.slots.get(slot) & self.lost_bit() > 0;
         (!lost).then(|| self.holds(slot)).flatten()
     }
 
@@ -147,11 +192,11 @@ impl Table for Map {
         self.mapped
     }
 
-    fn find(&self, lsn: u64) -> Option<u32> {
-        self.chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
+    fn find(&self, lsn: u64) -> Option<u64> {
+        self.shared_chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
     }
 
-    fn lookup(&self, lsn: u64) -> Option<u32> {
+    fn lookup(&self, lsn: u64) -> Option<u64> {
         self.find(lsn).filter(|slot| self.valid(*slot).is_some())
     }
 
@@ -159,11 +204,11 @@ impl Table for Map {
         self.find(lsn).is_some_and(|slot| self.valid(slot).is_none())
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
         let lost = self.kill(pool, lsn);
         assert_eq!(self.holds(vsn), None, "an open slot is empty");
         let vsp = pool.superpage_at(vsn);
-        let first = !self.shares(vsp, self.lsp(lsn), |_| true);
+        let first = !self.shares(pool.slots(vsp), self.lsp(lsn), |_| true);
         pool.gain(vsp, pool.weight(vsp) + u32::from(first));
         self.set(vsn, lsn);
         self.mapped += 1;
@@ -175,62 +220,46 @@ impl Table for Map {
         self.clear(slot);
         self.mapped -= 1;
         let vsp = pool.superpage_at(slot);
-        let last = !self.shares(vsp, self.lsp(lsn), |_| true);
+        let last = !self.shares(pool.slots(vsp), self.lsp(lsn), |_| true);
         pool.lose(vsp, pool.weight(vsp) - u32::from(last))
     }
 
     fn image(&self, page: &mut Page, key: u64) {
-        let end = (key as usize + MAP_ENTRIES).min(self.slots.len());
-        fill_map(page, &self.slots[(key as usize).min(end)..end]);
+        fill_map(page, self.width, self.slots.from(key));
     }
 
-    fn load(&mut self, key: u64, raw: u32) {
-        let slot = key as u32;
+    fn load(&mut self, slot: u64, raw: u64) {
         self.clear(slot);
-        if let Some(lsn) = (raw & !LOST).checked_sub(1) {
-            self.set(slot, lsn.into());
-            self.slots[slot as usize] |= raw & LOST;
+        if let Some(lsn) = (raw & !self.lost_bit()).checked_sub(1) {
+            self.set(slot, lsn);
+            self.slots.set(slot, raw);
         }
     }
 
-    fn replay(&mut self, lsn: u64, vsn: Option<u32>, mut changed: impl FnMut(u64)) {
+    fn replay(&mut self, lsn: u64, vsn: Option<u64>, mut changed: impl FnMut(u64)) {
         while let Some(old) = self.find(lsn) {
             self.clear(old);
-            changed(old.into());
+            changed(old);
         }
         if let Some(vsn) = vsn {
-            self.load(vsn.into(), lsn as u32 + 1);
-            changed(vsn.into());
+            self.load(vsn, lsn + 1);
+            changed(vsn);
         }
     }
 
-    fn replay_loss(&mut self, lsn: u64, vsn: u32, mut changed: impl FnMut(u64)) {
+    fn replay_loss(&mut self, lsn: u64, vsn: u64, mut changed: impl FnMut(u64)) {
         self.replay(lsn, None, &mut changed);
-        self.load(vsn.into(), (lsn as u32 + 1) | LOST);
-        changed(vsn.into());
+        self.load(vsn, (lsn + 1) | self.lost_bit());
+        changed(vsn);
     }
 
-    fn replay_kill(&mut self, vsn: u32, mut changed: impl FnMut(u64)) {
+    fn replay_kill(&mut self, vsn: u64, mut changed: impl FnMut(u64)) {
         self.clear(vsn);
-        changed(vsn.into());
+        changed(vsn);
     }
 
-    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        let slot = key as u32;
-        let Some(lsn) = self.holds(slot) else { return Ok(()) };
-        let lsp = self.lsp(lsn);
-        if lsp >= self.lsps {
-            return Err("the map names a sector outside the volume");
-        }
-        if self.chain(lsp).any(|other| other != slot && self.holds(other) == Some(lsn)) {
-            return Err("the map has a sector in two slots");
-        }
-        let vsp = pool.superpage_at(slot);
-        let first = !self.shares(vsp, lsp, |other| other < slot);
-        pool.gain(vsp, pool.weight(vsp) + u32::from(first));
-        self.lost[vsp as usize] |= self.slots[slot as usize] & LOST > 0;
-        self.mapped += 1;
-        Ok(())
+    fn adopt(&mut self, pool: &mut Pool, mut slots: Range<u64>) -> Result<(), &'static str> {
+        slots.try_for_each(|slot| self.adopt_slot(pool, slot))
     }
 
     fn disown(&mut self, pool: &mut Pool, vsp: u32) {
@@ -238,12 +267,12 @@ impl Table for Map {
         self.mapped -= u64::from(pool.forget(vsp));
     }
 
-    fn lose(&mut self, _pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
+    fn lose(&mut self, pool: &mut Pool, vsp: u32, mut changed: impl FnMut(u64)) {
         self.lost[vsp as usize] = true;
-        for slot in vsp * self.superpage..(vsp + 1) * self.superpage {
+        for slot in pool.slots(vsp) {
             if self.holds(slot).is_some() {
-                self.slots[slot as usize] |= LOST;
-                changed(slot.into());
+                self.slots.set(slot, self.slots.get(slot) | self.lost_bit());
+                changed(slot);
             }
         }
     }
@@ -271,8 +300,7 @@ impl Table for Map {
         let mut valid = Vec::with_capacity(self.lost.len());
         for vsp in 0..self.lost.len() as u32 {
             sectors.clear();
-            let slots = vsp * self.superpage..(vsp + 1) * self.superpage;
-            sectors.extend(slots.filter_map(|slot| self.holds(slot)));
+            sectors.extend(pool.slots(vsp).filter_map(|slot| self.holds(slot)));
             valid.push(sectors.len() as u16);
             sectors.iter_mut().for_each(|lsn| *lsn /= u64::from(self.superpage));
             sectors.sort_unstable();

@@ -41,21 +41,21 @@ mod whole;
 use core::fmt::Debug;
 
 use hostftl_core::{ArrayVec, Command, DeviceInfo, Payload, SECTORS_PER_BLOCK};
-use hostftl_format::hard::MAP_ENTRIES;
+use hostftl_format::hard::Width;
 
 use crate::config::{LayerConfig, PlanError};
 use crate::kind::LayerKind;
 use crate::kit::Shell;
 use crate::vsp::direct::Direct;
 use crate::vsp::homing;
-use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
+use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::Cx;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Area, Machine, Scheme};
 use collect::{Parts, Victims};
 use forward::Forward;
 use hidden::HiddenMap;
-use map::{MOST_SECTORS, Map};
+use map::{Map, lost_bit};
 use moves::Movers;
 use ops::Op;
 use overlay::Overlay;
@@ -69,10 +69,23 @@ pub(crate) type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
 
 /// Minimum superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
+/// Maximum slots of a hidden area: a mover has 31 bits for a slot.
+const MOST_SLOTS: u64 = (1 << 31) - 1;
+
+/// Returns the width of map entries of a volume with `exported` sectors, which have one bit more
+/// for lost sectors.
+fn width(exported: u64) -> Width {
+    if exported < lost_bit(Width::Narrow) { Width::Narrow } else { Width::Wide }
+}
 
 /// Lays out roots and map groups, then the hidden area, then the homes. If the first `lent` of the
 /// `count` superpages of hidden area are lent, the homes come before the area.
-fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layout, PlanError> {
+fn hidden(
+    superpage: u32,
+    total: u32,
+    (count, lent): (u32, u32),
+    width: Width,
+) -> Result<Layout, PlanError> {
     let own = count - lent;
     if own < LEAST {
         return Err(PlanError(
@@ -82,16 +95,16 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     }
     let pages = superpage / SECTORS_PER_BLOCK;
     let entries = u64::from(count) * u64::from(superpage);
-    let groups = entries.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
+    if entries > MOST_SLOTS {
+        return Err(PlanError("the hidden area is less than 1 TiB; use a smaller one"));
+    }
+    let groups = entries.div_ceil(u64::from(pages) * width.entries() as u64) as u32;
     let root = Layout::root_superpages(groups, pages);
     let fixed = 4 * root + 2 * groups;
     let visible = total.checked_sub(fixed + own).filter(|visible| *visible > lent);
     let visible =
         visible.ok_or(PlanError("the device is too small for a hidden area; use a larger one"))?;
     let exported = u64::from(visible) * u64::from(superpage);
-    if exported > MOST_SECTORS {
-        return Err(MOST_HIDDEN);
-    }
     let (home, data) = match lent {
         0 => (fixed + count, fixed),
         _ => (fixed, fixed + visible - lent),
@@ -102,7 +115,7 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
         groups,
         count,
         exported,
-        entries,
+        width,
         spare: own / 2,
         reserve: FLOOR + 2,
         leaves: 0,
@@ -143,7 +156,12 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
             _ => {
                 let asked = config.shatl.hidden / u64::from(config.superpage);
                 let count = asked.min(u64::from(total / 4)) as u32;
-                hidden(config.superpage, total, (count, 0))
+                let with = |width| hidden(config.superpage, total, (count, 0), width);
+                let narrow = with(Width::Narrow)?;
+                match width(narrow.exported) {
+                    Width::Narrow if !config.shatl.far => Ok(narrow),
+                    _ => with(Width::Wide),
+                }
             }
         }
     }
@@ -237,10 +255,10 @@ mod tests {
     fn the_paper_s_drive_needs_2_mib_and_the_reverse_map() {
         let config = LayerConfig::new(LayerKind::Shatl);
         let layout = Hidden::<Map>::layout(&config, &[DeviceInfo::block(1 << 26, 128)]).unwrap();
-        assert_eq!((layout.count, layout.entries * 8), (2048, 2 << 20));
-        let reverse = 4 * layout.exported / 128;
+        assert_eq!((layout.count, layout.entries() * 8), (2048, 2 << 20));
+        let reverse = 4 * layout.entries();
         let rest = memory::<Map>(&layout) - (2 << 20) - reverse;
-        assert!(reverse < 2 << 20 && rest < 512 << 10, "{reverse} and {rest} bytes");
+        assert!(rest < 512 << 10, "{rest} bytes");
     }
 
     #[test]

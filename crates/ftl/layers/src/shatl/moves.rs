@@ -172,7 +172,7 @@ impl Movers {
         let mut count = 0;
         for (slot, lsn) in area.table.hidden(lsp) {
             if area.table.lookup(lsn).is_some() {
-                mover.copies[(lsn - first) as usize] = slot + 1;
+                mover.copies[(lsn - first) as usize] = slot as u32 + 1;
                 count += 1;
             }
         }
@@ -203,7 +203,8 @@ impl Movers {
         let sp = area.layout.superpage;
         let mover = &mut self.list[index];
         let first = u64::from(mover.lsp) * u64::from(sp);
-        let is_valid = |slot: u32, o: u32| area.table.valid(slot) == Some(first + u64::from(o));
+        let is_valid =
+            |slot: u32, o: u32| area.table.valid(slot.into()) == Some(first + u64::from(o));
         let (from, again) = (mover.cursor, mover.again);
         let mut begin = None;
         for o in from..sp {
@@ -256,7 +257,7 @@ impl Movers {
             return true;
         };
         let vsn = self.list[index].copies[slot as usize] - 1;
-        let vsp = area.pool.superpage_at(vsn);
+        let vsp = area.pool.superpage_at(vsn.into());
         let buffer = self.list[index].buffer();
         let into = buffer.view_mut_sectors(slot, len);
         self.list[index].outstanding += 1;
@@ -335,8 +336,8 @@ impl Movers {
                 continue;
             };
             let lsn = first + o as u64;
-            if area.table.valid(slot) == Some(lsn) {
-                kills::kill_slot(area, slot, cx);
+            if area.table.valid(slot.into()) == Some(lsn) {
+                kills::kill_slot(area, slot.into(), cx);
             } else if planted(Bug::MoveOverNewer)
                 && let Some(newer) = area.table.find(lsn)
             {

@@ -18,7 +18,7 @@ pub(crate) enum Op {
     /// GC reads the whole victim.
     Bounce { vsp: u32 },
     /// Slots of the victim, from virtual sector `from` on, are copied into a stage.
-    Forward { stage: u8, from: u32, slot: u32, len: u32 },
+    Forward { stage: u8, from: u64, slot: u32, len: u32 },
     /// A mover writes its LSP home.
     WriteBack { mover: u8 },
     /// A whole stage is written home.

@@ -7,16 +7,17 @@
 //! Invariants
 //! - A sector is in at most one run; a run is in slots of one superpage.
 //! - Valid slots of a superpage with its bit set in `lost` are unreadable.
-//! - During recovery `early` holds the map, by slot, because replay passes through states that
-//!   would need more leaves than exist.
-//! - On media the entry of key `v` is as in [`super::map`], or [`HOME`] for every slot of a
+//! - During recovery there may be more leaves than planned. Images of different ages may show a
+//!   sector in two slots; the last one loaded counts, and replay decides.
+//! - On media the entry of key `v` is as in [`super::map`], or all ones for every slot of a
 //!   superpage that was lent and is only a home now.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hostftl_core::{ArrayVec, Page};
-use hostftl_format::hard::{MAP_ENTRIES, fill_map};
+use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
@@ -26,13 +27,11 @@ use crate::vsp::pool::{Lost, Pool};
 use super::hidden::HiddenMap;
 use super::homes::Homes;
 use super::lend;
-use super::map::{LOST, Map};
+use super::map::lost_bit;
 use super::ops::Op;
 
-/// Entry on media for a slot of a superpage that is only a home.
-const HOME: u32 = u32::MAX;
 /// Share of the leaves, in 32nds, beyond which LSPs go home.
-const WANTED: u32 = 31;
+const WANTED: u64 = 31;
 /// Share of the slots, in thousandths, beyond which LSPs go home.
 const FULL: u64 = 780;
 /// Divisor of the area's superpages beyond the valid data: log may pin this share.
@@ -45,6 +44,7 @@ const OLDEST: u16 = 1 << 14;
 pub(crate) struct Overlay {
     superpage: u32,
     lsps: u32,
+    width: Width,
     leaves: Leaves,
     capacity: u32,
     /// A bit for each superpage that is unreadable.
@@ -53,8 +53,8 @@ pub(crate) struct Overlay {
     touched: Vec<u16>,
     /// Number of sectors stored so far.
     clock: u64,
-    /// The map by slot, until recovery ends.
-    early: Option<Map>,
+    /// Whether an image names a sector outside the volume.
+    damaged: bool,
     mapped: u64,
     loans: lend::Loans,
     homes: Homes,
@@ -62,10 +62,10 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     /// Returns the number of ticks since the last write into the superpage of a slot.
-    fn age(&self, vsn: u32) -> u16 {
+    fn age(&self, vsn: u64) -> u16 {
         let tick = u64::from(self.capacity / 4).max(1);
         let now = (self.clock / tick) as u16;
-        now.wrapping_sub(self.touched[(vsn / self.superpage) as usize]).min(OLDEST)
+        now.wrapping_sub(self.touched[self.vsp(vsn) as usize]).min(OLDEST)
     }
 
     /// Returns whether the valid slots of a superpage are unreadable.
@@ -103,8 +103,16 @@ impl Overlay {
         self.leaves.count() + each * (placing + 4) > self.capacity
     }
 
-    fn vsp(&self, slot: u32) -> u32 {
-        slot / self.superpage
+    /// Removes a sector during recovery. Returns its slot.
+    fn remove(&mut self, lsn: u64) -> Option<u64> {
+        self.leaves.stretch();
+        let old = self.leaves.clear(lsn);
+        self.leaves.stretch();
+        old
+    }
+
+    fn vsp(&self, slot: u64) -> u32 {
+        (slot / u64::from(self.superpage)) as u32
     }
 }
 
@@ -116,12 +124,13 @@ impl HiddenMap for Overlay {
         Overlay {
             superpage: layout.superpage,
             lsps: size.lsps,
+            width: layout.width,
             leaves: Leaves::new(size),
             capacity: layout.leaves,
             lost: vec![0; layout.count.div_ceil(8) as usize],
             touched: vec![0; layout.count as usize],
             clock: 0,
-            early: Some(Map::new(layout)),
+            damaged: false,
             mapped: 0,
             loans: lend::Loans::new(layout),
             homes: Homes::new(layout),
@@ -145,21 +154,21 @@ impl HiddenMap for Overlay {
         self.lsps
     }
 
-    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)> {
+    fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u64, u64)> {
         let leaves = self.leaves.in_lsp(lsp);
-        leaves.flat_map(|leaf| (0..leaf.len()).map(move |i| (leaf.vsn + i, (leaf.lsn + i).into())))
+        leaves.flat_map(|leaf| leaf.slots().zip(leaf.lsn..))
     }
 
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32> {
         let readable = !self.is_unreadable(vsp);
         let leaves = self.leaves.in_superpage(vsp).filter(move |_| readable);
-        leaves.map(|leaf| leaf.lsn / self.superpage)
+        leaves.map(|leaf| self.lsp(leaf.lsn))
     }
 
-    fn holds(&self, slot: u32) -> Option<u64> {
+    fn holds(&self, slot: u64) -> Option<u64> {
         let mut leaves = self.leaves.in_superpage(self.vsp(slot));
-        let leaf = leaves.find(|leaf| (leaf.vsn..leaf.vsn + leaf.len()).contains(&slot))?;
-        Some((leaf.lsn + (slot - leaf.vsn)).into())
+        let leaf = leaves.find(|leaf| leaf.slots().contains(&slot))?;
+        Some(leaf.lsn + (slot - leaf.vsn))
     }
 
     fn admits(&self, placing: u32) -> bool {
@@ -173,7 +182,8 @@ impl HiddenMap for Overlay {
     fn is_full(&self, slots: u64) -> bool {
         // LSPs must go home before the map is tight with nothing in progress: otherwise a write
         // waits and nothing frees leaves.
-        let many = 32 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
+        let (count, capacity) = (u64::from(self.leaves.count()), u64::from(self.capacity));
+        let many = 32 * count > WANTED * capacity || self.is_tight(4);
         many || self.mapped * 1000 > FULL * slots
     }
 
@@ -210,16 +220,16 @@ impl Table for Overlay {
         self.mapped
     }
 
-    fn valid(&self, slot: u32) -> Option<u64> {
+    fn valid(&self, slot: u64) -> Option<u64> {
         let readable = !self.is_unreadable(self.vsp(slot));
         readable.then(|| self.holds(slot)).flatten()
     }
 
-    fn find(&self, lsn: u64) -> Option<u32> {
-        self.leaves.find(lsn as u32).map(|leaf| leaf.at(lsn as u32))
+    fn find(&self, lsn: u64) -> Option<u64> {
+        self.leaves.find(lsn).map(|leaf| leaf.at(lsn))
     }
 
-    fn lookup(&self, lsn: u64) -> Option<u32> {
+    fn lookup(&self, lsn: u64) -> Option<u64> {
         self.find(lsn).filter(|slot| !self.is_unreadable(self.vsp(*slot)))
     }
 
@@ -227,10 +237,10 @@ impl Table for Overlay {
         self.find(lsn).is_some_and(|slot| self.is_unreadable(self.vsp(slot)))
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost {
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
         let lost = self.kill(pool, lsn);
         let vsp = self.vsp(vsn);
-        self.leaves.set(lsn as u32, vsn);
+        self.leaves.set(lsn, vsn);
         pool.gain(vsp, pool.valid(vsp) + 1);
         self.mapped += 1;
         self.clock += 1;
@@ -241,62 +251,72 @@ impl Table for Overlay {
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
-        let Some(slot) = self.leaves.clear(lsn as u32) else { return Lost::Some };
+        let Some(slot) = self.leaves.clear(lsn) else { return Lost::Some };
         self.mapped -= 1;
         let vsp = self.vsp(slot);
         pool.lose(vsp, pool.valid(vsp) - 1)
     }
 
     fn image(&self, page: &mut Page, key: u64) {
-        let sp = u64::from(self.superpage);
-        let end = (u64::from(self.vsps()) * sp).min(key + MAP_ENTRIES as u64);
-        let mut entries = [0; MAP_ENTRIES];
+        let (sp, width) = (u64::from(self.superpage), self.width);
+        let end = (u64::from(self.vsps()) * sp).min(key + width.entries() as u64);
+        let mut entries = [0; Width::Narrow.entries()];
         for vsp in (key / sp) as u32..end.div_ceil(sp) as u32 {
             let slots = u64::from(vsp) * sp..u64::from(vsp + 1) * sp;
             let here = |slot: &u64| (key..end).contains(slot);
             if self.loans.is_over(vsp) {
-                slots.filter(here).for_each(|slot| entries[(slot - key) as usize] = HOME);
+                slots.filter(here).for_each(|slot| entries[(slot - key) as usize] = width.most());
                 continue;
             }
-            let lost = if self.is_unreadable(vsp) { LOST } else { 0 };
+            let lost = if self.is_unreadable(vsp) { lost_bit(width) } else { 0 };
             for leaf in self.leaves.in_superpage(vsp) {
-                for i in (0..leaf.len()).filter(|i| here(&u64::from(leaf.vsn + i))) {
-                    let at = u64::from(leaf.vsn + i) - key;
-                    entries[at as usize] = (leaf.lsn + i + 1) | lost;
+                for (slot, lsn) in leaf.slots().zip(leaf.lsn..).filter(|(slot, _)| here(slot)) {
+                    entries[(slot - key) as usize] = (lsn + 1) | lost;
                 }
             }
         }
-        fill_map(page, &entries);
+        fill_map(page, width, entries.into_iter());
     }
 
-    fn load(&mut self, key: u64, raw: u32) {
-        let vsp = self.vsp(key as u32);
-        if raw == HOME {
+    fn load(&mut self, key: u64, raw: u64) {
+        let vsp = self.vsp(key);
+        if raw == self.width.most() {
             self.loans.end(vsp, 1);
-        } else {
-            self.early.as_mut().expect("images are loaded before the start ends").load(key, raw);
+        } else if let Some(lsn) = (raw & !lost_bit(self.width)).checked_sub(1) {
+            if lsn >= u64::from(self.lsps) * u64::from(self.superpage) {
+                self.damaged = true;
+                return;
+            }
+            self.remove(lsn);
+            self.leaves.set(lsn, key);
+            if raw & lost_bit(self.width) > 0 {
+                self.set_unreadable(vsp, true);
+            }
         }
     }
 
-    fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64)) {
-        self.early
-            .as_mut()
-            .expect("replay precedes the end of the start")
-            .replay(lsn, vsn, changed);
+    fn replay(&mut self, lsn: u64, vsn: Option<u64>, mut changed: impl FnMut(u64)) {
+        if let Some(old) = self.remove(lsn) {
+            changed(old);
+        }
+        if let Some(vsn) = vsn {
+            self.replay_kill(vsn, changed);
+            self.leaves.set(lsn, vsn);
+            // A superpage that is listed was empty before, even if it was unreadable once.
+            self.set_unreadable(self.vsp(vsn), false);
+        }
     }
 
-    fn replay_loss(&mut self, lsn: u64, vsn: u32, changed: impl FnMut(u64)) {
-        self.early
-            .as_mut()
-            .expect("replay precedes the end of the start")
-            .replay_loss(lsn, vsn, changed);
+    fn replay_loss(&mut self, lsn: u64, vsn: u64, changed: impl FnMut(u64)) {
+        self.replay(lsn, Some(vsn), changed);
+        self.set_unreadable(self.vsp(vsn), true);
     }
 
-    fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64)) {
-        self.early
-            .as_mut()
-            .expect("replay precedes the end of the start")
-            .replay_kill(vsn, changed);
+    fn replay_kill(&mut self, vsn: u64, mut changed: impl FnMut(u64)) {
+        if let Some(lsn) = self.holds(vsn) {
+            self.remove(lsn);
+        }
+        changed(vsn);
     }
 
     fn end_loan(&mut self, vsp: u32, count: u32, changed: impl FnMut(u64)) {
@@ -319,24 +339,35 @@ impl Table for Overlay {
         self.loans.has(self.lsp(lsn))
     }
 
-    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
-        self.early.as_mut().expect("counts are taken before the start ends").adopt(pool, key)
+    fn adopt(&mut self, pool: &mut Pool, keys: Range<u64>) -> Result<(), &'static str> {
+        if self.damaged {
+            return Err("the map names a sector outside the volume");
+        }
+        for vsp in self.vsp(keys.start)..keys.end.div_ceil(self.superpage.into()) as u32 {
+            // A superpage may begin in other keys, so each leaf counts where it begins.
+            for leaf in self.leaves.in_superpage(vsp).filter(|leaf| keys.contains(&leaf.vsn)) {
+                for _ in 0..leaf.len() {
+                    pool.gain(vsp, pool.valid(vsp) + 1);
+                }
+                self.mapped += u64::from(leaf.len());
+            }
+        }
+        Ok(())
     }
 
     fn disown(&mut self, pool: &mut Pool, vsp: u32) {
-        self.early.as_mut().expect("counts are taken before the start ends").disown(pool, vsp);
+        self.set_unreadable(vsp, false);
+        self.leaves.forget(vsp);
+        self.mapped -= u64::from(pool.forget(vsp));
     }
 
     fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64)) {
-        self.early
-            .as_mut()
-            .expect("recovery precedes the end of the start")
-            .lose(pool, vsp, changed);
+        self.set_unreadable(vsp, true);
+        pool.slots(vsp).filter(|slot| self.holds(*slot).is_some()).for_each(changed);
     }
 
     fn holds_lost(&self, vsp: u32) -> bool {
-        let early = self.early.as_ref().map(|early| early.holds_lost(vsp));
-        early.unwrap_or(self.is_unreadable(vsp))
+        self.is_unreadable(vsp)
     }
 
     fn is_readable_again(&mut self, vsp: u32) {
@@ -356,16 +387,9 @@ impl Table for Overlay {
             }
             lsp = end;
         }
-        let early = self.early.take().expect("recovery ends once");
-        self.mapped = early.mapped();
         for vsp in 0..self.vsps() {
-            self.set_unreadable(vsp, early.holds_lost(vsp));
-            for slot in vsp * self.superpage..(vsp + 1) * self.superpage {
-                if let Some(lsn) = early.holds(slot) {
-                    self.leaves.stretch();
-                    self.leaves.set(lsn as u32, slot);
-                }
-            }
+            let empty = self.leaves.in_superpage(vsp).next().is_none();
+            self.set_unreadable(vsp, self.is_unreadable(vsp) && !empty);
         }
         self.leaves.stretch();
     }
@@ -377,8 +401,9 @@ impl Table for Overlay {
         for (vsp, valid) in (0..).zip(&mut valid) {
             taken.fill(false);
             for leaf in self.leaves.in_superpage(vsp) {
-                for slot in leaf.vsn % self.superpage..leaf.vsn % self.superpage + leaf.len() {
-                    if core::mem::replace(&mut taken[slot as usize], true) {
+                for slot in leaf.slots() {
+                    let slot = (slot % u64::from(self.superpage)) as usize;
+                    if core::mem::replace(&mut taken[slot], true) {
                         return Err("two leaves share a slot");
                     }
                     *valid += 1;

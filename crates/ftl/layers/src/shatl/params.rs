@@ -9,7 +9,7 @@ pub enum Reclaim {
     Batch,
 }
 
-/// Parameters of these two layers only.
+/// Parameters of these two layers only, except `far`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Size of `shatl`'s hidden area, in sectors; 128 MiB by default.
@@ -24,6 +24,9 @@ pub struct Params {
     pub budget: Option<u64>,
     /// Whether `hatl-auto` uses the minimum number of leaves, whatever its budget. For tests.
     pub fewest_leaves: bool,
+    /// Whether a volume of the `hard` family is laid out as a large one: with wide entries, and
+    /// filled from the end of the device on. For tests.
+    pub far: bool,
 }
 
 impl Default for Params {
@@ -34,6 +37,7 @@ impl Default for Params {
             reclaim: Reclaim::Fewest,
             budget: None,
             fewest_leaves: false,
+            far: false,
         }
     }
 }

@@ -79,6 +79,7 @@ const BUDGET: Parameter = Parameter {
 };
 
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
+    config.shatl.far = dice.chance(200);
     if dice.chance(300) {
         config.shatl.reclaim = Reclaim::Batch;
         config.shatl.threshold = Some(dice.between(2, 40) as u32);
@@ -98,7 +99,7 @@ pub(crate) const SHATL: Registration = Registration {
         does: "maps every sector to a fixed home slot; small writes go to a hidden area first",
         pays: "the published system on which hatl-auto is based: small random writes in little \
                memory, on a drive with an indirection unit of 16 KiB or more",
-        limits: "a volume of less than 1 TiB (a bit of each map entry marks lost sectors)",
+        limits: "256 TiB, and a hidden area of less than 1 TiB",
     },
     format: 1,
     devices: Devices::Block,
@@ -123,7 +124,7 @@ pub(crate) const HATL_AUTO: Registration = Registration {
         does: "as shatl, with the largest hidden area that a memory budget allows",
         pays: "small random writes in little memory, on a drive with an indirection unit of 16 \
                KiB or more; not on a drive with 4 KiB",
-        limits: "a volume of less than 1 TiB (a bit of each map entry marks lost sectors)",
+        limits: "256 TiB; from 1 TiB on the hidden area is a 64th of the device",
     },
     format: 3,
     parameters: &[SUPERPAGE_OF_BOTH, BUDGET],
@@ -133,6 +134,7 @@ pub(crate) const HATL_AUTO: Registration = Registration {
     },
     chaos: Chaos {
         vary: |config, dice| {
+            config.shatl.far = dice.chance(200);
             let drawn = dice.pick(&[None, Some(28 << 10), Some(1 << 20)]);
             (config.shatl.budget, config.shatl.fewest_leaves) = (drawn, drawn.is_none());
         },

@@ -37,7 +37,7 @@ pub(super) fn pump<M: HiddenMap>(
         let taken = movers.any(|other| other == lsp) || route.is_direct(first, first + sp, cx);
         // A direct write or a younger stage may have replaced a sector since.
         let slot = u64::from(stage.vsp()) * sp;
-        let newest = (0..sp).all(|i| area.table.find(first + i) == Some((slot + i) as u32));
+        let newest = (0..sp).all(|i| area.table.find(first + i) == Some(slot + i));
         let newest = newest || planted(Bug::HomeOverNewer);
         if newest && !taken && !area.stages.is_homing(first, first + sp) {
             begins = Some((index, first, lsp));

@@ -60,7 +60,7 @@ impl<T: Table> Area<T> {
     /// Returns the bytes of the superpage state and of metadata in flight, without the table.
     pub(crate) fn meta_bytes(layout: &Layout) -> u64 {
         let superpages = Pool::memory(layout.count, layout.superpage) + Limbo::MEMORY;
-        let stages = u64::from(STAGES) * u64::from(layout.superpage) * size_of::<u32>() as u64;
+        let stages = u64::from(STAGES) * u64::from(layout.superpage) * size_of::<u64>() as u64;
         let log = Log::memory(layout.log_pages());
         superpages + stages + Direct::memory(layout.kills) + Checkpoint::memory(layout) + log
     }
@@ -113,7 +113,7 @@ impl<T: Table> Area<T> {
 
     /// Returns whether every exported sector is mapped.
     pub(crate) fn is_full(&self) -> bool {
-        self.table.mapped() == self.layout.entries.min(self.layout.exported)
+        self.table.mapped() == self.layout.entries().min(self.layout.exported)
     }
 
     /// Sends a flush if it makes something durable that is waited for.

@@ -16,7 +16,7 @@ use hostftl_core::{
     BLOCK, Cause, Command, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally,
 };
 use hostftl_format::hard::{
-    CANDIDATES, MAP_ENTRIES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root, seal_map,
+    CANDIDATES, MapPage, ROOT_GENERATIONS, Root, emit_generations, emit_root, seal_map,
 };
 
 use crate::planted::{Bug, planted};
@@ -27,7 +27,7 @@ use super::durability_requests::DurabilityRequests;
 use super::layout::Layout;
 use super::log::{Log, Mark};
 use super::obsolete_images::ObsoleteImages;
-use super::ops::{Cx, Op, OwnOp};
+use super::ops::{Cx, Op, OwnOp, page_buffer};
 use super::pool::Pool;
 use super::stages::Stages;
 use super::table::Table;
@@ -166,6 +166,11 @@ impl Checkpoint {
         *dirty = true;
     }
 
+    /// Returns whether an entry of a group changed after its last image was begun.
+    pub(crate) fn is_dirty(&self, group: u32) -> bool {
+        self.dirty[group as usize]
+    }
+
     /// Returns the generation of the last image of a group.
     pub(crate) fn generation(&self, group: u32) -> u32 {
         self.generations[group as usize]
@@ -216,8 +221,7 @@ impl Checkpoint {
     /// Completes an image.
     pub(crate) fn image_written(&mut self, slot: u8, command: Command) {
         let image = &mut self.images[slot as usize];
-        image.phase = ImagePhase::Idle;
-        image.buf = Some(page_buffer(command));
+        (image.phase, image.buf) = (ImagePhase::Idle, Some(page_buffer(command)));
     }
 
     /// Completes a copy of the root.
@@ -236,17 +240,6 @@ impl Checkpoint {
     fn free_image(&mut self) -> Option<&mut Image> {
         self.images.iter_mut().find(|image| image.phase == ImagePhase::Idle)
     }
-}
-
-fn page_buffer(command: Command) -> MetaBuf {
-    let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
-    gather
-        .into_iter()
-        .find_map(|piece| match piece {
-            Piece::Meta { buf, .. } => Some(buf),
-            _ => None,
-        })
-        .expect("checkpoints are metadata")
 }
 
 /// Parts of an area that a checkpoint uses.
@@ -270,8 +263,10 @@ impl<'a, T: Table> Needs<'a, T> {
         let mark = area.mark_all();
         let Area { layout, uuid, table, pool, direct, log, stages, checkpoint, .. } = area;
         let requests = &mut area.durability_requests;
-        let uuid = *uuid;
-        (checkpoint, Needs { layout, uuid, table, pool, log, stages, direct, requests, mark })
+        (
+            checkpoint,
+            Needs { layout, uuid: *uuid, table, pool, log, stages, direct, requests, mark },
+        )
     }
 
     /// Returns the number of superpages that log pages may pin, which grows with the free ones.
@@ -302,8 +297,7 @@ impl Checkpoint {
                 true
             }
             Phase::RootSync(Sync::Over) => {
-                let first = self.rotation.log;
-                self.first_log = Some(first);
+                self.first_log = Some(self.rotation.log);
                 self.obsolete.begin();
                 self.go(Phase::Forgetting);
                 let all = planted(Bug::RootSettlesAll);
@@ -387,15 +381,14 @@ impl Checkpoint {
 
     /// Copies a page of the map into an image that is being filled.
     fn fill_image<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> bool {
-        let mark = with.mark;
+        let (mark, entries) = (with.mark, with.layout.width.entries());
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
         let Some(image) = self.images.iter_mut().find(filling) else { return false };
         let ImagePhase::Filling(index) = image.phase else { unreachable!("an image is filling") };
-        let from =
-            u64::from(image.group) * self.group_entries + u64::from(index) * MAP_ENTRIES as u64;
+        let from = u64::from(image.group) * self.group_entries + u64::from(index) * entries as u64;
         let buf = image.buf.as_mut().expect("a filled image has its buffer");
         with.table.image(&mut buf.pages_mut()[index as usize], from);
-        cx.touch(MAP_ENTRIES);
+        cx.touch(entries);
         image.phase = ImagePhase::Filling(index + 1);
         if index + 1 == with.layout.pages() {
             // Entries may change while later pages are filled, so the mark is that of the last
@@ -438,8 +431,7 @@ impl Checkpoint {
             return moved;
         };
         let Some(image) = self.free_image() else { return false };
-        image.group = group;
-        image.phase = ImagePhase::Filling(0);
+        (image.group, image.phase) = (group, ImagePhase::Filling(0));
         self.rotation.cursor = group + 1;
         self.rotation.begun += 1;
         self.dirty[group as usize] = false;

@@ -72,9 +72,9 @@ impl Collection {
         cx: &mut Cx<T::Op>,
     ) -> bool {
         let sp = area.layout.superpage;
-        let first = victim * sp;
+        let first = area.pool.slots(victim).start;
         let from = self.cursor;
-        let slot = (from..sp).find(|slot| area.table.valid(first + slot).is_some());
+        let slot = (from..sp).find(|slot| area.table.valid(first + u64::from(*slot)).is_some());
         cx.touch((slot.unwrap_or(sp) - from) as usize);
         let Some(begin) = slot else {
             self.cursor = sp;
@@ -89,7 +89,7 @@ impl Collection {
             area.request_limbo(true);
         }
         let most = (sp - begin).min(area.stages.get(index).room());
-        let is_valid = |i: &u32| area.table.valid(first + begin + *i).is_some();
+        let is_valid = |i: &u32| area.table.valid(first + u64::from(begin + i)).is_some();
         let len = 1 + (1..most).take_while(is_valid).count() as u32;
         cx.touch(len as usize);
         self.cursor += len;
@@ -98,7 +98,7 @@ impl Collection {
         let slot = stage.take(len, Cause::Gc);
         let into = Target::Data(stage.buffer().view_mut_sectors(slot, len));
         let lba = area.layout.data_at(victim) + u64::from(begin);
-        let op = Op::Collect { stage: index, from: first + begin, slot, len };
+        let op = Op::Collect { stage: index, from: first + u64::from(begin), slot, len };
         cx.submit(op, Command::Read { device: 0, lba, into, cause: Cause::Gc });
         cx.counters().gc_copied += u64::from(len);
         area.close_if_full();
@@ -110,7 +110,7 @@ impl Collection {
         &mut self,
         area: &mut Area<T>,
         index: u8,
-        (from, slot, len): (u32, u32, u32),
+        (from, slot, len): (u64, u32, u32),
         command: Command,
         ok: bool,
         cx: &mut Cx<T::Op>,
@@ -123,10 +123,10 @@ impl Collection {
         self.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
             // The host may have rewritten or trimmed the sector since the read was sent.
-            match area.table.valid(from + i) {
+            match area.table.valid(from + u64::from(i)) {
                 Some(lsn) => area.publish(index, lsn, slot + i, cx),
                 None if planted(Bug::GcOverNewer) => {
-                    if let Some(lsn) = area.table.was(from + i) {
+                    if let Some(lsn) = area.table.was(from + u64::from(i)) {
                         area.publish(index, lsn, slot + i, cx);
                     }
                 }

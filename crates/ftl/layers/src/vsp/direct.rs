@@ -28,10 +28,15 @@ use crate::planted::{Bug, planted};
 /// Effect of a write in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Replaced `len` slots from virtual sector `vsn` on.
-    Slots { len: u16, vsn: u32 },
+    /// Replaced `len` slots from virtual sector `low` + 2^32 `high` on; parts keep a kill small.
+    Slots { high: u8, len: u16, low: u32 },
     /// Turned `count` superpages from `vsp` on into homes only.
     Loan { count: u16, vsp: u32 },
+}
+
+/// Returns the virtual sector of a kill.
+fn joined(high: u8, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// An effect, and the condition for logging it.
@@ -99,18 +104,18 @@ impl Direct {
 
     /// Queues the kill of a slot by event `done + 1`, which [`Direct::end_event`] ends. `stamp` is
     /// that of the stage that still has the slot, or of the last stage that was listed.
-    pub(crate) fn kill(&mut self, vsn: u32, stamp: u64) {
+    pub(crate) fn kill(&mut self, vsn: u64, stamp: u64) {
         let event = self.done + 1;
         // Consecutive slots of one event are one kill, and one log entry.
         if let Some(last) = self.kills.back_mut()
             && (last.event, last.mark) == (event, stamp)
-            && let End::Slots { len, vsn: first } = &mut last.end
-            && *first + u32::from(*len) == vsn
+            && let End::Slots { high, len, low } = &mut last.end
+            && joined(*high, *low) + u64::from(*len) == vsn
         {
             *len += 1;
             return;
         }
-        self.push(stamp, End::Slots { len: 1, vsn });
+        self.push(stamp, End::Slots { high: (vsn >> 32) as u8, len: 1, low: vsn as u32 });
     }
 
     /// Queues the end of a loan of superpages by event `done + 1`. `stamp` is that of the last
@@ -225,7 +230,7 @@ impl Direct {
                 break;
             }
             let pos = match kill.end {
-                End::Slots { len, vsn } => log.kill(vsn, len.into()),
+                End::Slots { high, len, low } => log.kill(joined(high, low), len.into()),
                 End::Loan { count, vsp } => log.end_loan(vsp, count.into()),
             };
             self.kills[self.logged].mark = pos;

@@ -85,10 +85,10 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
     area.stages.front_listed();
     area.stages.at(index).programmed();
     // The sectors are now read from their home.
-    for slot in vsp * superpage..(vsp + 1) * superpage {
+    for slot in area.pool.slots(vsp) {
         if let Some(lsn) = area.table.valid(slot) {
             assert!(lsn - first < superpage.into(), "the stage holds one logical superpage");
-            area.checkpoint.changed(slot.into());
+            area.checkpoint.changed(slot);
             area.table.kill(&mut area.pool, lsn);
         }
     }

@@ -5,10 +5,9 @@
 //! of the sectors.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
-use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
+use hostftl_format::hard::{ROOT_GENERATIONS, Width};
 
 use crate::config::{LayerConfig, Plan, PlanError};
-use crate::kind::LayerKind;
 
 /// Minimum number of spare data superpages, so that every collection frees space.
 pub(crate) const MIN_SPARE: u32 = 64;
@@ -19,10 +18,12 @@ pub(crate) const MAX_TRANSFER: u32 = 2048;
 /// Maximum length of a superpage, in sectors. A step visits each slot of a stage at most once.
 const MAX_SUPERPAGE: u32 = 2048;
 
-/// Error for a volume that is too large for a layer with a hidden area.
-pub(crate) const MOST_HIDDEN: PlanError = PlanError(
-    "shatl and hatl-auto map less than 1 TiB; use log, or a smaller partition or namespace",
-);
+/// Maximum number of sectors of a device: the log has 40 bits for a sector, and one bit of an entry
+/// of the map is reserved in the layers with homes.
+const MOST_SECTORS: u64 = 1 << 39;
+
+/// Maximum number of superpages of a device; the last two are not used.
+const MOST_SUPERPAGES: u64 = 1 << 32;
 
 /// Geometry of a volume. Lengths are in sectors unless a field counts superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub(crate) struct Layout {
     pub count: u32,
     /// Exported sectors.
     pub exported: u64,
-    /// Entries of the map on media.
-    pub entries: u64,
+    /// Width of an entry of the map.
+    pub width: Width,
     /// Superpages that valid data never occupies.
     pub spare: u32,
     /// Free superpages below which the host may not open another one.
@@ -80,17 +81,14 @@ impl Layout {
             return Err(PlanError("the layer needs a spare of at most 90 %"));
         }
         let total = device.sectors / u64::from(sp);
-        // Virtual sectors are 32-bit numbers, and the highest one is reserved (`LOST`).
-        if (total + 1) * u64::from(sp) > u64::from(u32::MAX) {
-            return Err(match config.kind {
-                LayerKind::Hard | LayerKind::Mhatl => PlanError(
-                    "hard and mhatl map less than 2 TiB; use log, or a smaller partition or \
-                     namespace",
-                ),
-                _ => MOST_HIDDEN,
-            });
+        if device.sectors > MOST_SECTORS || total > MOST_SUPERPAGES {
+            return Err(PlanError(
+                "the layer maps up to 256 TiB and less than 2^32 superpages; use a larger \
+                 superpage, or a smaller partition or namespace",
+            ));
         }
-        Ok(total as u32)
+        // The highest number means none.
+        Ok(total.min(MOST_SUPERPAGES - 2) as u32)
     }
 
     /// Computes the layout of a layer with all data in virtual superpages and a map entry for each
@@ -104,6 +102,9 @@ impl Layout {
         );
         let sp = config.superpage;
         let pages = sp / SECTORS_PER_BLOCK;
+        // The highest entry is reserved for lost sectors.
+        let narrow = (u64::from(total) + 1) * u64::from(sp) <= Width::Narrow.most();
+        let width = if narrow && !config.shatl.far { Width::Narrow } else { Width::Wide };
         let mut groups: u32 = 0;
         loop {
             let root = Self::root_superpages(groups, pages);
@@ -113,17 +114,17 @@ impl Layout {
             let spare = spare.max(MIN_SPARE);
             let visible = count.checked_sub(spare).filter(|valid| *valid > 0).ok_or(too_small)?;
             let exported = u64::from(visible) * u64::from(sp);
-            let need = exported.div_ceil(u64::from(pages) * MAP_ENTRIES as u64) as u32;
+            let need = exported.div_ceil(u64::from(pages) * width.entries() as u64) as u32;
             if need <= groups {
                 let reserve = FLOOR + 16 + count / 256;
-                let (superpage, entries, home) = (sp, exported, None);
+                let (superpage, home) = (sp, None);
                 return Ok(Layout {
                     superpage,
                     root,
                     groups,
                     count,
                     exported,
-                    entries,
+                    width,
                     spare,
                     reserve,
                     leaves: 0,
@@ -170,9 +171,20 @@ impl Layout {
         self.superpage / SECTORS_PER_BLOCK
     }
 
+    /// Returns the number of entries of the map: one for each slot if sectors have homes, else one
+    /// for each logical sector.
+    pub(crate) fn entries(&self) -> u64 {
+        if self.home.is_some() { self.slots() } else { self.exported }
+    }
+
+    /// Returns the number of slots in the data area.
+    pub(crate) fn slots(&self) -> u64 {
+        u64::from(self.count) * u64::from(self.superpage)
+    }
+
     /// Returns the number of map entries in a group.
     pub(crate) fn group_entries(&self) -> u64 {
-        u64::from(self.pages()) * MAP_ENTRIES as u64
+        u64::from(self.pages()) * self.width.entries() as u64
     }
 
     /// Returns the first sector of copy `copy` (0 or 1) of root `number`.

@@ -19,15 +19,15 @@ use super::heads::Heads;
 use super::nodes::{Node, Nodes, Packing};
 
 /// Virtual sector of data that can't be verified: it reads as an error until it is written.
-pub(crate) const LOST: u32 = u32::MAX;
+pub(crate) const LOST: u64 = u64::MAX;
 
 /// A run of contiguous sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
     /// First logical sector.
-    pub lsn: u32,
+    pub lsn: u64,
     /// Virtual sector of the first one, or [`LOST`].
-    pub vsn: u32,
+    pub vsn: u64,
     /// Binary logarithm of the number of sectors.
     pub level: u8,
 }
@@ -38,8 +38,18 @@ impl Leaf {
         1 << self.level
     }
 
+    /// Returns the logical sector after the last one.
+    pub(crate) fn end(&self) -> u64 {
+        self.lsn + u64::from(self.len())
+    }
+
+    /// Returns the virtual sectors.
+    pub(crate) fn slots(&self) -> core::ops::Range<u64> {
+        self.vsn..self.vsn + u64::from(self.len())
+    }
+
     /// Returns the virtual sector of one of its logical sectors.
-    pub(crate) fn at(&self, lsn: u32) -> u32 {
+    pub(crate) fn at(&self, lsn: u64) -> u64 {
         if self.vsn == LOST { LOST } else { self.vsn + (lsn - self.lsn) }
     }
 }
@@ -145,8 +155,8 @@ impl Leaves {
     }
 
     /// Returns the LSP of a sector.
-    pub(crate) fn lsp(&self, lsn: u32) -> u32 {
-        lsn / self.superpage
+    pub(crate) fn lsp(&self, lsn: u64) -> u32 {
+        (lsn / u64::from(self.superpage)) as u32
     }
 
     /// Returns the number of LSPs.
@@ -200,7 +210,7 @@ impl Leaves {
 
     /// Returns the first node of a sector's list that ends after the sector, and the node before
     /// it.
-    fn seek(&self, lsn: u32) -> (u32, u32) {
+    fn seek(&self, lsn: u64) -> (u32, u32) {
         let (mut before, mut at) = (0, self.heads.get(self.head(self.lsp(lsn))));
         while at != 0 {
             let (end, next) = self.nodes.end_and_next(at);
@@ -213,18 +223,18 @@ impl Leaves {
     }
 
     /// Returns the leaf of a sector.
-    pub(crate) fn find(&self, lsn: u32) -> Option<Leaf> {
+    pub(crate) fn find(&self, lsn: u64) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
         (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
     }
 
     /// Returns the leaf of a sector, if any, and the sector of the LSP up to which this result
     /// holds.
-    pub(crate) fn around(&self, lsn: u32) -> (Option<Leaf>, u32) {
+    pub(crate) fn around(&self, lsn: u64) -> (Option<Leaf>, u64) {
         let (_, at) = self.seek(lsn);
-        let end = (self.lsp(lsn) + 1) * self.superpage;
+        let end = (u64::from(self.lsp(lsn)) + 1) * u64::from(self.superpage);
         match (at != 0).then(|| self.node(at).leaf) {
-            Some(leaf) if leaf.lsn <= lsn => (Some(leaf), leaf.lsn + leaf.len()),
+            Some(leaf) if leaf.lsn <= lsn => (Some(leaf), leaf.end()),
             // In a shared list the next leaf may belong to a later LSP.
             Some(leaf) => (None, end.min(leaf.lsn)),
             None => (None, end),
@@ -277,7 +287,7 @@ impl Leaves {
     }
 
     fn count_low(&mut self, leaf: Leaf, more: bool) {
-        let vsp = (leaf.vsn / self.superpage) as usize;
+        let vsp = self.lsp(leaf.vsn) as usize;
         if leaf.level <= self.low_level
             && let Some(low) = self.low.get_mut(vsp)
         {
@@ -292,7 +302,7 @@ impl Leaves {
         }
         // Only a leaf with a place on the device is in the chain of a superpage.
         self.count_low(leaf, true);
-        let vsp = (leaf.vsn / self.superpage) as usize;
+        let vsp = self.lsp(leaf.vsn) as usize;
         let peer = self.vsps.set(vsp, at);
         self.nodes.change(at, |node| node.peer = peer);
     }
@@ -303,7 +313,7 @@ impl Leaves {
             return;
         }
         self.count_low(leaf, false);
-        let vsp = (leaf.vsn / self.superpage) as usize;
+        let vsp = self.lsp(leaf.vsn) as usize;
         let mut before = self.vsps.get(vsp);
         if before == at {
             self.vsps.set(vsp, peer);
@@ -317,13 +327,13 @@ impl Leaves {
     }
 
     /// Removes a sector from its leaf and keeps the rest. Returns its virtual sector.
-    pub(crate) fn clear(&mut self, lsn: u32) -> Option<u32> {
+    pub(crate) fn clear(&mut self, lsn: u64) -> Option<u64> {
         self.clear_run(lsn, 0)
     }
 
     /// Removes 2^`to` aligned sectors from the leaf that covers them, if any, and keeps the rest.
     /// Returns the virtual sector of the first one.
-    pub(crate) fn clear_run(&mut self, lsn: u32, to: u8) -> Option<u32> {
+    pub(crate) fn clear_run(&mut self, lsn: u64, to: u8) -> Option<u64> {
         let (mut before, at) = self.seek(lsn);
         if at == 0 || self.node(at).leaf.lsn > lsn {
             return None;
@@ -348,7 +358,7 @@ impl Leaves {
     }
 
     /// Inserts a sector that has no leaf, and merges buddies.
-    pub(crate) fn set(&mut self, lsn: u32, vsn: u32) {
+    pub(crate) fn set(&mut self, lsn: u64, vsn: u64) {
         self.set_run(Leaf { lsn, vsn, level: 0 });
     }
 
@@ -370,7 +380,7 @@ impl Leaves {
             return None;
         }
         let (before, _) = self.seek(leaf.lsn);
-        let is_left = leaf.lsn & leaf.len() == 0;
+        let is_left = leaf.lsn & u64::from(leaf.len()) == 0;
         let (left, right) = if is_left { (at, next) } else { (before, at) };
         if left == 0 || right == 0 || !self.are_one(self.node(left).leaf, self.node(right).leaf) {
             return None;
@@ -388,14 +398,14 @@ impl Leaves {
 
     /// Returns whether two neighbours are contiguous buddies.
     fn are_one(&self, left: Leaf, right: Leaf) -> bool {
-        let buddies = left.level == right.level && left.lsn + left.len() == right.lsn;
+        let buddies = left.level == right.level && left.end() == right.lsn;
         let together = match (left.vsn, right.vsn) {
             (LOST, vsn) => vsn == LOST,
             (_, LOST) => false,
             (one, other) => {
                 // Adjacent virtual sectors may still belong to two superpages.
-                let near = one / self.superpage == other / self.superpage;
-                near && (one + left.len() == other || planted(Bug::MergeApart))
+                let near = self.lsp(one) == self.lsp(other);
+                near && (one + u64::from(left.len()) == other || planted(Bug::MergeApart))
             }
         };
         buddies && together
@@ -415,19 +425,19 @@ impl Leaves {
         let (mut count, mut chained) = (0, 0);
         let touched = self.heads.iter().filter(|head| *head != 0).count() as u32;
         for lsp in 0..self.lsps() {
-            let mut end = lsp * self.superpage;
+            let mut end = u64::from(lsp) * u64::from(self.superpage);
             let mut last: Option<Leaf> = None;
             for leaf in self.in_lsp(lsp) {
-                let aligned = leaf.lsn.is_multiple_of(leaf.len());
-                if leaf.lsn < end || !aligned || self.lsp(leaf.lsn + leaf.len() - 1) != lsp {
+                let aligned = leaf.lsn.is_multiple_of(leaf.len().into());
+                if leaf.lsn < end || !aligned || self.lsp(leaf.end() - 1) != lsp {
                     return Err("the leaves of an LSP overlap or one is out of range");
                 }
-                let left = |left: &Leaf| left.lsn.is_multiple_of(2 * left.len());
+                let left = |left: &Leaf| left.lsn.is_multiple_of(2 * u64::from(left.len()));
                 if last.filter(left).is_some_and(|last| self.are_one(last, leaf)) {
                     return Err("two adjacent buddies are not merged into one leaf");
                 }
                 (count, chained) = (count + 1, chained + u32::from(leaf.vsn != LOST));
-                (end, last) = (leaf.lsn + leaf.len(), Some(leaf));
+                (end, last) = (leaf.end(), Some(leaf));
             }
         }
         for vsp in 0..self.vsps.len() as u32 {

@@ -335,7 +335,7 @@ impl Log {
 
     /// Records that slots were replaced in place, and returns the position of the entry. The caller
     /// has checked [`Log::fits_trim`].
-    pub(crate) fn kill(&mut self, vsn: u32, len: u32) -> u64 {
+    pub(crate) fn kill(&mut self, vsn: u64, len: u32) -> u64 {
         self.room_for(ENTRY);
         let page = self.page;
         push_kill(&mut self.buffer().pages_mut()[page], vsn, len);

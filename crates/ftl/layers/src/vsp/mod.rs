@@ -24,6 +24,7 @@ mod checkpoint;
 pub(crate) mod collect;
 pub(crate) mod direct;
 mod durability_requests;
+mod free_list;
 mod heads;
 pub(crate) mod homing;
 pub(crate) mod layout;
@@ -31,6 +32,7 @@ pub(crate) mod leaves;
 pub(crate) mod limbo;
 pub(crate) mod log;
 mod nodes;
+pub(crate) mod numbers;
 mod obsolete_images;
 pub(crate) mod ops;
 pub(crate) mod pool;
@@ -97,7 +99,7 @@ impl<S: Scheme> Shell<Machine<S>> {
         let machine = Machine {
             area: Area::new((layout, config.uuid), parts, buffers),
             scheme: S::new(config, &layout, own.into_iter()),
-            recovery: Some(Recovery::new(&layout, mode)),
+            recovery: Some(Recovery::new(config, &layout, mode)),
             told_full: false,
         };
         Ok(Shell::over(machine, Self::plan(config, devices)?, OPS, config.patience()))

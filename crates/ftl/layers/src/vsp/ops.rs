@@ -2,6 +2,8 @@
 
 use core::fmt::Debug;
 
+use hostftl_core::{Command, MetaBuf, Piece};
+
 use crate::kit;
 
 use super::log::{Mark, Point};
@@ -25,7 +27,7 @@ pub(crate) enum Op<Own> {
     /// Copies data of request `req` into slots of a stage.
     Place { req: u16, stage: u8, lsn: u64, slot: u32, len: u32 },
     /// Reads slots of the victim, from virtual sector `from`, into a stage.
-    Collect { stage: u8, from: u32, slot: u32, len: u32 },
+    Collect { stage: u8, from: u64, slot: u32, len: u32 },
     /// Computes the checksum of a stage.
     Digest { stage: u8 },
     /// Programs a stage.
@@ -81,3 +83,15 @@ impl OwnOp for NoOp {
 
 /// Context of the parts of this engine.
 pub(crate) type Cx<'a, Own> = kit::Cx<'a, Op<Own>, Mark>;
+
+/// Returns the metadata buffer of a completed program.
+pub(super) fn page_buffer(command: Command) -> MetaBuf {
+    let Command::Program { gather, .. } = command else { unreachable!("a completed program") };
+    gather
+        .into_iter()
+        .find_map(|piece| match piece {
+            Piece::Meta { buf, .. } => Some(buf),
+            _ => None,
+        })
+        .expect("checkpoints are metadata")
+}

@@ -9,11 +9,13 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use super::free_list::{Free, FreeList};
 use super::layout::Layout;
 use super::limbo::Limbo;
 use super::log::Mark;
-use super::queue::{Iter, Queue};
+use super::queue::Queue;
 use super::records::Records;
 
 /// State of a data superpage.
@@ -49,7 +51,9 @@ pub(crate) struct Pool {
     records: Records,
     heads: Vec<u32>,
     tails: Vec<u32>,
-    free: Queue,
+    free: FreeList,
+    /// Superpages from the first to the last one that had valid slots since the start.
+    used: Range<u32>,
     limbo: Limbo,
     /// Whether the device accepts discards.
     discards: bool,
@@ -81,7 +85,8 @@ impl Pool {
             records: Records::new(layout.count),
             heads: vec![NONE; lists],
             tails: vec![NONE; lists],
-            free: Queue::new(),
+            free: FreeList::new(),
+            used: 0..0,
             limbo: Limbo::new(),
             discards,
             discarding: 0,
@@ -96,8 +101,15 @@ impl Pool {
     }
 
     /// Returns the superpage of a slot.
-    pub(crate) fn superpage_at(&self, vsn: u32) -> u32 {
-        vsn / self.superpage
+    pub(crate) fn superpage_at(&self, vsn: u64) -> u32 {
+        (vsn / u64::from(self.superpage)) as u32
+    }
+
+    /// Returns the slots of a superpage.
+    pub(crate) fn slots(&self, vsp: u32) -> Range<u64> {
+        let superpage = u64::from(self.superpage);
+        let first = u64::from(vsp) * superpage;
+        first..first + superpage
     }
 
     /// Returns the number of valid slots of a superpage.
@@ -131,6 +143,11 @@ impl Pool {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
         self.records.set_valid(vsp, self.valid(vsp) + 1);
         self.set_weight(vsp, weight);
+        if !self.used.contains(&vsp) {
+            let Range { start, end } = self.used;
+            let empty = start == end;
+            self.used = if empty { vsp..vsp + 1 } else { start.min(vsp)..end.max(vsp + 1) };
+        }
         assert!(self.valid(vsp) <= self.superpage, "a superpage has more valid slots than slots");
     }
 
@@ -233,7 +250,7 @@ impl Pool {
     }
 
     /// Iterates over the free superpages in the order in which they are taken.
-    pub(crate) fn free_list(&self) -> Iter<'_> {
+    pub(crate) fn free_list(&self) -> Free<'_> {
         self.free.iter(&self.records)
     }
 
@@ -246,6 +263,16 @@ impl Pool {
     pub(crate) fn add_free(&mut self, vsp: u32) {
         assert_eq!(self.state(vsp), State::Free, "a superpage in the free queue is free");
         self.free.push(&mut self.records, vsp);
+    }
+
+    /// Returns the superpages from the first to the last one that had valid slots since the start.
+    pub(crate) fn used(&self) -> Range<u32> {
+        self.used.clone()
+    }
+
+    /// Appends free superpages that were never opened to the free queue, during a start.
+    pub(crate) fn add_fresh(&mut self, fresh: Range<u32>, backwards: bool) {
+        self.free.push_range(fresh, backwards);
     }
 
     /// Turns a free superpage into a home only.
@@ -368,7 +395,7 @@ impl Pool {
         Ok(())
     }
 
-    fn all(&self) -> core::ops::Range<u32> {
+    fn all(&self) -> Range<u32> {
         0..self.records.len()
     }
 }

@@ -21,11 +21,8 @@ const STATE_AT: u32 = VALID;
 const PIN_AT: u32 = STATE_AT + STATE;
 const READERS_AT: u32 = PIN_AT + 1;
 const LINKS_AT: u32 = READERS_AT + READERS;
-/// First byte of the links, whose lowest bits belong to other fields.
-const LINKS_BYTE: usize = (LINKS_AT / 8) as usize;
-const LINKS_BIT: u32 = LINKS_AT % 8;
 /// Bytes after the last record, so that each record can be read as words.
-const MARGIN: usize = LINKS_BYTE + size_of::<u64>();
+const MARGIN: usize = (LINKS_AT / 8) as usize + size_of::<u64>();
 
 /// States other than `Staged` in a staging buffer.
 const STATES: [State; 8] = [
@@ -62,7 +59,6 @@ impl Records {
     /// Creates records of free, unlinked superpages.
     pub(crate) fn new(count: u32) -> Self {
         let (bytes, link) = (bytes(count), link_bits(count));
-        assert!(LINKS_BIT + 2 * link <= u64::BITS, "a device has fewer superpages");
         Records { count, bytes, link, memory: vec![0; bytes * count as usize + MARGIN] }
     }
 
@@ -102,20 +98,27 @@ impl Records {
         (1 << self.link) - 1
     }
 
+    /// Returns the word that contains the link at bit `from` of the links, and its first bit. The
+    /// lowest bits of the word belong to other fields.
+    fn place(&self, vsp: u32, from: u32) -> (core::ops::Range<usize>, u32) {
+        let bit = LINKS_AT + from;
+        let at = self.at(vsp) + (bit / 8) as usize;
+        (at..at + size_of::<u64>(), bit % 8)
+    }
+
     fn link(&self, vsp: u32, from: u32) -> u32 {
-        let at = self.at(vsp) + LINKS_BYTE;
-        let word = self.memory[at..at + 8].try_into().expect("a word has its length");
-        let link = (u64::from_le_bytes(word) >> (LINKS_BIT + from)) & self.mask();
+        let (at, bit) = self.place(vsp, from);
+        let word = self.memory[at].try_into().expect("a word has its length");
+        let link = (u64::from_le_bytes(word) >> bit) & self.mask();
         // The stored 0 becomes `NONE`, which is `u32::MAX`.
         (link as u32).wrapping_sub(1)
     }
 
     fn set_link(&mut self, vsp: u32, from: u32, to: u32) {
-        let at = self.at(vsp) + LINKS_BYTE;
-        let (mask, to, from) = (self.mask(), to.wrapping_add(1), LINKS_BIT + from);
-        let bytes = &mut self.memory[at..at + 8];
+        let ((at, bit), mask, to) = (self.place(vsp, from), self.mask(), to.wrapping_add(1));
+        let bytes = &mut self.memory[at];
         let word = u64::from_le_bytes((&*bytes).try_into().expect("a word has its length"));
-        let word = word & !(mask << from) | u64::from(to) << from;
+        let word = word & !(mask << bit) | u64::from(to) << bit;
         bytes.copy_from_slice(&word.to_le_bytes());
     }
 
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn records_round_trip_without_touching_neighbours() {
-        for (count, bytes) in [(9_000, 7), (100_000, 8), (1 << 27, 11)] {
+        for (count, bytes) in [(9_000, 7), (100_000, 8), (1 << 27, 11), (u32::MAX, 12)] {
             let few = count.min(3000);
             let mut records = Records { count: few, ..Records::new(few) };
             if count > few {

@@ -1,26 +1,30 @@
 //! Recovery: builds the map from the contents of the device, in small steps.
 //!
 //! The steps are: flush (data read later is durable) → roots → map groups → log, write by write →
-//! counts → verification of data that no flush is known to cover → queues → images of changed
-//! groups → root of a new epoch.
+//! generations of groups without an image in the root → counts → verification of data that no
+//! flush is known to cover → queues → images of changed groups → root of a new epoch.
 //!
 //! If data listed at the end of the log doesn't match its checksum, that log write was never
 //! durable, and nothing from it on was acknowledged as durable. Recovery then returns to the map
 //! groups and replays up to the previous log write. An unreadable page, or a damaged page that a
 //! later one shows to have been durable, ends in `Event::Unrecoverable`, never in a guess.
 
+mod images;
+
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, DeviceError, MetaBuf, SECTORS_PER_BLOCK, Target, Verdict};
 use hostftl_format::hard::{
-    CANDIDATES, MAP_ENTRIES, ROOT_GENERATIONS, Root, map_entry, parse_generations, parse_map,
-    parse_root, root_candidates,
+    CANDIDATES, ROOT_GENERATIONS, Root, parse_generations, parse_root, root_candidates,
 };
 
-use crate::config::Mode;
+use crate::config::{LayerConfig, Mode};
 use crate::kit::Life;
 use crate::planted::{Bug, planted};
+
+use images::Images;
 
 use super::area::Area;
 use super::layout::Layout;
@@ -31,10 +35,10 @@ use super::table::Table;
 
 /// Upper bound of all counters: a root with a larger one was not written by this layer.
 const MOST: u64 = 1 << 62;
-/// Upper bound of the generation of an image, which leaves room for later generations.
-const MOST_IMAGES: u32 = u32::MAX - (1 << 24);
-/// Map entries loaded per call.
-const LOAD_STEP: u64 = 8192;
+/// Groups examined per call.
+const SCAN: u32 = 1024;
+/// Images, or roots, that are read at once.
+const READS: usize = 4;
 
 /// Step of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,7 @@ pub(super) enum Step {
     Groups,
     Entries,
     Log,
+    Generations,
     Counts,
     Verify,
     Forget,
@@ -52,7 +57,7 @@ pub(super) enum Step {
 }
 
 /// Last listing of a superpage in the log.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
     /// Log write with the listing; 0 if there is none.
     pub seq: u64,
@@ -71,17 +76,20 @@ pub(super) struct Recovery {
     pub outstanding: u32,
     /// Progress of the step; the unit depends on the step.
     pub cursor: u64,
-    /// Loaded entries of the current group.
-    loaded: u64,
     bufs: Vec<Option<MetaBuf>>,
     /// Which of the last reads failed.
-    failed: [bool; 4],
+    failed: [bool; READS],
+    /// Images that are being loaded.
+    images: Images,
     root: Root,
+    /// Generations of the images that the root names.
     least: Vec<u32>,
+    /// Whether the last superpages are filled first.
+    backwards: bool,
     /// Position in the log.
     pub replay: Replay,
-    /// Last listing of each superpage.
-    pub listed: Vec<Listed>,
+    /// Last listing of each superpage that the log lists.
+    pub listed: BTreeMap<u32, Listed>,
     /// First log write whose data doesn't match its checksum.
     pub bad: Option<u64>,
     /// Number of log writes that were dropped.
@@ -90,20 +98,22 @@ pub(super) struct Recovery {
 
 impl Recovery {
     /// Starts with nothing read.
-    pub(super) fn new(layout: &Layout, mode: Mode) -> Self {
+    pub(super) fn new(config: &LayerConfig, layout: &Layout, mode: Mode) -> Self {
         let pages = layout.root_pages().max(layout.pages()) as usize;
         Recovery {
             mode,
             step: Step::Flush,
             outstanding: 0,
             cursor: 0,
-            loaded: 0,
-            bufs: (0..4).map(|_| Some(MetaBuf::new(pages))).collect(),
-            failed: [false; 4],
+            bufs: (0..READS).map(|_| Some(MetaBuf::new(pages))).collect(),
+            failed: [false; READS],
+            images: Images::default(),
             root: Root { number: 0, epoch: 0, first_log: 1, superpage: 0, count: 0, groups: 0 },
             least: vec![0; layout.groups as usize],
+            // Hosts write the first homes first, so the last lent superpages are filled first.
+            backwards: layout.lent > 0 || config.shatl.far && layout.home.is_none(),
             replay: Replay::new(),
-            listed: vec![Listed::default(); layout.count as usize],
+            listed: BTreeMap::new(),
             bad: None,
             dropped: 0,
         }
@@ -116,6 +126,7 @@ impl Recovery {
         true
     }
 
+    /// Begins a step without resetting its progress.
     fn advance(&mut self, step: Step) -> bool {
         self.step = step;
         true
@@ -154,6 +165,7 @@ impl Recovery {
             Step::Flush => self.recover(0, Command::Flush { device: 0 }, cx),
             Step::Roots => self.read_roots(area, cx),
             Step::Groups => self.load_groups(area, cx),
+            Step::Generations => self.find_generations(area, cx),
             Step::Entries => self.load_some(area, cx),
             Step::Log => self.pump_replay(area, cx),
             Step::Counts => self.count_some(area, cx),
@@ -203,7 +215,7 @@ impl Recovery {
                 self.go(Step::Roots);
             }
             // Only roots advance the cursor here; groups do when they send their reads.
-            (Some(Step::Roots | Step::Groups), command) => {
+            (Some(Step::Roots | Step::Groups | Step::Generations), command) => {
                 let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("recovery reads metadata")
                 };
@@ -301,108 +313,45 @@ impl Recovery {
         Ok(())
     }
 
-    /// Reads both images of the next group, then chooses the newer complete one.
-    fn load_groups<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
-        let group = (self.cursor / 2) as u32;
-        if group == area.layout.groups {
-            return self.go(Step::Log);
-        }
-        let half_done = self.cursor % 2 == 1;
-        self.cursor += 1;
-        if !half_done {
-            let pages = area.layout.pages();
-            for side in 0..2u16 {
-                self.read_meta(side, area.layout.group_at(group, side.into()), pages, cx);
-            }
-            return true;
-        }
-        let found: [Option<u32>; 2] =
-            core::array::from_fn(|side| self.image_generation(area, group, side as u32));
-        // An image newer than the root is also usable: it shows entries that replay applies again.
-        let newest = found[0].max(found[1]).unwrap_or(0);
-        // The root was written after an image of this generation became durable.
-        if newest < self.least[group as usize] {
-            return fail_volume("a map group is damaged", cx);
-        }
-        area.checkpoint.set_generation(group, newest);
-        self.loaded = 0;
-        self.advance(Step::Entries)
-    }
-
-    /// Returns the generation of an image if it is complete.
-    fn image_generation<T: Table>(&self, area: &Area<T>, group: u32, side: u32) -> Option<u32> {
-        let buf = self.bufs[side as usize].as_ref().expect("the image was read");
-        let lba = area.layout.group_at(group, side);
-        let mut generation = None;
-        for index in 0..area.layout.pages() {
-            let at = lba + u64::from(index * SECTORS_PER_BLOCK);
-            let page = parse_map(&buf.pages()[index as usize], area.uuid, at).ok()?;
-            // Pages of different generations are a torn image.
-            let same = generation.is_none_or(|known| known == page.generation);
-            let sane = page.generation < MOST_IMAGES;
-            if !same
-                || !sane
-                || page.group != group
-                || page.index != index
-                || page.generation % 2 != side
-            {
-                return None;
-            }
-            generation = Some(page.generation);
-        }
-        generation.filter(|_| !self.failed[side as usize])
-    }
-
-    /// Loads some pages of an image into the map. Generation 0 is a group that was never written.
-    fn load_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
-        let group = self.cursor / 2 - 1;
-        let first = group * area.layout.group_entries();
-        let end = (first + area.layout.group_entries()).min(area.layout.entries).max(first);
-        let from = first + self.loaded;
-        let stop = (from + LOAD_STEP).min(end);
-        let generation = area.checkpoint.generation(group as u32);
-        let buf = self.bufs[generation as usize % 2].as_ref().expect("the image was read");
-        for key in from..stop {
-            let at = (key - first) as usize;
-            let raw = match generation {
-                0 => 0,
-                _ => map_entry(&buf.pages()[at / MAP_ENTRIES], at % MAP_ENTRIES),
-            };
-            area.table.load(key, raw);
-        }
-        cx.touch((stop - from) as usize);
-        self.loaded = stop - first;
-        if stop == end { self.advance(Step::Groups) } else { true }
-    }
-
     /// Ends the replay.
     pub(super) fn log_is_read<T: Table>(&mut self, area: &mut Area<T>) -> bool {
         let replay = &self.replay;
         let last = replay.last;
         area.log.continue_after(last);
-        self.go(Step::Counts)
+        self.go(Step::Generations)
     }
 
     fn count_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
-        let from = self.cursor;
-        let end = (from + 4096).min(area.layout.entries);
+        let (mut from, length) = (self.cursor, area.layout.group_entries());
+        let mut group = (from / length) as u32;
+        let last = (group + SCAN).min(area.layout.groups);
+        while group < last && self.is_empty(area, group) {
+            group += 1;
+            from = u64::from(group) * length;
+        }
+        let end = (from + 4096).min((u64::from(group) + 1) * length).min(area.layout.entries());
+        let from = from.min(end);
         self.cursor = end;
         cx.touch((end - from) as usize);
-        for key in from..end {
-            if let Err(why) = area.table.adopt(&mut area.pool, key) {
-                return fail_volume(why, cx);
-            }
+        if let Err(why) = area.table.adopt(&mut area.pool, from..end) {
+            return fail_volume(why, cx);
         }
-        if end == area.layout.entries { self.go(Step::Verify) } else { true }
+        if end == area.layout.entries() { self.go(Step::Verify) } else { true }
     }
 
     fn queue_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let from = self.cursor as u32;
-        let count = area.layout.count;
-        let end = (from + 4096).min(count);
+        let (Layout { count, home, .. }, backwards) = (area.layout, self.backwards);
+        // Behind the last superpage with data all are free.
+        let used = area.pool.used();
+        let visited = match home {
+            Some(_) => count,
+            None if backwards => count - if used.is_empty() { count } else { used.start },
+            None => used.end,
+        };
+        let end = (from + 4096).min(visited);
         for at in from..end {
-            // Lent superpages are filled from the last home on: hosts write the first homes first.
-            let vsp = if area.layout.lent > 0 { count - 1 - at } else { at };
+            let vsp = if backwards { count - 1 - at } else { at };
             if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
                 return fail_volume("a home slot without a loan holds hidden sectors", cx);
             }
@@ -418,8 +367,12 @@ impl Recovery {
         }
         cx.touch((end - from) as usize);
         self.cursor = end.into();
-        if end < area.layout.count {
+        if end < visited {
             return true;
+        }
+        let fresh = if backwards { 0..count - visited } else { visited..count };
+        if !fresh.is_empty() {
+            area.pool.add_fresh(fresh, backwards);
         }
         // A new epoch: log pages that were dropped or never found must not count in a later
         // recovery.

@@ -310,11 +310,10 @@ impl Recovery {
                 }
             }
             Entry::Kill { vsn, len } => {
-                let end = u64::from(vsn) + u64::from(len);
-                if end > u64::from(area.layout.count) * u64::from(area.layout.superpage) {
+                if vsn.checked_add(len.into()).is_none_or(|end| end > area.layout.slots()) {
                     return fail_volume("an invalidation in the log is outside the data area", cx);
                 }
-                for vsn in vsn..vsn + len {
+                for vsn in vsn..vsn + u64::from(len) {
                     let checkpoint = &mut area.checkpoint;
                     area.table.replay_kill(vsn, |key| checkpoint.changed(key));
                 }
@@ -350,17 +349,19 @@ impl Recovery {
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
         // Lost sectors have no data to verify.
-        let listed =
-            if listing.lost { Listed::default() } else { Listed { seq, crc: listing.crc, fill } };
-        self.listed[vsp as usize] = listed;
+        if listing.lost {
+            self.listed.remove(&vsp);
+        } else {
+            self.listed.insert(vsp, Listed { seq, crc: listing.crc, fill });
+        }
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);
             if run.lsn + u64::from(run.len) > area.layout.exported || run.slot + run.len > fill {
                 return fail_volume("a run in the log is invalid", cx);
             }
-            let first = vsp * area.layout.superpage + run.slot;
+            let first = area.pool.slots(vsp).start + u64::from(run.slot);
             for i in 0..run.len {
-                let (lsn, vsn) = (run.lsn + u64::from(i), first + i);
+                let (lsn, vsn) = (run.lsn + u64::from(i), first + u64::from(i));
                 if listing.lost {
                     cx.touch(1);
                     let checkpoint = &mut area.checkpoint;
@@ -377,7 +378,7 @@ impl Recovery {
         &mut self,
         area: &mut Area<T>,
         lsn: u64,
-        vsn: Option<u32>,
+        vsn: Option<u64>,
         cx: &mut Cx<T::Op>,
     ) {
         cx.touch(1);

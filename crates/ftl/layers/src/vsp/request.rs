@@ -95,7 +95,7 @@ impl<T: Table> Area<T> {
             return cx.submit(Op::Home { req }, command);
         };
         let vsp = self.pool.superpage_at(vsn);
-        let slot = vsn % self.layout.superpage;
+        let slot = (vsn % u64::from(self.layout.superpage)) as u32;
         // A superpage in a stage is read from memory; it may not be on media yet.
         match self.pool.state(vsp) {
             State::Staged(stage) => {
@@ -125,14 +125,14 @@ impl<T: Table> Area<T> {
 
     /// Returns the number of sectors from `first` on that are in consecutive slots of one
     /// superpage, or all unmapped in the same way.
-    fn run_length(&mut self, first: u64, most: u32, start: Option<u32>, cx: &mut Cx<T::Op>) -> u32 {
+    fn run_length(&mut self, first: u64, most: u32, start: Option<u64>, cx: &mut Cx<T::Op>) -> u32 {
         let sp = self.layout.superpage;
         // A read of one superpage has one pin.
-        let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
+        let most = start.map_or(most, |vsn| most.min(sp - (vsn % u64::from(sp)) as u32));
         let lent = self.table.is_lent(first);
         let follows = |i: &u32| {
             let lsn = first + u64::from(*i);
-            let there = self.table.lookup(lsn) == start.map(|vsn| vsn + *i);
+            let there = self.table.lookup(lsn) == start.map(|vsn| vsn + u64::from(*i));
             there && !self.table.is_lost(lsn) && self.table.is_lent(lsn) == lent
         };
         let len = 1 + (1..most).take_while(follows).count() as u32;

@@ -64,7 +64,7 @@ pub(crate) struct Stage {
     /// Sectors by cause.
     tally: Tally,
     /// Logical sector of each slot plus one, or 0.
-    slots: Vec<u32>,
+    slots: Vec<u64>,
 }
 
 impl Stage {
@@ -151,7 +151,7 @@ impl Stage {
 
     /// Returns the logical sector that the log will list for a slot.
     pub(crate) fn sector(&self, slot: u32) -> Option<u64> {
-        self.slots[slot as usize].checked_sub(1).map(u64::from)
+        self.slots[slot as usize].checked_sub(1)
     }
 
     /// Returns the number of slots that can still be taken.
@@ -225,7 +225,7 @@ impl Stage {
     pub(crate) fn publish(&mut self, slot: u32, lsn: u64) {
         assert!(slot < self.fill, "a sector is published in a reserved slot");
         // The value 0 stands for an empty slot.
-        self.slots[slot as usize] = lsn as u32 + 1;
+        self.slots[slot as usize] = lsn + 1;
     }
 
     /// Notes that a sector replaced a hidden copy.
@@ -281,7 +281,7 @@ impl Stage {
     pub(crate) fn forget(&mut self, lsn: u64, end: u64) {
         let slots = self.slots[..self.fill as usize].iter_mut();
         // A slot holds its sector plus one.
-        let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
+        let there = |slot: &&mut u64| (lsn + 1..=end).contains(*slot);
         slots.filter(there).for_each(|slot| *slot = 0);
     }
 

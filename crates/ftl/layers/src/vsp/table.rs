@@ -1,6 +1,7 @@
 //! Interface of the map from logical to virtual sectors, which each layer implements.
 
 use core::fmt::Debug;
+use core::ops::Range;
 
 use hostftl_core::Page;
 
@@ -15,17 +16,17 @@ pub(crate) trait Table: Debug {
     /// Returns the number of mapped logical sectors.
     fn mapped(&self) -> u64;
     /// Returns the logical sector that is valid in slot `vsn` and can be read there.
-    fn valid(&self, vsn: u32) -> Option<u64>;
+    fn valid(&self, vsn: u64) -> Option<u64>;
     /// Returns the logical sector that was last valid in a slot, if known. Used by planted bugs.
-    fn was(&self, _vsn: u32) -> Option<u64> {
+    fn was(&self, _vsn: u64) -> Option<u64> {
         None
     }
     /// Returns the virtual sector of a logical sector.
-    fn lookup(&self, lsn: u64) -> Option<u32>;
+    fn lookup(&self, lsn: u64) -> Option<u64>;
     /// Returns whether a logical sector reads as an error.
     fn is_lost(&self, lsn: u64) -> bool;
     /// Returns the slot of a logical sector, readable or not.
-    fn find(&self, lsn: u64) -> Option<u32> {
+    fn find(&self, lsn: u64) -> Option<u64> {
         self.lookup(lsn)
     }
     /// Returns whether a logical sector may hold data, and for how many of `sectors` the answer is
@@ -35,24 +36,24 @@ pub(crate) trait Table: Debug {
     }
     /// Returns the keys of the entries that change when `lsn` moves to `vsn`, or is unmapped. The
     /// default is for maps whose entries are addressed by slot.
-    fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
+    fn keys(&self, lsn: u64, vsn: Option<u64>) -> [u64; 2] {
         let old = self.find(lsn);
-        let key = |slot: Option<u32>| u64::from(slot.expect("a sector is added or removed"));
+        let key = |slot: Option<u64>| slot.expect("a sector is added or removed");
         [key(old.or(vsn)), key(vsn.or(old))]
     }
     /// Points `lsn` at `vsn`.
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u32) -> Lost;
+    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost;
     /// Unmaps `lsn`.
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost;
 
     /// Writes the entries from `key` on into a page of an image.
     fn image(&self, page: &mut Page, key: u64);
     /// Loads an entry of an image without counting it; [`Table::adopt`] counts it later.
-    fn load(&mut self, key: u64, raw: u32);
+    fn load(&mut self, key: u64, raw: u64);
     /// Applies a log entry for `lsn` without counting it, and calls `changed` for each changed key.
-    fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64));
+    fn replay(&mut self, lsn: u64, vsn: Option<u64>, changed: impl FnMut(u64));
     /// Applies a log entry that marks `lsn` as an error, for which slot `vsn` stands.
-    fn replay_loss(&mut self, _lsn: u64, _vsn: u32, _changed: impl FnMut(u64)) {}
+    fn replay_loss(&mut self, _lsn: u64, _vsn: u64, _changed: impl FnMut(u64)) {}
     /// Applies a log entry that ends the loan of superpages, and calls `changed` for each changed
     /// key.
     fn end_loan(&mut self, _vsp: u32, _count: u32, _changed: impl FnMut(u64)) {}
@@ -69,9 +70,9 @@ pub(crate) trait Table: Debug {
         free / 2
     }
     /// Applies a log entry that invalidates a slot replaced in place, without counting it.
-    fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
-    /// Counts the entry of a key.
-    fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str>;
+    fn replay_kill(&mut self, vsn: u64, changed: impl FnMut(u64));
+    /// Counts the entries of a range of keys.
+    fn adopt(&mut self, pool: &mut Pool, keys: Range<u64>) -> Result<(), &'static str>;
     /// Undoes the effects of [`Table::adopt`] on superpage `vsp`.
     fn disown(&mut self, pool: &mut Pool, vsp: u32);
     /// Turns the valid sectors of a superpage into errors, and calls `changed` for each changed

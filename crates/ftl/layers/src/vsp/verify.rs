@@ -9,27 +9,31 @@ use hostftl_core::{Cause, Command, DeviceError, Event, Target, Verdict};
 
 use super::area::Area;
 use super::ops::Cx;
-use super::recovery::{Listed, Recovery, Step, fail_volume};
+use super::recovery::{Recovery, Step, fail_volume};
 use super::table::Table;
 
 /// Maximum number of superpages whose counts are undone per call.
 const BITE: u32 = 16;
+/// Maximum number of superpages that are examined per call.
+const SCAN: usize = 4096;
 
 impl Recovery {
     /// Reads the next superpage whose data may not be covered by a flush.
     pub(super) fn verify_next<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
-        let from = self.cursor as u32;
-        let end = (from + 4096).min(area.layout.count);
         let durable = self.replay.durable;
-        // Log writes up to `durable` were flushed, and their data with them.
-        let unsure =
-            |vsp: &u32| self.listed[*vsp as usize].seq > durable && area.pool.valid(*vsp) > 0;
-        let next = (from..end).find(unsure);
-        let stop = next.unwrap_or(end);
-        cx.touch((stop - from) as usize);
-        self.cursor = stop.into();
-        if let Some(vsp) = next {
-            let fill = self.listed[vsp as usize].fill;
+        let (mut next, mut seen) = (None, 0);
+        let mut listed = self.listed.range(self.cursor as u32..).take(SCAN);
+        for (vsp, listed) in &mut listed {
+            (self.cursor, seen) = (u64::from(*vsp) + 1, seen + 1);
+            // Log writes up to `durable` were flushed, and their data with them.
+            if listed.seq > durable && area.pool.valid(*vsp) > 0 {
+                next = Some((*vsp, listed.fill));
+                break;
+            }
+        }
+        cx.touch(seen);
+        if let Some((vsp, fill)) = next {
+            self.cursor = vsp.into();
             // Valid sectors without listed data contradict each other.
             if fill == 0 {
                 return fail_volume("a listing in the log is invalid", cx);
@@ -39,14 +43,14 @@ impl Recovery {
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
             return self.recover(0, command, cx);
         }
-        if stop < area.layout.count {
+        if seen == SCAN {
             return true;
         }
         // A mismatch shortens the log; the counts are undone and the shorter log is replayed.
         match self.bad.take() {
             Some(bad) => {
                 self.dropped += self.replay.last + 1 - bad;
-                self.listed.fill(Listed::default());
+                self.listed.clear();
                 self.go(Step::Forget)
             }
             None => self.go(Step::Queues),
@@ -55,7 +59,7 @@ impl Recovery {
 
     pub(super) fn digest_listed<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) {
         let vsp = self.cursor as u32;
-        let fill = self.listed[vsp as usize].fill;
+        let fill = self.listed[&vsp].fill;
         let from = area.stages.buffer(0).view_sectors(0, fill);
         self.recover(0, Command::Digest { from, seed: vsp.into() }, cx);
     }
@@ -73,7 +77,7 @@ impl Recovery {
     }
 
     pub(super) fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
-        let listed = self.listed[self.cursor as usize];
+        let listed = self.listed[&(self.cursor as u32)];
         let crc = result.expect("a checksum in memory succeeds").crc;
         // The log ends before the first write with bad data, and superpages come in any order.
         if crc != listed.crc {
@@ -86,14 +90,21 @@ impl Recovery {
 
     /// Undoes the counts of some superpages, before a shorter log is replayed.
     pub(super) fn forget_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
-        let from = self.cursor as u32;
-        let end = (from + BITE.min(8192 / area.layout.superpage + 1)).min(area.layout.count);
-        for vsp in from..end {
-            area.table.disown(&mut area.pool, vsp);
+        let used = area.pool.used();
+        let from = used.start.max(self.cursor as u32);
+        let end = from.saturating_add(SCAN as u32).min(used.end);
+        let most = BITE.min(8192 / area.layout.superpage + 1) as usize;
+        let (mut undone, mut at) = (0, from);
+        while at < end && undone < most {
+            if area.pool.valid(at) > 0 {
+                area.table.disown(&mut area.pool, at);
+                undone += 1;
+            }
+            at += 1;
         }
-        cx.touch(((end - from) * area.layout.superpage) as usize);
-        self.cursor = end.into();
-        if end < area.layout.count {
+        cx.touch(undone * area.layout.superpage as usize + (at - from) as usize / 4);
+        self.cursor = at.into();
+        if at < used.end {
             return true;
         }
         self.replay.rewind();

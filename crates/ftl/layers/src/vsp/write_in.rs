@@ -151,7 +151,7 @@ impl<T: Table> Area<T> {
             let other = self.stages.get(index).stamp();
             // Within the stage the slot is known; later stages are searched by sector below.
             if other == stamp {
-                self.stages.at(index).clear(vsn % self.layout.superpage);
+                self.stages.at(index).clear((vsn % u64::from(self.layout.superpage)) as u32);
             }
             overtaken |= other > stamp;
         }
@@ -165,7 +165,7 @@ impl<T: Table> Area<T> {
     pub(crate) fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<T::Op>) {
         let stage = self.stages.at(index);
         stage.publish(slot, lsn);
-        let vsn = stage.vsp() * self.layout.superpage + slot;
+        let vsn = self.pool.slots(stage.vsp()).start + u64::from(slot);
         cx.touch(1);
         let keys = self.table.keys(lsn, Some(vsn));
         keys.into_iter().for_each(|key| self.checkpoint.changed(key));
