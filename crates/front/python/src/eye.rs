@@ -66,12 +66,12 @@ impl Watch for Eye<'_> {
         warnings.extend(notes.warnings().iter().map(|text| format!("{workload}: {text}")));
     }
 
-    fn left(&self, device: &str, texts: &[String]) {
+    fn unused(&self, subject: &str, texts: &[String]) {
         if self.first() > 0 {
             return;
         }
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        warnings.extend(texts.iter().map(|text| format!("{device}: {text}")));
+        warnings.extend(texts.iter().map(|text| format!("{subject}: {text}")));
     }
 
     fn cancelled(&self) -> bool {

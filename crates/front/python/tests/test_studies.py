@@ -65,7 +65,8 @@ def test_a_seed_makes_a_difference_and_the_same_seed_makes_none(table):
 
 def test_several_seeds_come_to_what_the_command_line_says(cli, tmp_path):
     layers = ["hard", "hard:spare=10", "log"]
-    table = hostftl.compare(SMALL, "hatl-2g", layers, warm="fill=70%", seed=1, seeds=3)
+    with pytest.warns(hostftl.TraceWarning, match="spare=10: the export leaves more spare"):
+        table = hostftl.compare(SMALL, "hatl-2g", layers, warm="fill=70%", seed=1, seeds=3)
     asked = [SMALL, "--drive", "hatl-2g", "--layers", ",".join(layers), "--warm", "fill=70%"]
     assert table.to_list() == cli.rows(*asked, "--seeds", "3")
     plan = tmp_path / "plan.toml"

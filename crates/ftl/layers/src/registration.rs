@@ -10,10 +10,11 @@ use hostftl_core::{DeviceInfo, Layer, Payload};
 use crate::about::About;
 use crate::chaos::Chaos;
 use crate::config::{LayerConfig, Mode};
+use crate::effect::{Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::Parameter;
 use crate::plan::{Plan, PlanError};
-use crate::roots::Roots;
+use crate::promises::Promises;
 
 /// A running layer, with functions that only some layers support.
 pub trait Registered: Layer + Debug + Send {
@@ -59,39 +60,6 @@ impl fmt::Display for Devices {
     }
 }
 
-/// Promises of a layer beyond its column of the matrix in docs/SEMANTICS.md.
-#[derive(Debug)]
-pub struct Promises {
-    /// Returns the number of devices that a volume can lose.
-    pub does_without: fn(&LayerConfig) -> u32,
-    /// Whether the layer can report the ranges lost with a device and read all others. A volume is
-    /// then examined without the device, to report those ranges.
-    pub knows_lost: bool,
-    /// Whether reads of sectors that no host wrote reach the devices. When a volume is created,
-    /// such sectors are zeroed.
-    pub reads_unwritten: bool,
-    /// Whether an event explains a failed read of the host before the read is answered.
-    pub tells_corrupt: bool,
-    /// Access to the layer's roots for tools; `None` if the members of a volume cannot change.
-    pub roots: Option<Roots>,
-}
-
-impl Promises {
-    /// Returns whether the members of a volume can change.
-    pub fn changes(&self) -> bool {
-        self.roots.is_some()
-    }
-
-    /// The promises of most layers over one device.
-    pub const USUAL: Promises = Promises {
-        does_without: |_| 0,
-        knows_lost: false,
-        reads_unwritten: false,
-        tells_corrupt: false,
-        roots: None,
-    };
-}
-
 /// Function that creates a layer; see [`crate::AnyLayer::new`].
 pub(crate) type Make =
     fn(&LayerConfig, &[DeviceInfo], Vec<Payload>, Mode) -> Result<Box<dyn Registered>, PlanError>;
@@ -113,6 +81,8 @@ pub struct Registration {
     pub devices: Devices,
     /// The layer's parameters, in the order in which volumes store them.
     pub parameters: &'static [Parameter],
+    /// Checks the effect of the parameter with a key, see [`crate::effect`].
+    pub effect: fn(&LayerConfig, &str, &Usage) -> Effect,
     /// Sets defaults that differ from those of other layers.
     pub defaults: fn(&mut LayerConfig),
     /// Whether the layer reads its metadata back while it serves requests.

@@ -18,7 +18,8 @@ use crate::row::Row;
 use crate::run;
 use crate::run_spec::{self, RunSpec};
 use crate::schedule;
-use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
+use crate::study::{LOADS_SHARE, Study, Watch};
+use crate::unused::report_unused;
 
 /// Runs a study. If it is cancelled, combinations that have not finished become holes, and rows in
 /// progress are marked `partial`.
@@ -130,7 +131,7 @@ fn load(
         for (workload, load) in study.workloads.iter().zip(&loads) {
             watch.noticed(&workload.name, &load.notes);
         }
-        tell_of_devices(study, watch);
+        report_unused([study], &loads.iter().collect::<Vec<_>>(), watch);
     }
     Ok(loads)
 }

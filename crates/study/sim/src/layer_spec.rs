@@ -1,10 +1,11 @@
 //! A layer as the user names it, and its configuration on a stack of devices.
 
-use hostftl_core::{DeviceInfo, Payload, SECTOR};
+use hostftl_core::{DeviceInfo, Payload};
 use hostftl_drives::DeviceSpec;
-use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, PlanError, Raid5};
+use hostftl_layers::{
+    AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, PlanError, Raid5, StudyUsage, Usage,
+};
 
-use crate::export::Export;
 use crate::stack::Stack;
 
 /// Minimum superpage in sectors unless the user sets it: 64 KiB.
@@ -87,8 +88,8 @@ impl LayerSpec {
         Ok(LayerSpec { name, config, chunk: None, journal, sized })
     }
 
-    /// Returns a copy in which parameters that depend on the requests are chosen: writes are
-    /// multiples of `grain` sectors, and the devices have indirection units of `map_unit` sectors.
+    /// Splits the text of a layer into the layer, with `journal=yes`, and the name of its journal,
+    /// if the text has one.
     pub fn journal_apart(text: &str) -> (String, Option<String>) {
         let kind = text.split(':').next().and_then(|name| name.parse::<LayerKind>().ok());
         let is_own = |word: &str| {
@@ -134,13 +135,16 @@ impl LayerSpec {
         spared
     }
 
-    /// Returns the bytes of a segment and of a reclaim unit if segments of `log` on `stack` are
-    /// shorter, because longer ones would need more spare.
-    pub fn short_segments(&self, stack: &Stack, export: Export) -> Option<(u64, u64)> {
-        let (infos, unit) = (stack.infos(), stack.map_unit());
-        let spared = self.spared(&infos, unit, Some(export.sectors(stack, 0)));
-        let short = spared.on(unit).short_segments(&self.all(&infos));
-        short.map(|(segment, unit)| (segment * SECTOR as u64, unit * SECTOR as u64))
+    /// Returns the result of `check` for the configuration and its use on `stack`; `None` for
+    /// RAID 5.
+    pub(crate) fn check<T>(
+        &self,
+        stack: &Stack,
+        study: StudyUsage,
+        check: impl Fn(&LayerConfig, &Usage) -> T,
+    ) -> Option<T> {
+        let usage = Usage { devices: &self.all(&stack.infos()), study: Some(study) };
+        self.chunk.is_none().then(|| check(&self.on(stack.map_unit()), &usage))
     }
 
     /// Returns the kind of layer; `None` for RAID 5, which is not one.
@@ -168,9 +172,7 @@ impl LayerSpec {
         stack.devices.iter().chain(&self.journal).cloned().collect()
     }
 
-    /// Returns the configuration on devices with indirection units (IU) of `map_unit` sectors.
-    /// Unless the user set it, the superpage is the smallest multiple of the IU that has at least
-    /// 64 KiB.
+    /// Returns the role of device `index` of `all` devices in a stack without the journal.
     pub fn role(&self, index: usize, all: usize) -> &'static str {
         match (self.kind(), index) {
             (_, index) if index >= all => "journal",
@@ -180,11 +182,9 @@ impl LayerSpec {
         }
     }
 
-    /// Plans the layer over `infos`, devices with indirection units of `map_unit` sectors. The
-    /// journal is added after them.
-    ///
-    /// # Errors
-    /// The reason why the layer can't run on them.
+    /// Returns the configuration on devices with indirection units (IU) of `map_unit` sectors.
+    /// Unless the user set it, the superpage is the smallest multiple of the IU that has at least
+    /// 64 KiB.
     pub fn on(&self, map_unit: u32) -> LayerConfig {
         let mut config = self.config.clone();
         if !self.sized {

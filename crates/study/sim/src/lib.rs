@@ -40,6 +40,7 @@ mod study;
 mod sweep;
 mod targets;
 pub mod theory;
+mod unused;
 mod warm;
 mod wear;
 mod work;

@@ -155,6 +155,8 @@ pub(crate) struct Loaded {
     times: Option<(u64, u64)>,
     /// Granularity of the first writes.
     pub grain: Grain,
+    /// Whether compression saves a part of any write.
+    pub compresses: bool,
 }
 
 impl Loaded {
@@ -186,6 +188,7 @@ impl Loaded {
             clock: 0,
             times: None,
             grain: Grain::default(),
+            compresses: false,
         };
         for record in &mut stream {
             loaded.count(&record?, limit);
@@ -208,6 +211,7 @@ impl Loaded {
         self.end = self.end.max(record.end());
         self.last_dev = self.last_dev.max(record.dev);
         self.grain.see(record);
+        self.compresses |= record.saved.is_some_and(|percent| percent > 0);
         let (first, last) = self.times.unwrap_or((record.t_ns, record.t_ns));
         self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
         self.clock = (self.clock ^ record.t_ns).wrapping_mul(DIGEST).rotate_left(29);

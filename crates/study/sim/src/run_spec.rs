@@ -18,6 +18,7 @@ use crate::player::Pace;
 use crate::stack::Stack;
 use crate::state::Warm;
 use crate::study::Study;
+use crate::unused::usage;
 
 /// One combination of a study.
 #[derive(Clone, Copy)]
@@ -58,6 +59,7 @@ impl<'a> RunSpec<'a> {
     /// The reason why the row can't run with `memory` bytes.
     pub(crate) fn planned(&self, index: usize, memory: u64) -> Result<PlannedRun<'a>, StudyError> {
         let RunSpec { study, stack, layer, .. } = *self;
+        self.checked()?;
         let plan = plan(&self.suited(), stack)?;
         let exported = study.export.sectors(stack, plan.limits.exported);
         if plan.limits.exported < exported {
@@ -75,6 +77,17 @@ impl<'a> RunSpec<'a> {
             needed if needed > memory => Err(planned.too_large(needed, memory)),
             _ => Ok(planned),
         }
+    }
+
+    /// Refuses parameters that can never have an effect.
+    fn checked(&self) -> Result<(), StudyError> {
+        let RunSpec { study, stack, layer, load, .. } = *self;
+        let notes = layer.notes(stack, usage(study.export, stack, &[load]));
+        notes.map(drop).map_err(|why| StudyError::Plan {
+            layer: layer.name.clone(),
+            drive: stack.name.clone(),
+            why,
+        })
     }
 
     /// Returns the layer with its parameters chosen for this workload.

@@ -61,25 +61,14 @@ pub trait Watch: Sync {
         let _ = (workload, notes);
     }
 
-    /// Reports the settings in a device's file that the model does not use, before the first row.
-    fn left(&self, device: &str, texts: &[String]) {
-        let _ = (device, texts);
+    /// Reports settings of a device's file, or parameters of a layer on a drive, that have no
+    /// effect, before the first row.
+    fn unused(&self, subject: &str, texts: &[String]) {
+        let _ = (subject, texts);
     }
 
     /// Returns whether to stop now.
     fn cancelled(&self) -> bool;
-}
-
-/// Reports each device with unused settings once.
-pub(crate) fn tell_of_devices(study: &Study, watch: &dyn Watch) {
-    let devices = study.drives.iter().flat_map(|stack| &stack.devices);
-    let mut reported: Vec<&str> = Vec::new();
-    for device in devices.filter(|device| !device.left().is_empty()) {
-        if !reported.contains(&device.name()) {
-            reported.push(device.name());
-            watch.left(device.name(), device.left());
-        }
-    }
 }
 
 /// An observer without output.

@@ -20,7 +20,8 @@ use crate::row::Row;
 use crate::run;
 use crate::run_spec::{self, RunSpec};
 use crate::schedule;
-use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
+use crate::study::{LOADS_SHARE, Study, Watch};
+use crate::unused::report_unused;
 
 /// The dimensions of a sweep besides those of a study.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ impl Sweep {
                 watch.noticed(&study.workloads[*workload].name, &load.notes);
             }
         }
-        tell_of_devices(study, watch);
+        report_unused(&studies, &loads.iter().collect::<Vec<_>>(), watch);
         Ok(Sweep { studies, loads, of, cancelled })
     }
 

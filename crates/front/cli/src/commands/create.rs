@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{SECTOR, Size};
-use hostftl_layers::{LayerConfig, LayerKind, SpareRule};
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerSpec;
 use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
@@ -242,16 +242,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // After a signal the created files are removed.
     interrupt::undo();
     let Parts { mut layer, mut devices, journal, iu_sectors } = parts(args)?;
-    if let Some(Superpage::Of(sectors)) = args.superpage {
-        layer.superpage = sectors;
-    }
-    match args.spare {
-        Some(Spare::Auto) => layer.set("spare", "auto").map_err(Failure::usage)?,
-        Some(Spare::Of(permille)) => {
-            (layer.spare_permille, layer.log.spare) = (permille, SpareRule::Stated);
-        }
-        None => {}
-    }
+    set_common(args, &mut layer).map_err(Failure::usage)?;
     let sampled =
         args.sample.as_deref().map(|trace| suit(&mut layer, iu_sectors, trace)).transpose()?;
     let log = Log { journal, ..args.log.clone() };
@@ -284,6 +275,26 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         created.notes.push(format!("superpage {size} ({origin})"));
     }
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
+}
+
+/// Sets the parameters of `--superpage` and `--spare`, which several layers have.
+fn set_common(args: &Args, layer: &mut LayerConfig) -> Result<(), String> {
+    match args.superpage {
+        Some(Superpage::Of(sectors)) => {
+            layer.set("superpage", &(u64::from(sectors) * SECTOR as u64).to_string())?;
+        }
+        Some(Superpage::Auto) if layer.kind.registration().parameter("superpage").is_none() => {
+            return Err(format!("{} has no parameter 'superpage'; omit --superpage", layer.kind));
+        }
+        Some(Superpage::Auto) | None => {}
+    }
+    match args.spare {
+        Some(Spare::Auto) => layer.set("spare", "auto"),
+        Some(Spare::Of(permille)) => {
+            layer.set("spare", &format!("{}.{}", permille / 10, permille % 10))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Chooses the slot size from the first writes of a trace, and returns a note about it.

@@ -64,8 +64,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Prints the settings of a device's file that the model ignores, as warnings.
-pub(super) fn warn(device: &str, texts: &[String]) {
-    texts.iter().for_each(|text| notice(format_args!("warning: {device}: {text}")));
+pub(super) fn warn(subject: &str, texts: &[String]) {
+    texts.iter().for_each(|text| notice(format_args!("warning: {subject}: {text}")));
 }
 
 fn measured(model: &Model) -> Result<Measured, Failure> {

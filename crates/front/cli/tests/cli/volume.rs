@@ -205,7 +205,12 @@ fn a_studied_stack_can_be_created_as_a_volume() {
     assert!(devices[3].as_str().expect("a name").starts_with("drive:slc-1g:capacity=32m@"));
     json(dir, &["check", "v.toml"]);
     let small = "slc-1g:capacity=32m + hatl-1g:capacity=64m";
-    json(dir, &["create", "w.toml", "--drive", small, "--layer", "tier"]);
+    let tier = ["create", "w.toml", "--drive", small, "--layer", "tier"];
+    for superpage in ["auto", "64k"] {
+        let useless = [&tier[..], &["--superpage", superpage]].concat();
+        refused(dir, &useless, 2, &["tier has no parameter 'superpage'"]);
+    }
+    json(dir, &tier);
     json(dir, &["check", "w.toml"]);
     refused(dir, &["create", "w.toml", "--drive", "hatl-1g"], 2, &["names no layer", "--layer"]);
     if cfg!(feature = "paper") {

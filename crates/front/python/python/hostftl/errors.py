@@ -47,4 +47,4 @@ class FaultError(Error):
 
 
 class TraceWarning(UserWarning):
-    """A warning on a trace, for example about requests that are not whole sectors."""
+    """A warning on a trace, a drive's file or a parameter without effect."""

@@ -4,9 +4,11 @@ use alloc::boxed::Box;
 
 use crate::about::About;
 use crate::chaos::Chaos;
+use crate::effect;
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, SUPERPAGE};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Hard;
 
@@ -31,6 +33,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::Block,
     parameters: &[SUPERPAGE_OF_HARD, SPARE],
+    effect: effect::only_spare,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises::USUAL,

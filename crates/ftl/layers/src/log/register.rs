@@ -1,5 +1,7 @@
 //! Registration of `log`: its parameters, properties and tests.
 
+pub(crate) mod effects;
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +14,8 @@ use crate::config::LayerConfig;
 use crate::kind::LayerKind;
 use crate::parameter::{self, Parameter, SPARE, SUPERPAGE, size_text, truth, truth_text};
 use crate::policy::{GcPolicy, Separation};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 use crate::roots::Roots;
 
 use crate::log::Log;
@@ -228,6 +231,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 5,
     devices: Devices::Array,
     parameters: PARAMETERS,
+    effect: effects::effect,
     defaults: |_| {},
     reads_metadata: true,
     promises: Promises {

@@ -1,14 +1,17 @@
 //! Registration of `mhatl`.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::about::About;
 use crate::chaos::{Chance, Chaos};
 use crate::config::LayerConfig;
+use crate::effect::{self, Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, SUPERPAGE};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Mhatl;
 use super::params::Gather;
@@ -53,6 +56,26 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+fn effect(config: &LayerConfig, key: &str, usage: &Usage) -> Effect {
+    match key {
+        "leaves" | "gather" => merging(config, usage),
+        _ => effect::only_spare(config, key, usage),
+    }
+}
+
+/// The effect of the limit of leaves: none if each sector may have a leaf.
+fn merging(config: &LayerConfig, usage: &Usage) -> Effect {
+    let Some(plan) = effect::planned(config, usage, |_| ()) else { return Effect::Full };
+    let exported = usage.study.and_then(|study| study.exported).unwrap_or(plan.limits.exported);
+    if u64::from(config.mhatl.leaves) < exported {
+        return Effect::Full;
+    }
+    let leaves = config.mhatl.leaves;
+    Effect::Limited(format!(
+        "runs are never merged, because the volume has only {exported} sectors for {leaves} leaves"
+    ))
+}
+
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.mhatl.leaves = dice.pick(&[16, 64, 256, 1024, 65_536]);
     config.shatl.far = dice.chance(200);
@@ -73,6 +96,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::Block,
     parameters: PARAMETERS,
+    effect,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises::USUAL,

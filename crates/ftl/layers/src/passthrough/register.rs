@@ -4,8 +4,10 @@ use alloc::boxed::Box;
 
 use crate::about::About;
 use crate::chaos::Chaos;
+use crate::effect;
 use crate::kind::LayerKind;
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Passthrough;
 
@@ -24,6 +26,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::Block,
     parameters: &[],
+    effect: effect::full,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises { reads_unwritten: true, ..Promises::USUAL },

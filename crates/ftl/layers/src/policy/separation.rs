@@ -61,6 +61,13 @@ pub struct Separator {
     rates: Option<Rates>,
 }
 
+impl Separation {
+    /// Returns the separation that is possible with this number of classes and blocks.
+    pub(crate) fn acting(self, classes: u8, blocks: u64) -> Separation {
+        Separator::ruled(self, classes, blocks)
+    }
+}
+
 impl Separator {
     /// Creates a separator with at most `classes` classes: 2, 4 or 6. A policy in a file of its own
     /// needs six, and otherwise becomes `two`. Without blocks, `rate` also becomes `two`.

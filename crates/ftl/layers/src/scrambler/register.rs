@@ -7,9 +7,11 @@ use alloc::string::{String, ToString};
 use crate::about::About;
 use crate::chaos::{Chance, Chaos};
 use crate::config::LayerConfig;
+use crate::effect::{self, Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, sectors};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Scrambler;
 use super::params::BY_REQUESTS;
@@ -94,6 +96,36 @@ const PARAMETERS: &[Parameter] = &[
     SPARE,
 ];
 
+fn effect(config: &LayerConfig, key: &str, usage: &Usage) -> Effect {
+    match key {
+        "util" => util(config, usage),
+        "enough" => enough(config),
+        _ => effect::only_spare(config, key, usage),
+    }
+}
+
+/// The effect of the fill limit, which is a whole number of slots and at least one.
+fn util(config: &LayerConfig, usage: &Usage) -> Effect {
+    let page = usage.devices.first().map_or(1, |device| device.iu_sectors);
+    let slots = match config.scrambler.slot {
+        0 => 1,
+        slot => page / slot.clamp(1, page),
+    };
+    match slots * config.scrambler.util_permille / 1000 {
+        0 if slots == 1 => Effect::Limited("no effect, because a page has only one slot".into()),
+        0 => Effect::Limited("raised to one slot of each page".into()),
+        _ => Effect::Full,
+    }
+}
+
+/// The effect of the threshold of rule 2, which needs requests for the victim.
+fn enough(config: &LayerConfig) -> Effect {
+    match config.scrambler.refresh {
+        0 => Effect::Never("with refresh=0 the device is never asked for its victim; omit one"),
+        _ => Effect::Full,
+    }
+}
+
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     let slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
     // A page has at most 64 slots.
@@ -116,6 +148,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::Hinting,
     parameters: PARAMETERS,
+    effect,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises::USUAL,

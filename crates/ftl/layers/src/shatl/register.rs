@@ -1,14 +1,18 @@
 //! Registration of `shatl` and `hatl-auto`.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 
 use crate::about::About;
 use crate::chaos::{Chance, Chaos, Large};
 use crate::config::LayerConfig;
+use crate::effect::{self, Bytes, Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::{self, Parameter, SUPERPAGE, sectors_text, short, size_text};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
+use crate::vsp::layout::MAX_TRANSFER;
 
 use super::params::Reclaim;
 use super::{HatlAuto, Shatl};
@@ -78,6 +82,37 @@ const BUDGET: Parameter = Parameter {
     get: |config| config.shatl.budget.map(size_text),
 };
 
+fn effect(config: &LayerConfig, key: &str, usage: &Usage) -> Effect {
+    match key {
+        "threshold" => threshold(config),
+        "budget" => budget(config, usage),
+        _ => Effect::Full,
+    }
+}
+
+/// The effect of the threshold: no request is longer than the longest transfer.
+fn threshold(config: &LayerConfig) -> Effect {
+    match config.shatl.threshold {
+        Some(sectors) if sectors > MAX_TRANSFER => Effect::Limited(
+            "longer writes are split at 1 MiB, so no write bypasses the hidden area by its length"
+                .into(),
+        ),
+        _ => Effect::Full,
+    }
+}
+
+/// The effect of the budget: a small device has no use for a large one.
+fn budget(config: &LayerConfig, usage: &Usage) -> Effect {
+    let plan = effect::planned(config, usage, |_| ()).zip(config.shatl.budget);
+    let used = plan.map(|(plan, budget)| (plan.map_bytes + plan.meta_bytes, budget));
+    match used {
+        Some((used, budget)) if used + used / 8 < budget => {
+            Effect::Limited(format!("the layer uses at most {} on this device", Bytes(used)))
+        }
+        _ => Effect::Full,
+    }
+}
+
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.shatl.far = dice.chance(200);
     if dice.chance(300) {
@@ -104,6 +139,7 @@ pub(crate) const SHATL: Registration = Registration {
     format: 1,
     devices: Devices::Block,
     parameters: &[SUPERPAGE_OF_BOTH, HIDDEN, MODE, THRESHOLD],
+    effect,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises { reads_unwritten: true, ..Promises::USUAL },

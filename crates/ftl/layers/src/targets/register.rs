@@ -11,8 +11,10 @@ use crate::about::About;
 use crate::any::AnyLayer;
 use crate::chaos::{Chaos, Strips};
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::effect;
 use crate::kind::LayerKind;
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::{SHIFT, Targets, View, together};
 
@@ -141,6 +143,7 @@ pub const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::Zoned,
     parameters: &[],
+    effect: effect::full,
     defaults: |config| config.spare_permille = 110,
     reads_metadata: true,
     promises: Promises::USUAL,

@@ -6,11 +6,15 @@ use alloc::string::{String, ToString};
 
 use crate::about::About;
 use crate::chaos::{Chaos, Large};
+use crate::config::LayerConfig;
+use crate::effect::{Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, sectors_text, short};
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Tier;
+use super::layout::Layout;
 use super::params::Policy;
 
 impl Registered for Tier {}
@@ -57,6 +61,20 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
+fn effect(config: &LayerConfig, key: &str, usage: &Usage) -> Effect {
+    if key == "free" { free(config, usage) } else { Effect::Full }
+}
+
+/// The effect of the free space, which is at least one page.
+fn free(config: &LayerConfig, usage: &Usage) -> Effect {
+    match Layout::new(config.tier.page, usage.devices) {
+        Ok(layout) if layout.slots * config.tier.free < 100 => {
+            Effect::Limited("raised to one page of the fast device".into())
+        }
+        _ => Effect::Full,
+    }
+}
+
 fn policy(word: &str) -> Option<Policy> {
     match word {
         "lru" => Some(Policy::Lru),
@@ -83,6 +101,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     format: 1,
     devices: Devices::FastAndSlow,
     parameters: PARAMETERS,
+    effect,
     defaults: |_| {},
     reads_metadata: false,
     promises: Promises { knows_lost: true, reads_unwritten: true, ..Promises::USUAL },

@@ -1,17 +1,23 @@
 //! Registration of `pblk` and `rrpc`.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
+
+use hostftl_core::SECTOR;
 
 use crate::about::About;
 use crate::chaos::{Chance, Chaos, Strips};
 use crate::config::LayerConfig;
+use crate::effect::{self, Bytes, Effect, Usage};
 use crate::kind::LayerKind;
 use crate::parameter::{Parameter, SPARE, SUPERPAGE};
 use crate::policy::GcPolicy;
-use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::promises::Promises;
+use crate::registration::{Devices, Registered, Registration};
 
 use super::Zones;
+use super::layout::Layout;
 use super::params::Reuse;
 
 impl Registered for Zones {
@@ -26,6 +32,24 @@ const STRIP: Parameter = Parameter {
             and to a divisor of its segments",
     ..SUPERPAGE
 };
+
+fn effect(config: &LayerConfig, key: &str, usage: &Usage) -> Effect {
+    match key {
+        "superpage" => strip(config, usage),
+        _ => effect::only_spare(config, key, usage),
+    }
+}
+
+/// The effect of the strip size, which the segments of the device restrict.
+fn strip(config: &LayerConfig, usage: &Usage) -> Effect {
+    match Layout::new(config, usage.devices) {
+        Ok(layout) if layout.strip != config.superpage => Effect::Limited(format!(
+            "strips have {}, which is possible in segments of this length",
+            Bytes(u64::from(layout.strip) * SECTOR as u64)
+        )),
+        _ => Effect::Full,
+    }
+}
 
 const GC: Parameter = Parameter {
     key: "gc",
@@ -76,6 +100,7 @@ pub(crate) const PBLK: Registration = Registration {
     format: 1,
     devices: Devices::Zoned,
     parameters: &[STRIP, SPARE, GC, REUSE],
+    effect,
     defaults: |config| config.spare_permille = 110,
     reads_metadata: true,
     promises: Promises::USUAL,

@@ -24,7 +24,7 @@ pub(crate) fn config(missing: DeviceSet) -> LayerConfig {
 }
 
 /// Returns a closed volume with data.
-fn filled() -> Vec<u8> {
+pub(crate) fn filled() -> Vec<u8> {
     let disk = vec![0; 3 * DEVICE * SECTOR];
     let mut world = World::start_array(&config(DeviceSet::EMPTY), disk, 3, Mode::Format, 1);
     for part in 0..PARTS {
@@ -57,7 +57,7 @@ fn over(world: &World) -> Option<(TaskEnd, u64, u64)> {
 }
 
 /// Damages one byte in each of many chunks of a device, data and parity alike, except in its roots.
-fn harm(disk: &mut [u8], device: usize) {
+pub(crate) fn harm(disk: &mut [u8], device: usize) {
     let from = (device * DEVICE + 20 * CHUNK) * SECTOR;
     let to = (device + 1) * DEVICE * SECTOR;
     (from..to).step_by(3 * CHUNK * SECTOR + 4096).for_each(|byte| disk[byte] ^= 0x10);

@@ -21,6 +21,7 @@ mod memory;
 mod mhatl;
 mod no_alloc;
 mod own_policy;
+mod parameters;
 mod ranges;
 mod shatl;
 mod tier;

@@ -16,7 +16,7 @@ use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, cancel, zoned_path};
-use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan, Usage, is_changed, notes, short_segments};
 use uuid::Uuid;
 
 use crate::metadata::claims;
@@ -166,6 +166,12 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     // A part of a device may belong to a volume that is not served, so its lock does not protect
     // it.
     devices.iter().try_for_each(claims::refuse_taken)?;
+    let usage = Usage { devices: &infos(&devices), study: None };
+    let is_stated = |key: &str| is_changed(&layer, key);
+    let mut unused = notes(&layer, &usage, is_stated).map_err(|why| asked(&spec.path, why))?;
+    if !is_stated("reclaim-unit") {
+        unused.extend(short_segments(&layer, &usage));
+    }
     let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
     let spare = layer.choose(&infos(&devices), wanted);
     // The choices must be recorded: another start could choose a different layout.
@@ -178,16 +184,7 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     } else {
         devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?
     };
-    let short = layer.short_segments(&infos(&devices)).map(|(segment, unit)| {
-        let mib = |sectors: u64| sectors as f64 / 2048.0;
-        format!(
-            "segments of {} MiB are shorter than the reclaim unit of {} MiB, so the device copies \
-             more; a larger spare allows longer ones",
-            mib(segment),
-            mib(unit)
-        )
-    });
-    let notes = spare.iter().map(ToString::to_string).chain(short).collect();
+    let notes = spare.iter().map(ToString::to_string).chain(unused).collect();
     Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
 }
 

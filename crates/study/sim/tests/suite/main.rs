@@ -8,6 +8,7 @@ mod hatl;
 mod hint;
 mod laws;
 mod liveness;
+mod parameters;
 mod raw;
 mod stacks;
 mod states;

@@ -265,20 +265,13 @@ pub(super) fn failure(error: StudyError) -> Failure {
     Wrong::from(error).into()
 }
 
-/// Returns a note for each layer and drive where a reclaim unit has no effect.
+/// Returns a note for each layer and drive with segments that are shorter than a reclaim unit.
 fn short_segments(study: &Study) -> Vec<String> {
     let cells =
         study.drives.iter().flat_map(|drive| study.layers.iter().map(move |it| (drive, it)));
     let note = |(drive, layer): (&Stack, &LayerSpec)| {
-        let (segment, unit) = layer.short_segments(drive, study.export)?;
-        Some(format!(
-            "{} on {}: segments of {} are shorter than the reclaim unit of {}, because longer ones \
-             need more spare; use a smaller --export.",
-            layer.name,
-            drive.name,
-            units::bytes(segment),
-            units::bytes(unit)
-        ))
+        let note = layer.short_segments(drive, study.export)?;
+        Some(format!("{} on {}: {note}.", layer.name, drive.name))
     };
     cells.filter_map(note).collect()
 }

@@ -108,9 +108,9 @@ impl Watch for Progress {
         }
     }
 
-    fn left(&self, device: &str, texts: &[String]) {
+    fn unused(&self, subject: &str, texts: &[String]) {
         if self.warns {
-            crate::commands::models::warn(device, texts);
+            crate::commands::models::warn(subject, texts);
         }
     }
 
