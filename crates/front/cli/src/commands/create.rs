@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{SECTOR, Size};
-use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_layers::LayerConfig;
 use hostftl_sim::LayerSpec;
 use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
 
 use super::compare;
 use super::copying::Copying;
+use super::preferred::Devices;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -46,9 +47,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = layer_text)]
     #[arg(required_unless_present = "drive")]
     layer: Option<LayerText>,
-    /// Write unit of the layer, ideally the indirection unit of the drive [default: 64k]
+    /// Write unit of the layer [default: the multiple of the drive's unit from 64k on]
     ///
-    /// `auto` probes the first device, which overwrites it.
+    /// `auto` takes the unit that the devices report, or times writes to the first device, which
+    /// overwrites it.
     #[arg(long, value_name = "SIZE|auto", value_parser = superpage)]
     superpage: Option<Superpage>,
     /// Choose slot=auto of the layer scrambler from the first writes of this trace
@@ -67,6 +69,14 @@ pub(crate) struct Args {
     /// Overwrite existing data; devices in use are always refused
     #[arg(long)]
     force: bool,
+}
+
+impl Args {
+    /// Returns whether the text of the layer, or the drive model, decides the superpage.
+    fn states_superpage(&self) -> bool {
+        let states = |layer: &LayerText| layer.text.contains(":superpage=");
+        self.drive.is_some() || self.layer.as_ref().is_some_and(states)
+    }
 }
 
 /// Parameters of the layer `log` with an option of their own.
@@ -256,24 +266,23 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         label: args.label.clone(),
         force: args.force,
     };
-    let probed = match args.superpage {
-        Some(Superpage::Auto) => Some(find_superpage(&spec)?),
-        _ => None,
+    let devices = spec.devices.clone();
+    let reported = Devices::query(&devices);
+    let superpage = match args.superpage {
+        Some(Superpage::Auto) => Some(find_superpage(&mut spec, &reported)?),
+        Some(Superpage::Of(_)) => None,
+        None if args.states_superpage() => None,
+        None => reported.set_superpage(&mut spec.layer),
     };
-    spec.layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(spec.layer.superpage);
-    let stated = take_reclaim_unit(&mut spec);
+    let reclaim_unit = reported.set_reclaim_unit(&mut spec.layer);
     let mut clearing = Copying::new(console.is_watched(), "cleared");
     let mut created =
         hostftl_volume::create_with(&spec, &mut |done, all| clearing.show(done, all))?;
     drop(clearing);
     // `create_with` may have chosen the spare.
     spec.layer = created.config.layer_config().map_err(Failure::failed)?;
-    created.notes.extend(stated);
-    created.notes.extend(sampled);
-    if let Some((_, origin)) = probed {
-        let size = bytes(u64::from(spec.layer.superpage) * SECTOR as u64);
-        created.notes.push(format!("superpage {size} ({origin})"));
-    }
+    created.notes.extend(reclaim_unit.into_iter().chain(sampled).chain(superpage));
+    created.notes.extend(reported.notes(&spec.layer));
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
 }
 
@@ -320,37 +329,40 @@ fn suit(layer: &mut LayerConfig, iu_sectors: u32, trace: &str) -> Result<String,
     ))
 }
 
-/// Sets the reclaim unit of a `log` to that reported by its first drive, unless the user gave one.
-/// Returns a note if it was set.
-fn take_reclaim_unit(spec: &mut CreateSpec) -> Option<String> {
-    if spec.layer.kind != LayerKind::Log || spec.layer.log.reclaim_unit.is_some() {
-        return None;
-    }
-    let unit = spec.devices.first().and_then(|device| super::inspect::reclaim_unit(device))?;
-    spec.layer.log.reclaim_unit = Some(unit);
-    Some(format!("reclaim unit {} (reported by the drive, FDP)", bytes(unit)))
+/// Sets the superpage to the unit that the devices report. If they report none, the first device
+/// is probed by timing. Returns a note on the origin of the value. Timing overwrites a device,
+/// so `rehearse` checks the whole specification first and keeps the device open exclusively.
+fn find_superpage(spec: &mut CreateSpec, reported: &Devices) -> Result<String, Failure> {
+    let (found, origin) = match reported.unit(spec.layer.kind) {
+        Some(unit) => (Some(unit.bytes), format!("reported by the drive, {}", unit.source)),
+        None => time_superpage(spec)?,
+    };
+    let sectors = found.map(|bytes| (bytes / SECTOR as u64) as u32);
+    spec.layer.superpage = sectors.unwrap_or(spec.layer.superpage);
+    Ok(format!("superpage {} ({origin})", bytes(u64::from(spec.layer.superpage) * SECTOR as u64)))
 }
 
-/// Probes the first device for its superpage. Returns its size in sectors, if any, and the origin
-/// of the value. Probing overwrites a real device, so `rehearse` checks the whole specification
-/// first and keeps the device open exclusively.
-fn find_superpage(spec: &CreateSpec) -> Result<(Option<u32>, &'static str), Failure> {
+/// Times writes to the first device. Returns its superpage in bytes, if any, and its origin.
+fn time_superpage(spec: &CreateSpec) -> Result<(Option<u64>, String), Failure> {
     let device = &spec.devices[0];
     let model = device.strip_prefix("drive:").and_then(|rest| rest.split_once('@'));
     let probed = match model {
         Some((drive, _)) => super::probe::of(drive, 1)?,
         None if !Path::new(device).exists() => {
-            return Ok((None, "default: a file that does not exist cannot be probed"));
+            return Ok((None, "default: a file that does not exist cannot be probed".into()));
         }
         None if !spec.force => {
-            let why = "--superpage auto overwrites the device; add --force";
+            let why = "the drive reports no unit, and --superpage auto would overwrite the device \
+                       to time writes; add --force";
             return Err(Failure::usage(format!("{device}: {why}")));
         }
         None => super::probe::of_held(&hostftl_volume::rehearse(spec)?[0], 1)?,
     };
-    let origin =
-        if probed.superpage.is_some() { "found by probing" } else { "default: probing found none" };
-    Ok((probed.superpage.map(|bytes| (bytes / SECTOR as u64) as u32), origin))
+    let origin = match probed.superpage {
+        Some(_) => "found by timing, because the drive reports none",
+        None => "default: the drive reports none, and timing found none",
+    };
+    Ok((probed.superpage, origin.into()))
 }
 
 fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(), Failure> {

@@ -65,13 +65,6 @@ pub(super) fn query(device: &str) -> Option<Facts> {
     NvmeDrive::open(Path::new(device)).ok()?.facts().ok()
 }
 
-/// Returns the FDP reclaim unit of a drive in bytes, if FDP is enabled and the unit is a multiple
-/// of 4 KiB.
-pub(super) fn reclaim_unit(device: &str) -> Option<u64> {
-    let fdp = query(device)?.fdp.filter(|fdp| fdp.on)?;
-    Some(fdp.configuration.unit_bytes).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096))
-}
-
 /// Formats the preferred sizes of a namespace.
 pub(super) fn statement(namespace: &Namespace) -> String {
     let Namespace { write_grain, write_align, discard_grain, best_write, .. } = namespace;

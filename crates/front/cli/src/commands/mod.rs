@@ -23,6 +23,7 @@ mod models;
 mod output;
 #[cfg(feature = "paper")]
 mod paper;
+mod preferred;
 mod probe;
 mod replay;
 mod scrub;

@@ -1,4 +1,4 @@
-//! `hostftl probe`: measures the indirection unit of a drive.
+//! `hostftl probe`: shows the indirection unit of a drive, or measures it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, IoSlice, IsTerminal, Seek, SeekFrom, Write};
@@ -9,17 +9,19 @@ use std::time::Instant;
 use hostftl_core::{BLOCK, Nanos, Page};
 use hostftl_drives::DriveSpec;
 use hostftl_frontend::Wrong;
-use hostftl_io::Device;
+use hostftl_io::{Device, Preferences};
 use hostftl_nvme::Namespace;
 use hostftl_sim::probe::{Cost, Modelled, Probed, Subject, probe};
 
+use super::preferred::{hints, misalignment};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, nanos};
 
-/// Measure the indirection unit of a drive by timing writes
+/// Find the indirection unit of a drive, by timing writes if it reports none
 ///
-/// Overwrites the device. A drive model is measured in simulated time.
+/// A measurement times writes and overwrites the device. A drive model is measured in simulated
+/// time.
 #[derive(clap::Args)]
 #[command(after_help = "Example: hostftl probe /dev/nvme0n1 --yes")]
 pub(crate) struct Args {
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// Overwrite the device without asking
     #[arg(long)]
     yes: bool,
+    /// Measure although the drive reports its unit
+    #[arg(long)]
+    measure: bool,
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -35,21 +40,30 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    if Path::new(&args.target).exists() && !args.yes {
-        agree(&args.target)?;
+    let target = &args.target;
+    let preferences = Preferences::query(target);
+    let is_measured = args.measure || preferences.unit.is_none();
+    if Path::new(target).exists() && is_measured && !args.yes {
+        agree(target)?;
     }
-    let stated = super::inspect::query(&args.target).and_then(|facts| facts.namespace);
+    let stated = super::inspect::query(target).and_then(|facts| facts.namespace);
     if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
         let sizes = super::inspect::statement(namespace);
-        console.line(format!("{}: the drive reports: {sizes}", args.target))?;
+        console.line(format!("{target}: the drive reports: {sizes}"))?;
         console.flush()?;
     }
-    let probed = of(&args.target, args.seed)?;
-    if console.is_json() {
-        json((&args.target, stated.as_ref()), &probed, console)
-    } else {
-        text(&args.target, &probed, console)
-    }
+    let probed = is_measured.then(|| of(target, args.seed)).transpose()?;
+    let found = Found { target, stated: stated.as_ref(), preferences, probed: probed.as_ref() };
+    if console.is_json() { found.json(console) } else { found.text(console) }
+}
+
+/// Results for a device.
+struct Found<'a> {
+    target: &'a str,
+    stated: Option<&'a Namespace>,
+    preferences: Preferences,
+    /// Measurement; `None` if the drive reports its unit.
+    probed: Option<&'a Probed>,
 }
 
 /// Probes a device, a file or a drive model, and overwrites its data.
@@ -95,15 +109,67 @@ fn agree(target: &str) -> Result<(), Failure> {
     }
 }
 
-fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Failure> {
-    match probed.superpage {
-        Some(superpage) => console.line(format!("{target}: superpage {}", bytes(superpage)))?,
-        None if probed.is_hidden() => {
-            let why = "a protected write buffer absorbs them";
-            return console.line(format!("{target}: no measurement: {why}"));
+impl Found<'_> {
+    /// Returns the unit in bytes and its source.
+    fn unit(&self) -> Option<(u64, &'static str)> {
+        match self.probed {
+            Some(probed) => probed.superpage.map(|bytes| (bytes, "timing")),
+            None => self.preferences.unit.map(|unit| (unit.bytes, unit.source)),
         }
-        None => console.line(format!("{target}: no superpage found"))?,
     }
+
+    fn text(&self, console: &mut Console) -> Result<(), Failure> {
+        let target = self.target;
+        match self.unit() {
+            Some((unit, source)) => {
+                console.line(format!("{target}: superpage {} ({source})", bytes(unit)))?;
+            }
+            None if self.probed.is_some_and(Probed::is_hidden) => {
+                let why = "a protected write buffer absorbs them";
+                return console.line(format!("{target}: no measurement: {why}"));
+            }
+            None => console.line(format!("{target}: no superpage found"))?,
+        }
+        for (name, size) in
+            [("writes", self.preferences.best_write), ("reclaims", self.preferences.reclaim_unit)]
+        {
+            if let Some(size) = size {
+                console.field(name, format!("best in {} ({})", bytes(size.bytes), size.source))?;
+            }
+        }
+        if self.preferences.misaligned > 0 {
+            console.field("WARNING", misalignment(target, &self.preferences))?;
+        }
+        if let Some(probed) = self.probed {
+            costs(probed, console)?;
+        }
+        let hints = self.unit().map(|(unit, _)| hints(unit)).unwrap_or_default();
+        hints.iter().try_for_each(|(name, hint)| console.field(name, hint))
+    }
+
+    fn json(&self, console: &mut Console) -> Result<(), Failure> {
+        let costs = self.probed.iter().flat_map(|it| &it.costs);
+        let cost = |it: &Cost| serde_json::json!({ "bytes": it.bytes, "median_ns": it.median });
+        let hints = self.unit().map(|(unit, _)| hints(unit)).unwrap_or_default();
+        let hints = hints.into_iter().map(|(name, hint)| (name.to_lowercase(), hint.into()));
+        let mut value = serde_json::json!({
+            "target": self.target,
+            "superpage_bytes": self.unit().map(|it| it.0),
+            "source": self.unit().map(|it| it.1),
+            "hidden": self.probed.is_some_and(Probed::is_hidden),
+            "straddling": self.probed.and_then(|it| it.straddling),
+            "costs": costs.map(cost).collect::<Vec<_>>(),
+            "hints": hints.collect::<serde_json::Map<_, _>>(),
+        });
+        if let Some(stated) = self.stated {
+            value["stated"] = serde_json::json!(stated);
+        }
+        console.value(&value)
+    }
+}
+
+/// Prints the times of a measurement.
+fn costs(probed: &Probed, console: &mut Console) -> Result<(), Failure> {
     for cost in &probed.costs {
         let each = cost.median as f64 / (cost.bytes as f64 / 1024.0) / 1e3;
         let text = format!("{} per write, {each:.2} us per KiB", nanos(cost.median));
@@ -115,26 +181,6 @@ fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Fail
         console.field("across", text)?;
     }
     Ok(())
-}
-
-fn json(
-    (target, stated): (&str, Option<&Namespace>),
-    probed: &Probed,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let costs = probed.costs.iter();
-    let cost = |it: &Cost| serde_json::json!({ "bytes": it.bytes, "median_ns": it.median });
-    let mut value = serde_json::json!({
-        "target": target,
-        "superpage_bytes": probed.superpage,
-        "hidden": probed.is_hidden(),
-        "straddling": probed.straddling,
-        "costs": costs.map(cost).collect::<Vec<_>>(),
-    });
-    if let Some(stated) = stated {
-        value["stated"] = serde_json::json!(stated);
-    }
-    console.value(&value)
 }
 
 /// A block device or file.

@@ -178,10 +178,10 @@ fn a_superpage_is_probed_for() {
     let made = json(dir.path(), &[&auto[..], &["drive:hatl-1g@flash.img"]].concat());
     assert_eq!(made["superpage_bytes"], 65536);
     let notes = made["notes"].to_string();
-    assert!(notes.contains("superpage 64 KiB (found by probing)"), "{notes}");
+    assert!(notes.contains("superpage 64 KiB (found by timing"), "{notes}");
 
     fs::write(dir.path().join("disk.img"), vec![7; 64 << 20]).unwrap();
-    let words = ["disk.img: --superpage auto overwrites the device", "add --force"];
+    let words = ["disk.img: the drive reports no unit", "add --force"];
     refused(dir.path(), &[&auto[..], &["disk.img"]].concat(), 2, &words);
     let held = fs::read(dir.path().join("disk.img")).unwrap();
     assert!(held.iter().all(|byte| *byte == 7), "the content is unchanged");
