@@ -108,9 +108,10 @@ impl Preferences {
         };
         let field = |get: fn(&Namespace) -> Option<u64>| namespace.and_then(get);
         let written = [
-            reported(field(|it| it.write_grain), "NPWG"),
             reported(field(|it| it.write_align), "NPWA"),
+            reported(field(|it| it.write_grain), "NPWG"),
         ];
+        // The last of equal sizes is taken.
         let written = written.into_iter().flatten().max_by_key(|it| it.bytes);
         let unit = written
             .or_else(|| reported(field(|it| it.discard_grain), "NPDG"))
