@@ -32,7 +32,7 @@ nvme smart-log "$plain" -o json >theirs.json
 jq -e --slurpfile theirs theirs.json '(.smart.celsius - ($theirs[0].temperature - 273) | fabs) <= 1' plain.json
 "$HOSTFTL" device inspect "/dev/$(basename "$fdp" n1 | sed 's/nvme/ng/')n1" | tee fdp.txt
 grep -q 'FDP is on: reclaim units of 16 MiB, 8 handles, 1 groups' fdp.txt
-grep -q 'placements 0, 1, 2, 3, 4, 5' fdp.txt
+grep -q 'placement ids 0, 1, 2, 3, 4, 5' fdp.txt
 "$HOSTFTL" device inspect "$fdp" --json | jq -e '.media_written.source == "FDP statistics" and .fdp.statistics != null'
 "$HOSTFTL" probe "$plain" --yes | tee probe.txt
 grep -q 'the drive reports: writes in 4 KiB (NPWG)' probe.txt

@@ -1,5 +1,6 @@
 //! `hostftl advise`: recommends a layer for a workload on a drive, or none.
 
+mod device;
 mod page;
 mod progress;
 mod table;
@@ -13,7 +14,7 @@ use hostftl_sim::{Export, HostLoad, LayerSpec, Outcome, Study, Warm};
 
 use super::layer_limits::LimitArgs;
 use super::output::Output;
-use crate::console::Console;
+use crate::console::{Console, notice};
 use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     #[arg(value_name = "TRACE")]
     trace: String,
     /// Drive model (name or TOML file); the study runs on a slice of it
+    ///
+    /// A block device stands for the model with the unit that it reports, and is only queried.
     #[arg(long, value_name = "DRIVE")]
     drive: String,
     /// Share of the export that is data of the workload [default: all of the data]
@@ -116,7 +119,12 @@ fn all(studies: &[Study], round: Round, progress: &Progress) -> Result<Vec<Outco
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let html = args.html.as_deref().map(Output::open).transpose()?;
-    let request = args.request();
+    let mut request = args.request();
+    if let Some(model) = device::model(&args.drive)? {
+        notice(format_args!("{}", model.note));
+        request.drive = model.name.to_owned();
+        request.scale_to = request.scale_to.or(Some(model.capacity));
+    }
     let progress = Progress::new(request.rounds(), console.is_watched());
     let mut run = |studies: &[Study], round| all(studies, round, &progress);
     let answer = advise::all(&request, &interrupt::asked, &mut run)?;
