@@ -64,7 +64,9 @@ bugs! {
         FailedFlushBelieved = "failed-flush-believed",
         /// A failed write of the log counts as complete.
         MapWriteIgnored = "map-write-ignored",
-        /// An entry of the map of a large volume loses its highest byte.
+        /// A device with a volatile cache is taken for one without: flushes close no superpage.
+        PadSkipped = "pad-skipped",
+        /// An entry of the map of a large volume keeps only its lowest byte.
         WideCutOff = "wide-cut-off",
     "shatl":
         /// A kill is logged before the write that replaced the copy is durable.

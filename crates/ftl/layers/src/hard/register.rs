@@ -30,7 +30,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
                not nearly full; its map takes much memory, so otherwise use hatl-auto or log",
         limits: "256 TiB and less than 2^32 superpages; a map entry takes 5 bytes from 2 TiB on",
     },
-    format: 1,
+    format: 2,
     devices: Devices::Block,
     parameters: &[SUPERPAGE_OF_HARD, SPARE],
     effect: effect::only_spare,

@@ -93,7 +93,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         limits: "256 TiB and less than 2^31 leaves; a start uses 4 bytes of memory per mapped \
                  sector, 5 from 2 TiB on",
     },
-    format: 1,
+    format: 2,
     devices: Devices::Block,
     parameters: PARAMETERS,
     effect,

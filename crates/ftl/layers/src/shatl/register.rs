@@ -136,7 +136,7 @@ pub(crate) const SHATL: Registration = Registration {
                memory, on a drive with an indirection unit of 16 KiB or more",
         limits: "256 TiB, and a hidden area of less than 1 TiB",
     },
-    format: 1,
+    format: 2,
     devices: Devices::Block,
     parameters: &[SUPERPAGE_OF_BOTH, HIDDEN, MODE, THRESHOLD],
     effect,
@@ -162,7 +162,7 @@ pub(crate) const HATL_AUTO: Registration = Registration {
                KiB or more; not on a drive with 4 KiB",
         limits: "256 TiB; from 1 TiB on the hidden area is a 64th of the device",
     },
-    format: 3,
+    format: 4,
     parameters: &[SUPERPAGE_OF_BOTH, BUDGET],
     plan: HatlAuto::plan,
     new: |config, devices, buffers, mode| {

@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 use hostftl_core::{Command, Payload};
 
+use crate::planted::{Bug, planted};
+
 use super::checkpoint::{self, Checkpoint};
 use super::direct::Direct;
 use super::durability_requests::DurabilityRequests;
@@ -34,6 +36,8 @@ pub(crate) struct Area<T: Table> {
     pub durability_requests: DurabilityRequests,
     pub checkpoint: Checkpoint,
     flushing: bool,
+    /// Whether completed programs are durable, because the device has no volatile cache.
+    is_protected: bool,
 }
 
 impl<T: Table> Area<T> {
@@ -42,6 +46,7 @@ impl<T: Table> Area<T> {
         (layout, uuid): (Layout, [u8; 16]),
         (table, pool): (T, Pool),
         buffers: Vec<Payload>,
+        is_protected: bool,
     ) -> Self {
         Area {
             layout,
@@ -54,6 +59,7 @@ impl<T: Table> Area<T> {
             durability_requests: DurabilityRequests::default(),
             checkpoint: Checkpoint::new(&layout),
             flushing: false,
+            is_protected: is_protected || planted(Bug::PadSkipped),
         }
     }
 
@@ -61,7 +67,8 @@ impl<T: Table> Area<T> {
     pub(crate) fn meta_bytes(layout: &Layout) -> u64 {
         let superpages = Pool::memory(layout.count, layout.superpage) + Limbo::MEMORY;
         let stages = u64::from(STAGES) * u64::from(layout.superpage) * size_of::<u64>() as u64;
-        let log = Log::memory(layout.log_pages());
+        let pins = u64::from(layout.usual_pins()) * size_of::<u64>() as u64;
+        let log = Log::memory(layout.log_pages()) + pins;
         superpages + stages + Direct::memory(layout.kills) + Checkpoint::memory(layout) + log
     }
 
@@ -130,11 +137,20 @@ impl<T: Table> Area<T> {
         if self.flushing || !wanted || cx.commands_left() == 0 {
             return false;
         }
-        self.flushing = true;
         self.checkpoint.flush_sent();
         self.direct.flush_sent();
+        if self.is_protected {
+            self.flushed(Some(settled));
+            return true;
+        }
+        self.flushing = true;
         cx.submit(Op::Flush { settled }, Command::Flush { device: 0 });
         true
+    }
+
+    /// Returns whether completed programs are durable, because the device has no volatile cache.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_protected
     }
 
     /// Completes a flush. `settled` is the log write that it made durable, or `None` if it failed.

@@ -81,6 +81,9 @@ impl Collection {
             return true;
         };
         self.cursor = begin;
+        if area.stages.is_parting() {
+            return false;
+        }
         // No stage can be opened until superpages in limbo become free.
         let Some(index) = area.filling_stage() else {
             return area.request_limbo(false);

@@ -227,6 +227,12 @@ impl Layout {
         (self.spare / 4).max(8)
     }
 
+    /// Returns the number of pinned superpages that memory is planned for.
+    pub(crate) fn usual_pins(&self) -> u32 {
+        let most = if self.is_roomy() { self.count / 2 } else { self.max_pinned() };
+        most.min(self.interval())
+    }
+
     /// Returns the maximum number of superpages that are opened between two checkpoints, which
     /// bounds the length of recovery.
     pub(crate) fn interval(&self) -> u32 {

@@ -35,6 +35,7 @@ mod nodes;
 pub(crate) mod numbers;
 mod obsolete_images;
 pub(crate) mod ops;
+mod parts;
 pub(crate) mod pool;
 pub(crate) mod queue;
 mod records;
@@ -97,7 +98,7 @@ impl<S: Scheme> Shell<Machine<S>> {
         let own = buffers.split_off(STAGES as usize);
         let parts = (S::table(config, &layout), Pool::new(&layout, S::WEIGHS, devices[0].discard));
         let machine = Machine {
-            area: Area::new((layout, config.uuid), parts, buffers),
+            area: Area::new((layout, config.uuid), parts, buffers, !devices[0].volatile_cache),
             scheme: S::new(config, &layout, own.into_iter()),
             recovery: Some(Recovery::new(config, &layout, mode)),
             told_full: false,
@@ -213,6 +214,7 @@ impl<S: Scheme> Core for Machine<S> {
             Op::Own(own) => self.scheme.done(area, own, command, ok, cx),
             Op::Digest { stage } => area.digested(stage, command, ended),
             Op::Program { stage, serial } => area.programmed(stage, serial, command, ok),
+            Op::Part { stage, serial } => parts::programmed(area, stage, serial, command, ok),
             Op::Log { vsp, serial } => area.log_written(vsp, serial, command, ok || ignored),
             Op::Flush { settled } => area.flushed((ok || ignored).then_some(settled)),
             Op::Discard { vsp } => area.discarded(vsp),

@@ -77,7 +77,7 @@ impl Numbers {
         match self {
             Numbers::Narrow(entries) => entries[at as usize] = entry as u32,
             Numbers::Wide { chunks, .. } => {
-                let entry = if planted(Bug::WideCutOff) { entry & 0xffff_ffff } else { entry };
+                let entry = if planted(Bug::WideCutOff) { entry & 0xff } else { entry };
                 let chunk = &mut chunks[(at / CHUNK) as usize];
                 if entry == 0 && chunk.is_none() {
                     return;

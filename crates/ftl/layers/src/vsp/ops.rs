@@ -32,6 +32,8 @@ pub(crate) enum Op<Own> {
     Digest { stage: u8 },
     /// Programs a stage.
     Program { stage: u8, serial: u64 },
+    /// Programs a part of a stage, or log pages at its end.
+    Part { stage: u8, serial: u64 },
     /// Programs a superpage that has only log pages.
     Log { vsp: u32, serial: u64 },
     /// Discards a superpage that is about to become free.
@@ -55,6 +57,7 @@ impl<Own: OwnOp> Op<Own> {
     pub(crate) fn changes_media(&self) -> bool {
         match self {
             Op::Program { .. }
+            | Op::Part { .. }
             | Op::Log { .. }
             | Op::Flush { .. }
             | Op::Image { .. }

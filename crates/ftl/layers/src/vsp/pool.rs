@@ -7,6 +7,7 @@
 //! - A superpage is in the victim lists exactly when it is `Full` and not pinned, in the list of
 //!   its weight. Each list is in the order in which its superpages became candidates.
 
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -59,8 +60,12 @@ pub(crate) struct Pool {
     discards: bool,
     /// Superpages that left limbo and are being discarded.
     discarding: u32,
-    /// Superpages with log pages, in the order of their log writes.
+    /// Superpages with log pages, in the order of their first log writes.
     pins: Queue,
+    /// Last log write of each of them.
+    last_writes: VecDeque<u64>,
+    /// Number of superpages unpinned so far.
+    unpinned: u64,
 }
 
 /// Effect of an invalidated slot on its superpage.
@@ -91,6 +96,8 @@ impl Pool {
             discards,
             discarding: 0,
             pins: Queue::new(),
+            last_writes: VecDeque::with_capacity(layout.usual_pins() as usize),
+            unpinned: 0,
         }
     }
 
@@ -326,13 +333,23 @@ impl Pool {
         self.pins.len()
     }
 
-    /// Pins a superpage that holds the newest log write.
-    pub(crate) fn pin_last(&mut self, vsp: u32) {
+    /// Pins a superpage that holds log write `seq`, the newest. Returns its entry in the queue.
+    pub(crate) fn pin_last(&mut self, vsp: u32, seq: u64) -> u64 {
         self.pins.push(&mut self.records, vsp);
+        self.last_writes.push_back(seq);
+        self.unpinned + self.last_writes.len() as u64 - 1
     }
 
-    /// Takes the superpage with the oldest pinned log write. The caller sets its new state.
-    pub(crate) fn take_pin(&mut self) -> Option<u32> {
+    /// Notes that the pinned superpage of `entry` also holds log write `seq`, the newest.
+    pub(crate) fn pin_again(&mut self, entry: u64, seq: u64) {
+        self.last_writes[(entry - self.unpinned) as usize] = seq;
+    }
+
+    /// Takes the oldest pinned superpage if all of its log writes are before `first`. The caller
+    /// sets its new state.
+    pub(crate) fn take_pin(&mut self, first: u64) -> Option<u32> {
+        self.last_writes.pop_front_if(|seq| *seq < first)?;
+        self.unpinned += 1;
         self.pins.pop(&mut self.records)
     }
 

@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Cause, Command, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
+use hostftl_core::{ArrayVec, Cause, Command, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::hard::{
     CANDIDATES, Entry, Listing, LogHead, Root, entry_at, log_candidates, parse_log, run_at,
 };
@@ -66,7 +66,9 @@ pub(super) struct Replay {
     /// Last log write to apply, if data of a later one was bad.
     pub limit: Option<u64>,
     start: Vec<u32>,
-    candidates: Vec<u32>,
+    /// Superpages that may hold the next log write, and the slots at their ends that hold earlier
+    /// ones.
+    candidates: Vec<(u32, u32)>,
     search: Search,
     tails: Vec<Option<MetaBuf>>,
     failed: [bool; BATCH],
@@ -86,7 +88,7 @@ impl Replay {
             durable: 0,
             limit: None,
             start: Vec::with_capacity(CANDIDATES),
-            candidates: Vec::with_capacity(CANDIDATES),
+            candidates: Vec::with_capacity(2 * CANDIDATES),
             search: Search::default(),
             tails: (0..BATCH).map(|_| Some(MetaBuf::new(1))).collect(),
             failed: [false; BATCH],
@@ -110,7 +112,7 @@ impl Replay {
         self.last = self.first - 1;
         self.step = Step::Search;
         self.candidates.clear();
-        self.candidates.extend_from_slice(&self.start);
+        self.candidates.extend(self.start.iter().map(|vsp| (*vsp, 0)));
         self.restart_search();
     }
 
@@ -132,6 +134,11 @@ impl Replay {
     /// Returns the body buffer.
     pub(super) fn give_buffer(&mut self) -> Option<MetaBuf> {
         self.body.take()
+    }
+
+    /// Returns the place of the tail that was found.
+    fn found_at(&self, tail: usize) -> (u32, u32) {
+        self.candidates[self.search.next - self.search.asked + tail]
     }
 
     fn page(&self, tail: usize, index: u16) -> &Page {
@@ -160,8 +167,19 @@ impl Recovery {
         }
     }
 
-    fn tail_at<T: Table>(&self, area: &Area<T>, vsp: u32) -> u64 {
-        area.layout.data_at(vsp) + u64::from(area.layout.superpage - SECTORS_PER_BLOCK)
+    /// Returns the sector of the page before the last `depth` slots of a superpage.
+    fn tail_at<T: Table>(&self, area: &Area<T>, (vsp, depth): (u32, u32)) -> u64 {
+        area.layout.data_at(vsp) + u64::from(area.layout.superpage - depth - SECTORS_PER_BLOCK)
+    }
+
+    /// Returns the place before a log write of `pages` pages, if it may hold a page.
+    fn before<T: Table>(
+        area: &Area<T>,
+        (vsp, depth): (u32, u32),
+        pages: u16,
+    ) -> Option<(u32, u32)> {
+        let depth = depth + u32::from(pages) * SECTORS_PER_BLOCK;
+        (depth < area.layout.superpage).then_some((vsp, depth))
     }
 
     /// Examines the tails that were read, and reads the next ones.
@@ -172,14 +190,16 @@ impl Recovery {
             return self.log_is_read(area);
         }
         let mut missed = false;
+        let mut deeper = ArrayVec::<_, BATCH>::new();
         let asked_from = replay.search.next - replay.search.asked;
         for tail in 0..replay.search.asked {
-            let vsp = replay.candidates[asked_from + tail];
+            let at = replay.candidates[asked_from + tail];
             let buf = replay.tails[tail].as_ref().expect("every tail was read");
-            let head = parse_log(&buf.pages()[0], area.uuid, self.tail_at(area, vsp));
+            let head = parse_log(&buf.pages()[0], area.uuid, self.tail_at(area, at));
             let Some(head) = head.ok().filter(|_| !replay.failed[tail]) else { continue };
             // A valid page of another epoch or place is a leftover, not part of this log.
-            if head.epoch != replay.epoch || head.superpage != vsp || head.index + 1 != head.pages {
+            if head.epoch != replay.epoch || head.superpage != at.0 || head.index + 1 != head.pages
+            {
                 continue;
             }
             // A later log write was sent when the wanted one was already durable: that one is
@@ -188,10 +208,15 @@ impl Recovery {
             if head.seq == wanted {
                 return self.found(area, tail, head, cx);
             }
+            // The superpage may hold later log writes before an earlier one.
+            if head.seq < wanted {
+                deeper.extend(Self::before(area, at, head.pages));
+            }
         }
         let unread = replay.failed[..replay.search.asked].iter().any(|failed| *failed);
-        self.replay().search.unread |= unread;
-        self.replay().search.missed |= missed;
+        self.replay.candidates.extend(deeper);
+        self.replay.search.unread |= unread;
+        self.replay.search.missed |= missed;
         self.ask_for_tails(area, cx)
     }
 
@@ -213,11 +238,11 @@ impl Recovery {
         // The next log write is mostly in the first candidate; the batch grows only if it isn't.
         replay.search.batch = (replay.search.batch * 2).min(BATCH);
         for index in 0..end - from {
-            let vsp = self.replay().candidates[from + index];
-            if vsp >= area.layout.count {
+            let at = self.replay().candidates[from + index];
+            if at.0 >= area.layout.count {
                 return fail_volume("a log candidate is outside the data area", cx);
             }
-            let lba = self.tail_at(area, vsp);
+            let lba = self.tail_at(area, at);
             let buf = self.replay().tails[index].take().expect("every tail was read");
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba, into, cause: Cause::Map };
@@ -239,7 +264,11 @@ impl Recovery {
         if before >= area.log.max_pages() {
             return fail_volume("a log write has too many pages", cx);
         }
-        let lba = self.tail_at(area, head.superpage) - u64::from(before * SECTORS_PER_BLOCK);
+        let at = self.replay.found_at(tail);
+        if at.1 + (before + 1) * SECTORS_PER_BLOCK > area.layout.superpage {
+            return fail_volume("a log write has too many pages", cx);
+        }
+        let lba = self.tail_at(area, at) - u64::from(before * SECTORS_PER_BLOCK);
         let replay = self.replay();
         replay.head = Some(head);
         replay.body_failed = false;
@@ -264,7 +293,7 @@ impl Recovery {
         if self.replay().body_failed {
             return fail_volume("a page of the log is unreadable", cx);
         }
-        let first = self.tail_at(area, head.superpage)
+        let first = self.tail_at(area, self.replay.found_at(tail))
             - u64::from((u32::from(head.pages) - 1) * SECTORS_PER_BLOCK);
         for index in 0..head.pages - 1 {
             let at = first + u64::from(u32::from(index) * SECTORS_PER_BLOCK);
@@ -291,7 +320,7 @@ impl Recovery {
                 replay.step = Step::Apply { tail, page: page + 1, at: 0, trimmed: 0 };
                 return true;
             }
-            return self.end_write(tail);
+            return self.end_write(area, tail);
         };
         replay.step = Step::Apply { tail, page, at: next, trimmed: 0 };
         match entry {
@@ -386,13 +415,18 @@ impl Recovery {
         area.table.replay(lsn, vsn, |key| checkpoint.changed(key));
     }
 
-    fn end_write(&mut self, tail: usize) -> bool {
+    fn end_write<T: Table>(&mut self, area: &Area<T>, tail: usize) -> bool {
+        let at = self.replay.found_at(tail);
         let replay = self.replay();
         let head = replay.head.take().expect("a log write was found");
         replay.last = head.seq;
         let buf = replay.tails[tail].as_ref().expect("every tail was read");
         replay.candidates.clear();
-        replay.candidates.extend(log_candidates(&buf.pages()[0]));
+        // If the superpage of this log write is named, it was being filled further.
+        let place = |vsp: u32| {
+            if vsp == at.0 { Self::before(area, at, head.pages) } else { Some((vsp, 0)) }
+        };
+        replay.candidates.extend(log_candidates(&buf.pages()[0]).filter_map(place));
         replay.restart_search();
         replay.step = Step::Search;
         true

@@ -5,15 +5,22 @@
 //!   or from Closed through Homing and Homed; see [`super::homing`].
 //! - Slots `0..fill` are taken. Commands that bring data are counted in `placing`, and a stage is
 //!   checksummed only when there are none.
+//! - On a device without a volatile cache a stage may be listed and programmed in parts while it is
+//!   being filled. Slots below `from` belong to earlier parts; log pages take the last `top` slots.
 //! - `slots[i] = l + 1` if logical sector `l` was published in slot `i` and is not superseded in
 //!   this or a later stage: this is the content of the stage's listing.
 //! - The payload never leaves the stage; commands borrow views of it.
+
+mod part;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Payload, Tally, View, ViewMut};
 use hostftl_format::hard::Run;
+
+pub(crate) use part::Part;
+use part::Parts;
 
 /// Phase of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,7 @@ pub(crate) struct Stage {
     stamp: u64,
     /// Number of taken slots.
     fill: u32,
+    parts: Parts,
     /// Number of slots that may be taken; the rest is reserved for log pages.
     limit: u32,
     /// Sector after the last one, if the stage holds the beginning of a logical superpage with each
@@ -78,6 +86,7 @@ impl Stage {
             vsp: 0,
             stamp: 0,
             fill: 0,
+            parts: Parts::default(),
             limit: 0,
             next: None,
             placing: 0,
@@ -136,6 +145,7 @@ impl Stage {
         self.vsp = vsp;
         self.stamp = stamp;
         self.limit = limit;
+        self.parts.reset();
         self.fill = 0;
         self.next = None;
         self.placing = 0;
@@ -176,7 +186,7 @@ impl Stage {
     /// Takes `len` slots for the data of one command, with its `cause`. Returns the first slot.
     pub(crate) fn take(&mut self, len: u32, cause: Cause) -> u32 {
         assert!(
-            self.phase == Phase::Filling && len <= self.room(),
+            self.phase == Phase::Filling && self.part() == Part::None && len <= self.room(),
             "a stage has no space for the data"
         );
         let slot = self.fill;
@@ -213,12 +223,12 @@ impl Stage {
 
     /// Returns whether slots are reserved for log pages.
     pub(crate) fn keeps_slots(&self) -> bool {
-        self.limit < self.slots.len() as u32
+        self.limit < self.slots.len() as u32 - self.top()
     }
 
     /// Releases the slots reserved for log pages.
     pub(crate) fn keep_none(&mut self) {
-        self.limit = self.slots.len() as u32;
+        self.limit = self.slots.len() as u32 - self.top();
     }
 
     /// Publishes a sector in a slot, so that the log will list it.
@@ -243,7 +253,7 @@ impl Stage {
     pub(crate) fn whole(&self) -> Option<u64> {
         let sp = self.slots.len() as u32;
         let first = self.sector(0).filter(|lsn| lsn.is_multiple_of(sp.into()))?;
-        let full = self.fill == sp && self.placing == 0;
+        let full = self.fill == sp && self.placing == 0 && self.from() == 0;
         let all = || (1..sp).all(|slot| self.sector(slot) == Some(first + u64::from(slot)));
         (full && all()).then_some(first)
     }
@@ -287,6 +297,7 @@ impl Stage {
 
     /// Closes the stage.
     pub(crate) fn close(&mut self) {
+        self.parts.cancel();
         self.go(Phase::Closed);
     }
 
@@ -307,14 +318,18 @@ impl Stage {
     /// Sets the checksum.
     pub(crate) fn digested(&mut self, from: View, crc: u32) {
         self.buffer().repay(from);
-        self.go(Phase::Digested(crc));
+        if !self.parts.digested(crc) {
+            self.go(Phase::Digested(crc));
+        }
     }
 
-    /// Begins the program. Returns the data and its tally.
-    pub(crate) fn begin_program(&mut self) -> (View, Tally) {
+    /// Begins the program of everything that earlier parts did not program. Returns the data, if
+    /// any, and its tally.
+    pub(crate) fn begin_program(&mut self) -> (Option<View>, Tally) {
         self.go(Phase::Programming);
-        let fill = self.fill;
-        (self.buffer().view_sectors(0, fill), self.tally)
+        let (from, fill) = (self.from(), self.fill);
+        let data = (from < fill).then(|| self.buffer().view_sectors(from, fill - from));
+        (data, self.tally)
     }
 
     /// Ends the program, or the listing of a stage at home. The stage is idle once no read of its

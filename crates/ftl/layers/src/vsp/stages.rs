@@ -2,15 +2,16 @@
 //!
 //! Invariants
 //! - Stamps are assigned in the order of opening, and stages are listed in the order of stamps.
-//! - The stage being filled is not listed yet.
+//! - The stage being filled is not listed yet, or it is dormant: all of its taken slots are listed.
+//!   It gets a new stamp when the next slot is taken.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hostftl_core::Payload;
+use hostftl_core::{ArrayVec, Payload};
 
 use super::layout::STAGES;
-use super::stage::{Phase, Stage};
+use super::stage::{Part, Phase, Stage};
 
 /// All stages.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Stages {
     /// Stages that are not listed yet, in the order of opening.
     order: VecDeque<u8>,
     filling: Option<u8>,
+    /// Whether the filling stage is dormant.
+    dormant: bool,
     opened: u64,
     host: u64,
     /// Stamp of the youngest stage with a sector that became invalid by going home.
@@ -35,6 +38,7 @@ impl Stages {
             list: buffers.into_iter().map(Stage::new).collect(),
             order: VecDeque::with_capacity(STAGES as usize),
             filling: None,
+            dormant: false,
             opened: 0,
             host: 0,
             moved: 0,
@@ -112,8 +116,37 @@ impl Stages {
         self.filling = Some(index);
     }
 
+    /// Returns whether a part of the filling stage is being listed.
+    pub(crate) fn is_parting(&self) -> bool {
+        self.filling.is_some_and(|index| self.get(index).part() != Part::None)
+    }
+
+    /// Returns whether all taken slots of the filling stage are listed.
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.dormant
+    }
+
+    /// Gives a dormant filling stage a new stamp.
+    pub(crate) fn wake(&mut self) {
+        if let Some(index) = self.filling.filter(|_| self.dormant) {
+            self.dormant = false;
+            self.opened += 1;
+            let stamp = self.opened;
+            self.at(index).reopen(stamp);
+            self.order.push_back(index);
+        }
+    }
+
+    /// Notes that the filling stage, which is the oldest, was listed as far as it is filled.
+    pub(crate) fn part_listed(&mut self) {
+        let front = self.order.pop_front();
+        assert!(front.is_some() && front == self.filling, "a part is of the filling stage");
+        self.dormant = true;
+    }
+
     /// Closes the stage being filled.
     pub(crate) fn close_filling(&mut self) {
+        self.wake();
         let index = self.filling.take().expect("a stage is filling");
         // A stage closed early interrupts the run: later superpages are no longer aligned with it.
         if self.get(index).room() > 0 {
@@ -176,9 +209,13 @@ impl Stages {
         assert!(front != self.filling, "a listed stage is closed");
     }
 
-    /// Iterates over the superpages of the stages that are not listed yet.
-    pub(crate) fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
-        self.order.iter().map(|index| self.get(*index).vsp())
+    /// Iterates over the superpages of the stages that are not listed completely.
+    pub(crate) fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<> {
+        let dormant = self.filling.filter(|_| self.dormant);
+        let all = self.order.iter().copied().chain(dormant);
+        all.map(|index| self.get(index).vsp())
+            .collect::<ArrayVec<_, { STAGES as usize }>>()
+            .into_iter()
     }
 
     /// Removes the sectors `lsn..end` from the listings of unlisted stages from `stamp` on. Returns

@@ -13,9 +13,9 @@ use super::homing;
 use super::layout::FLOOR;
 use super::log::{Log, Mark, Point};
 use super::ops::{Cx, Op};
+use super::parts;
 use super::pool::State;
-use super::stage::Phase;
-use super::stage::runs;
+use super::stage::{Part, Phase, runs};
 use super::table::Table;
 
 /// Free superpages reserved for log writes that free other superpages.
@@ -28,9 +28,14 @@ pub(crate) const LAST_NAMES: u32 = 2;
 impl<T: Table> Area<T> {
     /// Returns the stage being filled, and opens one if necessary and possible.
     pub(crate) fn filling_stage(&mut self) -> Option<u8> {
-        if self.stages.filling().is_none() {
-            let index = self.open_stage(self.kept_for_log())?;
-            self.stages.fill(index);
+        match self.stages.filling() {
+            // The slots of a part must not change until it is listed.
+            Some(_) if self.stages.is_parting() => return None,
+            Some(_) => self.stages.wake(),
+            None => {
+                let index = self.open_stage(self.kept_for_log())?;
+                self.stages.fill(index);
+            }
         }
         self.stages.filling()
     }
@@ -124,6 +129,14 @@ impl<T: Table> Area<T> {
             return false;
         }
         match stage.phase() {
+            Phase::Filling => parts::pump_part(self, index, cx),
+            Phase::Closed if stage.part() != Part::None => {
+                let digested = stage.part() != Part::Digesting;
+                if digested {
+                    stage.drop_part();
+                }
+                digested
+            }
             Phase::Closed => {
                 let (from, seed) = (stage.begin_digest(), stage.vsp().into());
                 cx.submit(Op::Digest { stage: index }, Command::Digest { from, seed });
@@ -148,7 +161,11 @@ impl<T: Table> Area<T> {
 
     fn list_and_program(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) -> bool {
         let stage = self.stages.get(index);
-        let (fill, vsp, stamp) = (stage.fill(), stage.vsp(), stage.stamp());
+        let (fill, stamp) = (stage.fill(), stage.stamp());
+        // Reads go to media when the whole superpage is there.
+        if stage.has_parts_in_flight() {
+            return false;
+        }
         if !self.log.fits(fill) {
             self.durability_requests.request_log_write();
             return false;
@@ -158,48 +175,62 @@ impl<T: Table> Area<T> {
         self.list(index, crc, cx);
         self.log.seal(stamp);
         self.stages.front_listed();
-        let pad = self.layout.superpage - fill;
+        let pad = self.layout.superpage - fill - self.stages.get(index).top();
         // The log write goes into the padding of this superpage if it fits, and takes none of its
         // own.
         let covered = self.log.composed().mark.covers(self.durability_requests.soon());
         let asked = !covered && self.log.sealed() >= self.durability_requests.soon().stamp;
         let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && self.pool.free() > 0;
         let carry = (asked || self.log_is_due()) && room && self.log.can_compose();
-        let log = carry.then(|| self.compose(vsp));
+        let log = carry.then(|| self.compose_into(index));
         self.program_stage(index, log, cx);
         true
     }
 
     /// Lists the sectors of a stage.
-    fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) {
+    pub(super) fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) {
         let stage = self.stages.get(index);
         let listing =
             Listing { superpage: stage.vsp(), crc, fill: stage.fill() as u16, lost: false };
-        self.log.list(&listing, runs(|slot| stage.sector(slot), stage.fill()));
+        self.log.list(&listing, runs(|slot| stage.unlisted(slot), stage.fill()));
         cx.touch(stage.fill() as usize);
     }
 
-    /// Composes a log write for the tail of superpage `vsp`.
-    fn compose(&mut self, vsp: u32) -> (MetaBuf, u32, Point) {
+    /// Composes a log write for superpage `vsp`, before its last `top` slots.
+    fn compose(&mut self, vsp: u32, top: u32) -> (MetaBuf, u32, Point) {
         let slots = self.log.pages_used() * SECTORS_PER_BLOCK;
-        let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
+        let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - top - slots);
         let composed = self.log.compose(vsp, at, self.stages.queued(), self.pool.free_list());
         self.durability_requests.log_write_composed();
-        self.pool.pin_last(vsp);
+        composed
+    }
+
+    /// Composes a log write for the superpage of a stage, and pins it.
+    pub(super) fn compose_into(&mut self, index: u8) -> (MetaBuf, u32, Point) {
+        let stage = self.stages.get(index);
+        let (vsp, pin) = (stage.vsp(), stage.pin());
+        let composed = self.compose(vsp, stage.top());
+        let seq = composed.2.seq;
+        if self.pool.pinned(vsp) {
+            self.pool.pin_again(pin, seq);
+        } else {
+            let pin = self.pool.pin_last(vsp, seq);
+            self.stages.at(index).set_pin(pin);
+            self.pool.become_(vsp, State::Staged(index), true);
+        }
         composed
     }
 
     fn program_stage(&mut self, index: u8, log: Option<(MetaBuf, u32, Point)>, cx: &mut Cx<T::Op>) {
         let sp = self.layout.superpage;
         let stage = self.stages.at(index);
-        let (vsp, fill) = (stage.vsp(), stage.fill());
+        let (vsp, from, rest) = (stage.vsp(), stage.from(), sp - stage.fill() - stage.top());
         let (data, mut tally) = stage.begin_program();
-        let mut gather = Gather::from_iter([Piece::Data(data)]);
+        let mut gather: Gather = data.map(Piece::Data).into_iter().collect();
         let point = log.as_ref().map(|(_, _, point)| *point);
-        self.pool.become_(vsp, State::Staged(index), point.is_some());
-        self.finish_gather(&mut gather, &mut tally, sp - fill, log, cx);
+        self.finish_gather(&mut gather, &mut tally, rest, log, cx);
         let serial = self.log.sent(point);
-        let lba = self.layout.data_at(vsp);
+        let lba = self.layout.data_at(vsp) + u64::from(from);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
         cx.submit(Op::Program { stage: index, serial }, command);
     }
@@ -279,14 +310,29 @@ impl<T: Table> Area<T> {
         let covered = self.log.composed().mark.covers(commit);
         let early = |index: u8| self.stages.get(index).stamp() <= commit.stamp;
         // The commit needs data of the filling stage, which must be listed first.
-        if !covered && self.stages.filling().is_some_and(early) {
-            self.stages.close_filling();
-            return true;
+        let early = |index: &u8| !self.stages.is_dormant() && early(*index);
+        match self.stages.filling().filter(early).filter(|_| !covered) {
+            Some(_) if self.stages.is_parting() => {}
+            Some(index) if parts::can_part(self, index) => {
+                return parts::begin_part(self, index, cx);
+            }
+            Some(_) => {
+                self.stages.close_filling();
+                return true;
+            }
+            None => {}
         }
         // Everything that the commit needs is listed, but no stage carried the log pages.
         let alone = self.durability_requests.wants_log_write()
             || (!covered && self.log.sealed() >= commit.stamp);
-        if !alone || !self.log.can_compose() || self.log.horizon() == 0 || cx.commands_left() == 0 {
+        if !alone || !self.log.can_compose() || cx.commands_left() == 0 {
+            return false;
+        }
+        if let Some(index) = parts::stage_for_log(self) {
+            parts::write_log_into(self, index, cx);
+            return true;
+        }
+        if self.log.horizon() == 0 {
             return false;
         }
         if self.layout.home.is_some() && self.pool.free() <= LAST_FREE && !self.log_may_take(cx) {
@@ -356,7 +402,8 @@ impl<T: Table> Area<T> {
         // The superpage has no staging buffer.
         self.pool.open(vsp, u8::MAX);
         self.pool.become_(vsp, State::Log, true);
-        let log = self.compose(vsp);
+        let log = self.compose(vsp, 0);
+        self.pool.pin_last(vsp, log.2.seq);
         let serial = self.log.sent(Some(log.2));
         let mut gather = Gather::new();
         let mut tally = Tally::default();
@@ -426,9 +473,7 @@ impl<T: Table> Area<T> {
     /// Unpins the superpages with log writes before `first_needed`, which a durable root doesn't
     /// need.
     pub(crate) fn unpin(&mut self, first_needed: u64) {
-        let needed = self.log.next().saturating_sub(first_needed) as usize;
-        while self.pool.pins() > needed {
-            let vsp = self.pool.take_pin().expect("the entry exists");
+        while let Some(vsp) = self.pool.take_pin(first_needed) {
             match self.pool.state(vsp) {
                 State::Full | State::Stuck => self.settle_superpage(vsp, false),
                 // A superpage that is still being programmed is settled at the end of its program.
