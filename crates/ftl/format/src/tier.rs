@@ -8,7 +8,8 @@
 //!
 //! Directory page (`TIDR`, sequence = generation): 32 number of the page u32 · 40 entries, u32
 //! each, one for each slot: 0 = empty, else 1 + the page of the slow device in the slot, with bit
-//! 31 if the slow device has the same content.
+//! 31 if the slow device has the same content. If the slow device has more pages than 31 bits can
+//! number, entries have no such bit, and slots with the same content as the slow device are empty.
 //!
 //! Ledger page (`TILG`, sequence = generation, alternately in the last two blocks of the slow
 //! device): 32 sectors of a region u32 · 36 regions u32 · 40 life u32 · 44 shared life u32 · 48 a
@@ -21,7 +22,9 @@ use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
 /// Number of entries in a directory page.
 pub const ENTRIES: usize = (BLOCK - BODY) / 4;
 /// Maximum number of pages of a slow device.
-pub const MOST_PAGES: u32 = CLEAN - 2;
+pub const MOST_PAGES: u32 = u32::MAX - 2;
+/// Maximum number of pages of a slow device whose clean pages are listed.
+const MOST_LISTED: u32 = CLEAN - 2;
 
 const ROOT: [u8; 4] = *b"TIRT";
 const DIRECTORY: [u8; 4] = *b"TIDR";
@@ -120,20 +123,24 @@ pub fn clear_directory(page: &mut Page) {
     page.0.fill(0);
 }
 
-/// Writes an entry into a directory page.
-pub fn put_entry(page: &mut Page, index: usize, entry: Entry) {
+/// Writes an entry into a directory page. The slow device has `pages` pages; if they are too many
+/// for clean ones to be listed, a clean page is not listed.
+pub fn put_entry(page: &mut Page, index: usize, entry: Entry, pages: u32) {
     let word = match entry {
         Entry::Nothing => 0,
+        Entry::Clean(_) if pages > MOST_LISTED => 0,
         Entry::Dirty(held) => held + 1,
         Entry::Clean(held) => (held + 1) | CLEAN,
     };
     put_u32(page, BODY + index * 4, word);
 }
 
-/// Returns entry `index` of a parsed directory page.
-pub fn entry(page: &Page, index: usize) -> Entry {
+/// Returns entry `index` of a parsed directory page. The slow device has `pages` pages.
+pub fn entry(page: &Page, index: usize, pages: u32) -> Entry {
     match u32_at(page, BODY + index * 4) {
-        0 | CLEAN => Entry::Nothing,
+        0 => Entry::Nothing,
+        word if pages > MOST_LISTED => Entry::Dirty(word - 1),
+        CLEAN => Entry::Nothing,
         word if word & CLEAN != 0 => Entry::Clean((word & !CLEAN) - 1),
         word => Entry::Dirty(word - 1),
     }
@@ -290,13 +297,26 @@ mod tests {
     fn entries_are_read_as_they_were_written() {
         let mut page = Page::default();
         clear_directory(&mut page);
-        put_entry(&mut page, 0, Entry::Dirty(0));
-        put_entry(&mut page, ENTRIES - 1, Entry::Clean(MOST_PAGES));
+        let put = |page: &mut Page, index, entry| put_entry(page, index, entry, MOST_LISTED);
+        put(&mut page, 0, Entry::Dirty(0));
+        put(&mut page, ENTRIES - 1, Entry::Clean(MOST_LISTED));
         seal_directory(&mut page, 3, 11, UUID, 64);
         assert_eq!(parse_directory(&page, 3, UUID, 64), Ok(11));
         assert_eq!(parse_directory(&page, 4, UUID, 64), Err(Fault::Foreign));
-        assert_eq!(entry(&page, 0), Entry::Dirty(0));
-        assert_eq!(entry(&page, 1), Entry::Nothing);
-        assert_eq!(entry(&page, ENTRIES - 1), Entry::Clean(MOST_PAGES));
+        let entry = |index| super::entry(&page, index, MOST_LISTED);
+        assert_eq!(entry(0), Entry::Dirty(0));
+        assert_eq!(entry(1), Entry::Nothing);
+        assert_eq!(entry(ENTRIES - 1), Entry::Clean(MOST_LISTED));
+    }
+
+    #[test]
+    fn a_slow_device_with_many_pages_lists_dirty_ones() {
+        let mut page = Page::default();
+        put_entry(&mut page, 0, Entry::Dirty(MOST_PAGES - 1), MOST_PAGES);
+        put_entry(&mut page, 1, Entry::Dirty(CLEAN - 1), MOST_PAGES);
+        put_entry(&mut page, 2, Entry::Clean(7), MOST_PAGES);
+        let entries = [0, 1, 2].map(|index| entry(&page, index, MOST_PAGES));
+        let dirty = [Entry::Dirty(MOST_PAGES - 1), Entry::Dirty(CLEAN - 1)];
+        assert_eq!(entries, [dirty[0], dirty[1], Entry::Nothing]);
     }
 }

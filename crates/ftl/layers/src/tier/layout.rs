@@ -54,8 +54,8 @@ impl Layout {
         let most = (fast.sectors.saturating_sub(DIRECTORY) / wide).min(pages);
         if pages > MOST_PAGES.into() {
             return Err(PlanError(
-                "tier maps less than 2^31 pages of the slow device, 32 TiB with pages of 16 KiB; \
-                 use larger pages (256 TiB with page=128k)",
+                "tier maps less than 2^32 pages of the slow device, 64 TiB with pages of 16 KiB; \
+                 use larger pages (256 TiB with page=64k)",
             ));
         }
         // The directory grows with the slots, but takes less than one slot in a thousand.

@@ -338,7 +338,8 @@ impl Start {
             };
             cache.directory().adopt(number, generation as u32);
             for (index, slot) in self.layout.page_slots(number).enumerate() {
-                if !self.take_entry(slot, entry(&pair[place], index), cache) {
+                let entry = entry(&pair[place], index, self.layout.pages);
+                if !self.take_entry(slot, entry, cache) {
                     return fail_volume("the directory on the fast device is invalid", cx);
                 }
             }

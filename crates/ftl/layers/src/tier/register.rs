@@ -96,7 +96,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
         pays: "a small fast device in front of a large slow one, and a workload with locality; \
                not for a working set much larger than the fast device, and not if the volume must \
                survive the loss of a device",
-        limits: "less than 2^31 pages of the slow device (32 TiB with pages of 16k, 2 PiB with 1m)",
+        limits: "less than 2^32 pages of the slow device (64 TiB with pages of 16k, 4 PiB with 1m)",
     },
     format: 1,
     devices: Devices::FastAndSlow,

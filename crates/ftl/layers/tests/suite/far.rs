@@ -50,7 +50,7 @@ fn takes(kind: LayerKind) -> usize {
     match kind {
         LayerKind::Mhatl => 7,
         LayerKind::Scrambler => 3,
-        LayerKind::Tier => 5,
+        LayerKind::Tier => 6,
         _ => SIZES.len(),
     }
 }
@@ -136,8 +136,8 @@ const LIMITS: [(&str, u64, bool, &str); 10] = [
     ("scrambler", 16, false, "16 TiB with slots of 4 KiB"),
     ("scrambler:slot=16k", 64, false, "16 TiB with slots of 4 KiB"),
     ("log", 256, false, "up to 256 TiB"),
-    ("tier", 32, false, "32 TiB with pages of 16 KiB"),
-    ("tier:page=128k", 256, false, "256 TiB with page=128k"),
+    ("tier", 64, false, "64 TiB with pages of 16 KiB"),
+    ("tier:page=64k", 256, false, "256 TiB with page=64k"),
 ];
 
 /// Returns devices of which the last has `sectors` sectors.
@@ -254,7 +254,7 @@ fn layers_with_homes_take_64_mib_per_tib() {
 /// Pages beyond the fast device's slots go to the end of the slow device.
 #[test]
 fn tier_is_whole_at_its_limit() {
-    for (layer, fast) in [("tier", 1024), ("tier:page=128k", 8192)] {
+    for (layer, fast) in [("tier", 1024), ("tier:page=64k", 8192)] {
         let config = LayerConfig::parse(layer).expect("a layer");
         let pair = |slow| vec![DeviceInfo::block(fast, 8), DeviceInfo::block(slow, 8)];
         let most = most(&config, pair);

@@ -314,7 +314,7 @@ impl Cache {
         let mut left = false;
         for slot in range.clone() {
             let entry = self.list_slot(slot, &mut left);
-            put_entry(content, (slot - range.start) as usize, entry);
+            put_entry(content, (slot - range.start) as usize, entry, self.layout.pages);
         }
         self.directory.seal(page, content, left)
     }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(cache.directory().next(true), Some(0));
         cache.list(0, &mut buf.pages_mut()[0]);
         cache.end_commit();
-        entry(&buf.pages()[0], slot as usize)
+        entry(&buf.pages()[0], slot as usize, cache.layout.pages)
     }
 
     #[test]
