@@ -8,7 +8,7 @@ use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::scrambler::MAP_ENTRIES;
 
 use super::pages;
-use super::params::{BY_REQUESTS, Params};
+use super::params::{BY_REQUESTS, DEFAULT_SLOT, Params};
 use crate::plan::{Plan, PlanError};
 
 /// Maximum number of pages written concurrently.
@@ -17,6 +17,8 @@ pub(super) const FILLS: usize = 16;
 pub(super) const PENDING_PAGES: u32 = 4;
 /// Minimum number of data pages that are not exported.
 const LEAST_SPARE: u64 = 8;
+/// Number of slots that a device must stay below: slots are 32-bit numbers.
+const MOST_SLOTS: u64 = u32::MAX as u64 - 1;
 /// Minimum number of data pages.
 const LEAST_PAGES: u64 = 24;
 /// Maximum length of a transfer in sectors: 1 MiB.
@@ -71,7 +73,11 @@ impl Layout {
                  to a size",
             ));
         }
-        let slot = if slot == 0 { page } else { slot };
+        let slot = match slot {
+            0 => page,
+            DEFAULT_SLOT => Self::default_slot(device.sectors, page),
+            slot => slot,
+        };
         if !page.is_multiple_of(SECTORS_PER_BLOCK) || page > MAX_TRANSFER {
             return Err(PlanError(
                 "scrambler needs an indirection unit of 4 KiB to 1 MiB, in steps \
@@ -88,12 +94,21 @@ impl Layout {
         Ok(Layout { discards: device.discard, ..cut })
     }
 
+    /// Returns the slot size of the default: 4 KiB, doubled while the device has too many slots.
+    fn default_slot(sectors: u64, page: u32) -> u32 {
+        let mut slot = DEFAULT_SLOT;
+        while sectors / u64::from(slot) >= MOST_SLOTS && page.is_multiple_of(2 * slot) {
+            slot *= 2;
+        }
+        slot
+    }
+
     fn cut(spare: u32, total: u64, page: u32, slot: u32) -> Result<Self, PlanError> {
         let (per_page, blocks) = (page / slot, page / SECTORS_PER_BLOCK);
         let slots = total * u64::from(per_page);
-        if slots >= u64::from(u32::MAX) - 1 {
+        if slots >= MOST_SLOTS {
             return Err(PlanError(
-                "scrambler maps less than 2^32 slots, 16 TiB with slots of 4 KiB; use larger \
+                "scrambler maps less than 2^32 slots, 64 TiB with slots of 16 KiB; use larger \
                  slots (slot=), up to a page of the device",
             ));
         }

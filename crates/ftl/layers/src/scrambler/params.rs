@@ -24,7 +24,7 @@ pub struct Params {
 /// Slot size that [`Params::suit`] still has to choose.
 pub(crate) const BY_REQUESTS: u32 = u32::MAX;
 /// The default slot size, and the largest that [`Params::suit`] chooses: 4 KiB.
-const LARGEST: u32 = 8;
+pub(super) const DEFAULT_SLOT: u32 = 8;
 
 impl Params {
     /// Chooses the slot size if it is [`BY_REQUESTS`]. Writes are multiples of `grain` sectors, and
@@ -32,7 +32,7 @@ impl Params {
     /// which no write covers only a part, so that the map is as small as possible.
     pub fn suit(&mut self, grain: u32, page: u32) {
         if self.slot == BY_REQUESTS {
-            let wanted = 1 << grain.trailing_zeros().min(LARGEST.trailing_zeros());
+            let wanted = 1 << grain.trailing_zeros().min(DEFAULT_SLOT.trailing_zeros());
             self.slot = page.div_ceil(MOST_SLOTS).max(wanted);
         }
     }
@@ -41,7 +41,7 @@ impl Params {
 impl Default for Params {
     fn default() -> Self {
         Params {
-            slot: LARGEST,
+            slot: DEFAULT_SLOT,
             util_permille: 1000,
             sufficient_permille: 0,
             enough_permille: 0,

@@ -40,7 +40,7 @@ fn devices(kind: LayerKind, sectors: u64) -> Vec<DeviceInfo> {
             vec![DeviceInfo { kind: DeviceKind::Zoned(shape), ..block }]
         }
         LayerKind::Tier => vec![DeviceInfo::block(1 << 20, 8), block],
-        LayerKind::Scrambler => vec![DeviceInfo { collection_hint: true, ..block }],
+        LayerKind::Scrambler => vec![DeviceInfo { collection_hint: true, iu_sectors: 32, ..block }],
         _ => vec![block],
     }
 }
@@ -49,8 +49,7 @@ fn devices(kind: LayerKind, sectors: u64) -> Vec<DeviceInfo> {
 fn takes(kind: LayerKind) -> usize {
     match kind {
         LayerKind::Mhatl => 7,
-        LayerKind::Scrambler => 3,
-        LayerKind::Tier => 6,
+        LayerKind::Scrambler | LayerKind::Tier => 6,
         _ => SIZES.len(),
     }
 }
@@ -133,8 +132,8 @@ const LIMITS: [(&str, u64, bool, &str); 10] = [
     ("shatl", 256, false, "up to 256 TiB"),
     ("shatl:mode=ressd", 256, false, "up to 256 TiB"),
     ("hatl-auto", 256, false, "up to 256 TiB"),
-    ("scrambler", 16, false, "16 TiB with slots of 4 KiB"),
-    ("scrambler:slot=16k", 64, false, "16 TiB with slots of 4 KiB"),
+    ("scrambler", 64, false, "64 TiB with slots of 16 KiB"),
+    ("scrambler:slot=2k", 8, false, "64 TiB with slots of 16 KiB"),
     ("log", 256, false, "up to 256 TiB"),
     ("tier", 64, false, "64 TiB with pages of 16 KiB"),
     ("tier:page=64k", 256, false, "256 TiB with page=64k"),
