@@ -202,6 +202,10 @@ bugs! {
         HeirIgnored = "heir-ignored",
         /// A root is written before the stripes that its images show are durable.
         RootBeforeStripes = "root-before-stripes",
+        /// A write does not wait for the end of an earlier write to its block.
+        WriteOvertakes = "write-overtakes",
+        /// The buffer of an abandoned joint read is used again before the command is back.
+        JointReused = "joint-reused",
         /// Every phase belongs to the host, so garbage collection has no segments.
         HostPhaseOnly = "host-phase-only",
         /// Trims change only the map in memory.

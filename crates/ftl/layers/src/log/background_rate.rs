@@ -4,22 +4,16 @@
 //! between two unit starts is the unthrottled time of a unit divided by the percentage. So the work
 //! never starves, however busy the host is.
 //!
-//! The unthrottled rate is measured from the time of [`SPAN`] units. Units during host I/O are not
-//! measured: they are throttled, and the devices are slower because of the host, so the rate would
-//! drop further and further. But host I/O may never pause, and a device may become slower for good.
-//! Some units are therefore a *probe* that is not throttled, for at most 1/400 of the time. A
-//! faster probe counts like any other measurement, a slower one only little.
+//! The unthrottled rate is measured from the time of as many units as may be in flight. Units
+//! during host I/O are not measured: they are throttled, and the devices are slower because of the
+//! host, so the rate would drop further and further. But host I/O may never pause, and a device may
+//! become slower for good. Some units are therefore a *probe* that is not throttled, for at most
+//! 1/400 of the time. A faster probe counts like any other measurement, a slower one only little.
 
 use hostftl_core::{AdminOutcome, Nanos, Refusal};
 
-use crate::log::layout::LANES;
-
 /// Idle time of the host, in nanoseconds, after which background work is no longer throttled.
 const QUIET: Nanos = 50_000_000;
-/// Number of units over which the rate is measured when several are in flight.
-const SPAN: u32 = LANES as u32;
-/// Unthrottled units per probe. The first half is warm-up and is discarded.
-const PROBE: u32 = 2 * SPAN;
 /// Minimum time between two probes in nanoseconds, and as a multiple of the duration of a probe.
 const PROBE_EVERY: Nanos = 1_000_000_000;
 const PROBE_REST: u64 = 400;
@@ -30,6 +24,8 @@ const SLOW_WEIGHT: u64 = 64;
 #[derive(Debug)]
 pub(super) struct BackgroundRate {
     percent: u8,
+    /// Number of units that may be in flight, over which the rate is measured.
+    span: u32,
     /// Time of the last host request.
     asked: Option<Nanos>,
     /// Start time of the last unit, or its due time if it was only a little late, and the interval
@@ -62,10 +58,11 @@ enum Timing {
 }
 
 impl BackgroundRate {
-    /// Returns a throttle at `percent` of the unthrottled rate.
-    pub(super) fn new(percent: u8) -> Self {
+    /// Returns a throttle at `percent` of the unthrottled rate, for up to `span` units in flight.
+    pub(super) fn new(percent: u8, span: usize) -> Self {
         BackgroundRate {
             percent,
+            span: span as u32,
             asked: None,
             begun: 0,
             wait: 0,
@@ -103,7 +100,7 @@ impl BackgroundRate {
             return None;
         }
         if self.free == 0 && now >= self.probed.saturating_add(self.rests()) {
-            (self.free, self.probed) = (PROBE, now);
+            (self.free, self.probed) = (self.probe(), now);
             self.time_from(now, Timing::Probe { first: true });
         } else if self.timing == Timing::Alone {
             self.timing = Timing::Beside;
@@ -112,11 +109,16 @@ impl BackgroundRate {
         (now < next && self.free == 0).then(|| idle_from.min(next))
     }
 
+    /// Returns the unthrottled units of a probe. The first half is warm-up and is discarded.
+    fn probe(&self) -> u32 {
+        2 * self.span
+    }
+
     /// Returns the minimum time between two probes.
     fn rests(&self) -> Nanos {
         // The unthrottled time of a unit; `wait` is longer by the percentage.
         let unit = self.wait / 100 * u64::from(self.percent);
-        PROBE_EVERY.max(unit.saturating_mul(PROBE_REST * u64::from(PROBE)))
+        PROBE_EVERY.max(unit.saturating_mul(PROBE_REST * u64::from(self.probe())))
     }
 
     /// Notes the start of a unit.
@@ -140,7 +142,7 @@ impl BackgroundRate {
         }
         let pages = (bytes / 4096).max(1);
         (self.units, self.pages) = (self.units + 1, self.pages + pages);
-        if self.units == SPAN || self.under_way == 0 {
+        if self.units == self.span || self.under_way == 0 {
             let next = self.learn((now - self.since) / self.pages);
             self.time_from(now, next);
         }
@@ -177,6 +179,8 @@ mod tests {
 
     use super::*;
 
+    const SPAN: u32 = 16;
+
     fn unit(share: &mut BackgroundRate, begun: Nanos, over: Nanos) {
         share.begin(begun);
         share.over(over, 4096);
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn units_are_throttled_only_during_host_requests() {
-        let mut share = BackgroundRate::new(25);
+        let mut share = BackgroundRate::new(25, SPAN as usize);
         unit(&mut share, 0, 1000);
         assert_eq!(share.waits(1000), None, "there is no host");
         share.host_asks(1000);
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn concurrent_units_are_measured_together() {
-        let mut share = BackgroundRate::new(50);
+        let mut share = BackgroundRate::new(50, SPAN as usize);
         (0..SPAN).for_each(|_| share.begin(0));
         for _ in 0..4 * SPAN {
             let now = share.begun + 1000;
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_rate_remains_known_under_long_host_load() {
-        let mut share = BackgroundRate::new(25);
+        let mut share = BackgroundRate::new(25, SPAN as usize);
         // 16 units in 16 µs are one per microsecond, and a quarter of these is allowed.
         for second in 0..5 {
             let begun = work(&mut share, second * 1_000_000_000, 1_000_000_000);
@@ -247,7 +251,7 @@ mod tests {
     /// The host makes units take four times as long; the percentage is of the rate without it.
     #[test]
     fn a_slower_device_under_load_does_not_reduce_the_share() {
-        let mut share = BackgroundRate::new(25);
+        let mut share = BackgroundRate::new(25, SPAN as usize);
         for at in 0..10 {
             unit(&mut share, at * 1000, (at + 1) * 1000);
         }

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use hostftl_core::{Payload, SECTOR, View, ViewMut};
 
-use crate::log::layout::{BLOCK_OPS, LANES, Layout, SCRATCH, STRIPES};
+use crate::log::layout::{BLOCK_OPS, JOINTS, Layout, SCRATCH, STRIPES};
 
 /// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(super) enum Buffer {
     Scrub(u8),
     /// The parity that a scrub computes for comparison.
     ScrubSum,
+    /// Adjacent records that are read with one command.
+    Joint(u8),
 }
 
 impl Buffer {
@@ -37,7 +39,8 @@ impl Buffer {
     }
 }
 
-/// All buffers, in this order: stripes, scratch space, journal, garbage collection, scrub.
+/// All buffers, in this order: stripes, scratch space, journal, garbage collection, scrub, joint
+/// reads.
 #[derive(Debug)]
 pub(super) struct Buffers {
     list: Vec<Payload>,
@@ -45,7 +48,8 @@ pub(super) struct Buffers {
     devices: usize,
     /// Number of data chunks per stripe.
     width: usize,
-    /// Number of buffers per lane besides those for data chunks.
+    /// Number of lanes, and of buffers per lane besides those for data chunks.
+    lanes: usize,
     sums: usize,
     /// Indices of the first data buffer of the lanes, of their first other buffer, and of the first
     /// buffer of a scrub.
@@ -64,20 +68,21 @@ impl Buffers {
         let stripes = STRIPES as u32 * u32::from(layout.devices);
         let record = u32::from(layout.journal.is_some());
         let scrub = u32::from(layout.devices) + 1;
-        let lanes = LANES as u32 * (layout.width() + sums(layout));
-        (stripes + scratch + record + lanes + scrub, sectors)
+        let lanes = layout.lanes() as u32 * (layout.width() + sums(layout));
+        (stripes + scratch + record + lanes + scrub + JOINTS as u32, sectors)
     }
 
     /// Takes the buffers that [`Buffers::needed`] asked for.
     pub(super) fn new(list: Vec<Payload>, layout: &Layout) -> Self {
         let (count, sectors) = Self::needed(layout);
         assert_eq!(list.len(), count as usize, "the layer has the buffers that it requested");
-        let (devices, width) = (layout.devices.into(), layout.width() as usize);
+        let (devices, width, lanes) =
+            (layout.devices.into(), layout.width() as usize, layout.lanes());
         let (sums, per_scratch) = (sums(layout) as usize, (sectors / SCRATCH) as usize);
-        let scrub = list.len() - 1 - devices;
+        let scrub = list.len() - JOINTS - 1 - devices;
         // Counted from the end, because the scratch space in front is rounded up to whole buffers.
-        let begins = [scrub - LANES * (width + sums), scrub - LANES * sums, scrub];
-        Buffers { list, devices, width, sums, begins, per_scratch }
+        let begins = [scrub - lanes * (width + sums), scrub - lanes * sums, scrub];
+        Buffers { list, devices, width, lanes, sums, begins, per_scratch }
     }
 
     #[inline]
@@ -90,25 +95,29 @@ impl Buffers {
             }
             Buffer::Gc(lane, chunk) => {
                 assert!(usize::from(chunk) < self.width, "collection reads chunks of data");
-                assert!(usize::from(lane) < LANES, "the index is a lane");
+                assert!(usize::from(lane) < self.lanes, "the index is a lane");
                 gc + usize::from(lane) * self.width + usize::from(chunk)
             }
             Buffer::GcSum(lane) => {
-                assert!(usize::from(lane) < LANES, "the index is a lane");
+                assert!(usize::from(lane) < self.lanes, "the index is a lane");
                 sums + usize::from(lane)
             }
             Buffer::GcSecond(lane) => {
                 assert!(
-                    usize::from(lane) < LANES && self.sums > 1,
+                    usize::from(lane) < self.lanes && self.sums > 1,
                     "stripes have two parity chunks"
                 );
-                sums + LANES + usize::from(lane)
+                sums + self.lanes + usize::from(lane)
             }
             Buffer::Scrub(chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a stripe has a chunk on each device");
                 scrub + usize::from(chunk)
             }
             Buffer::ScrubSum => scrub + self.devices,
+            Buffer::Joint(joint) => {
+                assert!(usize::from(joint) < JOINTS, "the index is a joint read");
+                scrub + self.devices + 1 + usize::from(joint)
+            }
             // Only a volume with a journal has this buffer, directly before those of the lanes.
             Buffer::Journal => gc - 1,
         }
@@ -119,6 +128,11 @@ impl Buffers {
     pub(super) fn at(&mut self, which: Buffer) -> &mut Payload {
         let index = self.index(which);
         &mut self.list[index]
+    }
+
+    /// Returns the length of each buffer in bytes.
+    pub(super) fn bytes(&self) -> u32 {
+        self.per_scratch as u32 * SCRATCH * SECTOR as u32
     }
 
     /// Returns whether no view of a buffer is lent.
@@ -224,8 +238,9 @@ mod tests {
             let second = (parity > 1).then_some(Buffer::GcSecond(lane));
             data.chain([Buffer::GcSum(lane)]).chain(second)
         };
-        let gc = (0..LANES as u8).flat_map(of_lane);
+        let gc = (0..it.lanes as u8).flat_map(of_lane);
         let scrub = [0, 1, 2, 3].map(Buffer::Scrub).into_iter().chain([Buffer::ScrubSum]);
+        let scrub = scrub.chain((0..JOINTS as u8).map(Buffer::Joint));
         let mut ids: Vec<u32> =
             stripes.into_iter().chain(gc).chain(scrub).map(|which| it.at(which).id()).collect();
         let scratch = |index| (it.scratch(index).0.id(), it.scratch(index).1);

@@ -47,6 +47,9 @@ impl Engine {
             Op::Block { index } => {
                 self.blocks.block_done(index, command, result, &mut self.array, cx);
             }
+            Op::JointRead { joint } => {
+                self.blocks.joint_done(joint, command, result, &mut self.array, cx);
+            }
             Op::Seal { stripe } => output.stripes.seal_done(stripe, command, media),
             Op::Chunk { stripe, .. } => {
                 output.stripes.chunk_done(stripe, command, media, &mut output.durability, cx);
@@ -98,10 +101,12 @@ impl Engine {
         if self.array.output.timed_out.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Removed), cx);
         }
-        if let Op::Block { index } = op {
-            self.blocks.scratch_is_back(index);
-        }
         self.array.take_back(op, command);
+        match op {
+            Op::Block { index } => self.blocks.scratch_is_back(index),
+            Op::JointRead { joint } => self.blocks.joint_is_back(joint),
+            _ => {}
+        }
     }
 }
 

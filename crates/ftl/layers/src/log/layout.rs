@@ -37,15 +37,21 @@ use tree::Tree;
 pub(super) const MAX_TRANSFER: u32 = 2048;
 /// Stripes with payload that may be open or being written at once.
 pub(super) const STRIPES: usize = 32;
-/// Stripes of victims that garbage collection processes at once. Half of the stripe buffers are for
-/// these.
-pub(super) const LANES: usize = 16;
+/// Minimum and maximum number of stripes of victims that garbage collection processes at once.
+const MIN_LANES: u64 = 16;
+pub(super) const MAX_LANES: usize = 64;
+/// Sectors of the chunks that these stripes have together, between the limits: 4 MiB. Most stripes
+/// of a victim have little valid data, so the number of heads that are read at once determines the
+/// speed.
+const LANE_SECTORS: u64 = 8192;
 /// Images of the map that are read at once.
 pub(super) const LOADS: usize = 32;
 /// Zones for roots at the start of each device: two in use, and replacements for failed ones.
 pub(super) const ROOT_ZONES: u32 = 4;
+/// Reads of adjacent records with one command, in progress at once.
+pub(super) const JOINTS: usize = 16;
 /// Block operations in progress at once.
-pub(super) const BLOCK_OPS: usize = 128;
+pub(super) const BLOCK_OPS: usize = 240;
 /// Sectors of the scratch buffer of each: a record as read, a plain block, a compressed one.
 pub(super) const SCRATCH: u32 = 32;
 /// Maximum number of slots in a segment if the reclaim unit of the devices is unknown.
@@ -355,6 +361,12 @@ impl Layout {
     /// Returns the data chunks of a stripe on all device places, which is the maximum at any time.
     pub fn width(&self) -> u32 {
         u32::from(self.devices) - u32::from(self.parity)
+    }
+
+    /// Returns the number of stripes of victims that garbage collection processes at once.
+    pub fn lanes(&self) -> usize {
+        let stripe = u64::from(self.width() * self.chunk);
+        (LANE_SECTORS / stripe).clamp(MIN_LANES, MAX_LANES as u64) as usize
     }
 
     /// Returns the data chunks of a full stripe on all devices that are neither removed nor spares.

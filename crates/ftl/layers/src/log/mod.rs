@@ -144,7 +144,7 @@ impl Log {
                 .with_fault_limit(config.log.fault_after),
             buffers: Buffers::new(buffers, &layout),
             metadata_repair: MetadataRepair::new(&layout),
-            background_rate: BackgroundRate::new(config.log.rebuild_share),
+            background_rate: BackgroundRate::new(config.log.rebuild_share, layout.lanes()),
             gauges: Gauges::default(),
         };
         let output = Output {
@@ -180,7 +180,7 @@ impl Core for Engine {
 
     #[inline]
     fn invalidates_fast_path(op: Op) -> bool {
-        !matches!(op, Op::Block { .. })
+        !matches!(op, Op::Block { .. } | Op::JointRead { .. })
     }
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {

@@ -17,6 +17,8 @@ pub(super) const ROUND_OUTPUTS: usize = 24;
 pub(crate) enum Op {
     /// Step of a block operation.
     Block { index: u8 },
+    /// Read of adjacent records of several block operations.
+    JointRead { joint: u8 },
     /// Step of sealing a stripe in memory.
     Seal { stripe: u8 },
     /// Program of a chunk of a stripe; `copy` is the number of the chunk, and of its copy of the

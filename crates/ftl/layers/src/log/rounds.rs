@@ -162,6 +162,9 @@ impl Engine {
     fn continue_without(&mut self, op: Op, device: u8, cx: &mut Cx) -> bool {
         match op {
             Op::Block { index } => return self.blocks.move_block(index, &mut self.array, cx),
+            Op::JointRead { joint } => {
+                return self.blocks.abandon_joint(joint, &mut self.array, cx);
+            }
             Op::Chunk { stripe, .. } => {
                 let Array { media, output, .. } = &mut self.array;
                 output.stripes.chunk_over(stripe, media, &mut output.durability, cx);

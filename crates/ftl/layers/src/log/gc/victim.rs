@@ -9,7 +9,7 @@
 //! - The numbers of the stripes in a segment ascend. A lower number belongs to an earlier use.
 //! - Heads requested beyond the last stripe are ignored.
 
-use crate::log::layout::{At, LANES};
+use crate::log::layout::{At, MAX_LANES};
 
 #[derive(Debug)]
 pub(super) struct Victim {
@@ -20,7 +20,7 @@ pub(super) struct Victim {
     next: Option<At>,
     /// Requested heads that are not accepted yet, with their lanes, in the order of their places.
     /// None precedes the next stripe.
-    asked: [(At, u8); LANES],
+    asked: [(At, u8); MAX_LANES],
     count: usize,
     /// Number of the last stripe found.
     seq: u64,
@@ -36,7 +36,7 @@ impl Victim {
     /// `seq`.
     pub(super) fn from(next: At, slots: u32, seq: u64) -> Self {
         let (segment, next) = (next.segment, Some(next));
-        Victim { segment, slots, next, asked: Default::default(), count: 0, seq }
+        Victim { segment, slots, next, asked: [(At::default(), 0); MAX_LANES], count: 0, seq }
     }
 
     /// Returns the number of the last stripe found.

@@ -3,12 +3,14 @@
 //! Invariants
 //! - At most one operation writes a block at a time, so the order of items in stripes is the order
 //!   of versions.
-//! - An operation has one command in flight, or waits for its map page or for space in a stripe.
+//! - An operation has one command in flight, or waits for its map page, for space in a stripe, for
+//!   a joint read, or for the operation that writes its block before it.
 //! - An operation that writes keeps its map page pinned until it ends.
 //! - The scratch buffer of an operation contains the record as read, the plain block, and the
 //!   compressed block.
 
 mod bound;
+mod joint;
 mod repair;
 mod requests;
 mod room;
@@ -24,6 +26,7 @@ use hostftl_format::log::Place;
 
 use crate::log::array::Array;
 use crate::log::host::bound::Bound;
+use crate::log::host::joint::JointReads;
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, OWN_OPS, works};
@@ -37,6 +40,8 @@ const PACKED: u32 = PLAIN + BLOCK as u32;
 /// Operations kept free for each device that may still be lost. Operations of a timed-out device
 /// continue in these.
 const KEPT: usize = 8;
+/// Maximum number of operations that wait for others to write their blocks.
+const MOST_BEHIND: usize = BLOCK_OPS / 4;
 /// Maximum length of a compressed block; longer ones are stored uncompressed.
 const MOST_PACKED: u32 = BLOCK as u32 - 64;
 
@@ -57,6 +62,8 @@ enum Repair {
 /// Current step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// Another operation writes its block first.
+    Behind,
     /// Its map page is being read.
     Mapping,
     /// Its record is being read from a device.
@@ -103,6 +110,17 @@ impl Origin {
     }
 }
 
+/// Buffer that contains the record of an operation that reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// Its own scratch buffer.
+    Scratch,
+    /// Buffer of a stripe in memory.
+    Stripe(u8),
+    /// Buffer of a joint read.
+    Joint(u8),
+}
+
 /// Operation on one block, and its state.
 #[derive(Clone, Copy, Debug)]
 struct BlockOp {
@@ -121,8 +139,7 @@ struct BlockOp {
     generation: u8,
     place: Place,
     crc: u32,
-    /// Stripe in memory from which it reads.
-    stripe: Option<u8>,
+    holder: Holder,
     /// Whether the segment of `place` is pinned. If the data turns out to be wrong, the other
     /// chunks of the stripe are read.
     holds: bool,
@@ -146,12 +163,17 @@ pub(super) struct Blocks {
     trimming: Option<u32>,
     list: Vec<Option<BlockOp>>,
     free: Vec<u8>,
-    /// Blocks being written, in no order.
+    /// The block of each operation that writes, in no order.
     writing: Vec<u64>,
+    /// Operations behind others that write the same block, in order of arrival, and those that may
+    /// continue.
+    behind: VecDeque<u8>,
+    released: VecDeque<u8>,
     waiting: VecDeque<u8>,
     /// Operations whose map pages are being read.
     page_waiters: PageWaiters,
     bound: Bound,
+    joint: JointReads,
 }
 
 /// Operations that wait for their map pages.
@@ -184,9 +206,12 @@ impl Blocks {
             list: alloc::vec![None; BLOCK_OPS],
             free: (0..BLOCK_OPS as u8).rev().collect(),
             writing: Vec::with_capacity(BLOCK_OPS),
+            behind: VecDeque::with_capacity(MOST_BEHIND),
+            released: VecDeque::with_capacity(MOST_BEHIND),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
             page_waiters: PageWaiters::new(),
             bound: Bound::default(),
+            joint: JointReads::new(),
         }
     }
 
@@ -205,6 +230,20 @@ impl Blocks {
     fn written(&mut self, block: u64) {
         let at = self.writing.iter().position(|it| *it == block);
         self.writing.swap_remove(at.expect("a write is in progress"));
+        if self.behind.is_empty() {
+            return;
+        }
+        let is_next =
+            |index: &u8| self.list[usize::from(*index)].is_some_and(|it| it.block == block);
+        if let Some(at) = self.behind.iter().position(is_next) {
+            self.released.extend(self.behind.remove(at));
+        }
+    }
+
+    /// Continues an operation whose block is not written by another one any more.
+    pub(super) fn pump_released(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+        let next = self.released.pop_front();
+        next.map(|index| self.find_record(index, array, cx)).is_some()
     }
 
     /// Returns whether no operation is in progress.
@@ -248,10 +287,12 @@ impl Blocks {
         cx: &mut Cx,
     ) -> bool {
         let block = from / u64::from(SECTORS_PER_BLOCK);
-        // Writes to the same block must not overtake each other.
+        // Writes to the same block must not overtake each other, but those to others may overtake
+        // them: databases write each part of a block of their journal on its own.
+        let is_behind = self.any_write_in(block, block + 1);
         if !self.may_begin_block(array)
             || cx.commands_left() <= OWN_OPS
-            || self.any_write_in(block, block + 1)
+            || is_behind && self.behind.len() + self.released.len() == MOST_BEHIND
         {
             return false;
         }
@@ -263,7 +304,12 @@ impl Blocks {
         }
         let index = self.begin(req, block, (from, sectors), (true, data), array, cx);
         self.writing.push(block);
-        self.find_record(index, array, cx);
+        if is_behind && !planted(Bug::WriteOvertakes) {
+            self.op(index).step = Step::Behind;
+            self.behind.push_back(index);
+        } else {
+            self.find_record(index, array, cx);
+        }
         true
     }
 
@@ -305,7 +351,7 @@ impl Blocks {
             generation,
             place: Place::NOWHERE,
             crc: 0,
-            stripe: None,
+            holder: Holder::Scratch,
             holds: false,
             origin: Origin::Device,
             flawed: false,
@@ -438,9 +484,13 @@ impl Blocks {
         !self.waiting.is_empty()
     }
 
-    /// Returns whether an operation waits for its map page or for space in a stripe.
+    /// Returns whether an operation waits for its map page, for space in a stripe, or only for a
+    /// round.
     #[inline]
     pub(super) fn any_waits(&self) -> bool {
-        !self.waiting.is_empty() || self.page_waiters.any()
+        !self.waiting.is_empty()
+            || self.page_waiters.any()
+            || self.joint.any_read()
+            || !self.released.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use hostftl_core::{ArrayVec, Command, DeviceError, Event, HostError, SECTOR, Ver
 use hostftl_format::log::seed;
 
 use crate::log::array::Array;
-use crate::log::host::{Blocks, Origin, PLAIN, Repair, Step};
+use crate::log::host::{Blocks, Holder, Origin, PLAIN, Repair, Step};
 use crate::log::ops::{Cx, report_corrupt};
 use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
@@ -19,7 +19,7 @@ impl Blocks {
     fn can_be_repaired(&mut self, index: u8, array: &mut Array) -> bool {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
-        let from_device = it.stripe.is_none() && !it.place.is_nowhere();
+        let from_device = it.holder == Holder::Scratch && !it.place.is_nowhere();
         array.layout().parity > 0 && reads && from_device && it.origin == Origin::Device
     }
 

@@ -22,7 +22,7 @@ const BLANK_STEP: u32 = 64;
 const AHEAD: u32 = 16;
 
 /// Returns the first sector and the length of the next part of a request, within one block.
-fn part(active: &Active<Mark>) -> (u64, u32) {
+pub(super) fn part(active: &Active<Mark>) -> (u64, u32) {
     let from = active.lba + active.cursor;
     let block = u64::from(SECTORS_PER_BLOCK);
     let to = ((from / block + 1) * block).min(active.lba + active.sectors);
@@ -71,6 +71,7 @@ impl Blocks {
     #[inline]
     pub(crate) fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let reads = cx.requests().first_read().is_some() && self.pump_read(array, cx);
+        let reads = reads | self.pump_joint(array, cx) | self.pump_released(array, cx);
         reads | (cx.requests().first_write().is_some() && self.pump_write(array, cx))
     }
 
@@ -78,8 +79,8 @@ impl Blocks {
         let Some(req) = cx.requests().first_read() else { return false };
         let failed = cx.health() == Health::Failed;
         let active = cx.requests().at(req);
-        if !active.is_begun() && !failed {
-            let (from, sectors) = part(active);
+        if !active.is_begun() && !failed && !self.begin_joint(req, array, cx) {
+            let (from, sectors) = part(cx.requests().at(req));
             if !self.begin_read(req, from, sectors, array, cx) {
                 return false;
             }

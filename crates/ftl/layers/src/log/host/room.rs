@@ -62,7 +62,8 @@ mod tests {
         let most = 1 << 26;
         assert_eq!(room(most, 0, 127), Room::Some);
         let near = most - most / LAST / 16;
-        assert_eq!((room(most, near, 8), room(most, near, 9)), (Room::Some, Room::Later));
+        let few = BLOCK_OPS as u64 / 16;
+        assert_eq!((room(most, near, few), room(most, near, few + 1)), (Room::Some, Room::Later));
         assert_eq!(room(most, most - BLOCK_GRAINS, 0), Room::Some);
         assert_eq!(room(most, most - BLOCK_GRAINS, 1), Room::Later, "the other may need it");
         assert_eq!(room(most, most - BLOCK_GRAINS + 1, 0), Room::None);

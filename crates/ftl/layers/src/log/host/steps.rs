@@ -12,7 +12,7 @@ use crate::kit::Health;
 use crate::kit::shell::Ended;
 use crate::log::array::Array;
 use crate::log::buffers::Buffer;
-use crate::log::host::{BlockOp, Blocks, MOST_PACKED, NOBODY, PACKED, PLAIN, Step};
+use crate::log::host::{BlockOp, Blocks, Holder, MOST_PACKED, NOBODY, PACKED, PLAIN, Step};
 use crate::log::ops::{Cx, Op};
 
 impl Blocks {
@@ -42,7 +42,7 @@ impl Blocks {
         if let Some((stripe, chunk, byte)) =
             array.output.stripes.holding(it.place, segment, &array.media.segments)
         {
-            self.op(index).stripe = Some(stripe);
+            self.op(index).holder = Holder::Stripe(stripe);
             let buffer = Buffer::stripe(stripe, chunk.into());
             let from = array.media.buffers.at(buffer).view(byte, it.place.len());
             return self.expand(index, from, array, cx);
@@ -223,7 +223,7 @@ impl Blocks {
                 self.placed(index, stripe, item, array, cx);
                 self.end_block(index, None, array, cx);
             }
-            Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
+            Step::Behind | Step::Mapping | Step::Waiting { .. } | Step::Unmapping => {
                 unreachable!("the operation has no command")
             }
         }
@@ -247,12 +247,16 @@ impl Blocks {
                 array.media.buffers.scratch(index).0.repay_mut(view);
             }
             Command::Unpack { from, into, .. } => {
-                match it.stripe {
-                    Some(stripe) => {
+                match it.holder {
+                    Holder::Stripe(stripe) => {
                         cx.invalidate_fast_path(); // The stripe's buffers may be idle.
                         array.media.buffers.repay_stripe(stripe, from);
                     }
-                    None => array.media.buffers.scratch(index).0.repay(from),
+                    Holder::Joint(joint) => {
+                        self.op(index).holder = Holder::Scratch;
+                        self.joint.repay(joint, from, array);
+                    }
+                    Holder::Scratch => array.media.buffers.scratch(index).0.repay(from),
                 }
                 if it.step == Step::Expanding {
                     cx.requests().data(it.req).repay_mut(into);

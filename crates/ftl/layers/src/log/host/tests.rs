@@ -3,7 +3,7 @@
 use hostftl_core::{Codec, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
-use crate::log::host::{BlockOp, Blocks, Origin, Step};
+use crate::log::host::{BlockOp, Blocks, Holder, Origin, Step};
 
 fn write(block: u64) -> BlockOp {
     BlockOp {
@@ -18,7 +18,7 @@ fn write(block: u64) -> BlockOp {
         generation: 0,
         place: Place::NOWHERE,
         crc: 0,
-        stripe: None,
+        holder: Holder::Scratch,
         holds: false,
         origin: Origin::Device,
         flawed: false,

@@ -37,6 +37,8 @@ impl Array {
             let is_known =
                 matches!(op, Op::GcRead { .. } | Op::Load { .. } | Op::Scrub(Checking::Chunk(_)));
             let is_real = !self.layout().zoned || is_known && cx.life() != Life::Starting;
+            // The records of a joint read are read again one by one, which finds the damaged one.
+            let is_real = is_real && !matches!(op, Op::JointRead { .. });
             if let Command::Read { device, lba, .. } = command
                 && is_real
             {

@@ -22,15 +22,15 @@ use crate::kit::Life;
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::devices::Devices;
 use crate::log::journal::Journal;
-use crate::log::layout::{LANES, LOADS, Layout, STRIPES};
+use crate::log::layout::{LOADS, Layout, STRIPES};
 use crate::log::ops::{Checking, Cx, OPS, Op, works};
 use crate::log::stripe::Phase;
 use crate::log::stripe::streams::MAP;
 use crate::log::stripe::stripes::Stripes;
 
-/// Stripe heads that one timed-out device may hold: one for each lane of garbage collection, one
-/// for a scrub, one for a metadata rebuild.
-const HELD_HEADS: usize = LANES + 2;
+/// Stripe heads that one timed-out device may hold besides one for each lane of garbage collection:
+/// one for a scrub, one for a metadata rebuild.
+const OTHER_HEADS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct TimedOut {
@@ -59,12 +59,13 @@ impl TimedOut {
         let some = |count: usize| if redundant { count } else { 0 };
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
+        let heads = some((1 + devices) * (layout.lanes() + OTHER_HEADS));
         TimedOut {
             layout: *layout,
             waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
             pages: (0..devices * LOADS).map(|_| MetaBuf::new(1)).collect(),
-            heads: (0..some((1 + devices) * HELD_HEADS)).map(|_| MetaBuf::new(head)).collect(),
+            heads: (0..heads).map(|_| MetaBuf::new(head)).collect(),
             images: (0..devices).map(|_| MetaBuf::new(images)).collect(),
             stripe_heads: Vec::with_capacity(some(STRIPES)),
         }

@@ -15,7 +15,7 @@ use hostftl_format::log::Head;
 use crate::kit::shell::Ended;
 use crate::log::chunk_placement::ChunkPlacement;
 use crate::log::gc::lane::{Kind, Lane, Phase};
-use crate::log::layout::{At, LANES, Layout};
+use crate::log::layout::{At, Layout, MAX_LANES};
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::Cx;
@@ -25,10 +25,13 @@ const KINDS: usize = Kind::Filling as usize + 1;
 
 /// A set of lanes, as bits. It iterates over their numbers in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Set(u16);
+pub(crate) struct Set(u64);
 
 impl Set {
-    const ALL: Set = Set(u16::MAX);
+    /// Returns the set of the first `count` lanes.
+    fn first(count: usize) -> Set {
+        Set(u64::MAX >> (MAX_LANES - count))
+    }
 
     /// Returns the set with one more lane.
     #[must_use]
@@ -64,18 +67,18 @@ pub(crate) struct Lanes {
     /// The lanes in each kind of phase.
     kinds: [Set; KINDS],
     /// Lanes with accepted stripes, in the order of the stripes, and their number.
-    order: [u8; LANES],
+    order: [u8; MAX_LANES],
     count: usize,
 }
 
 impl Lanes {
     /// Creates lanes without stripes.
     pub(crate) fn new(layout: &Layout) -> Self {
-        const { assert!(LANES == u16::BITS as usize, "the set has a bit per member") };
+        const { assert!(MAX_LANES == u64::BITS as usize, "the set has a bit per member") };
         let mut kinds = [Set::default(); KINDS];
-        kinds[Kind::Idle as usize] = Set::ALL;
-        let lanes = (0..LANES as u8).map(|number| Lane::new(number, layout)).collect();
-        Lanes { lanes, kinds, order: [0; LANES], count: 0 }
+        kinds[Kind::Idle as usize] = Set::first(layout.lanes());
+        let lanes = (0..layout.lanes() as u8).map(|number| Lane::new(number, layout)).collect();
+        Lanes { lanes, kinds, order: [0; MAX_LANES], count: 0 }
     }
 
     #[inline]
@@ -122,7 +125,7 @@ impl Lanes {
     /// Returns whether no lane has a stripe.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {
-        self.are_in(Kind::Idle) == Set::ALL
+        self.are_in(Kind::Idle) == Set::first(self.lanes.len())
     }
 
     /// Returns the first lane without a stripe, and whether there are more.
@@ -420,13 +423,14 @@ mod tests {
 
     #[test]
     fn lanes_are_listed_by_phase() {
-        let last = LANES as u8 - 1;
+        let all = Layout::example(2).lanes();
+        let last = all as u8 - 1;
         let mut it = with_heads(last);
         assert_eq!((it.idle(), it.are_idle()), (Some((last, false)), false));
         sift(&mut it, 4, 1);
         assert!(it.heads().eq((0..last).filter(|lane| *lane != 4)) && it.sifting() == Some(4));
         go(&mut it, 4, &READ);
-        assert!(it.sifting().is_none() && it.moving().eq([4]) && it.slots().count() == LANES - 1);
+        assert!(it.sifting().is_none() && it.moving().eq([4]) && it.slots().count() == all - 1);
         it.leave_order(4);
         go(&mut it, 4, &[Phase::Idle]);
         assert_eq!((it.idle(), it.moving().count()), (Some((4, true)), 0));

@@ -24,7 +24,7 @@ use hostftl_format::log::{Head, Place};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::chunk_placement::ChunkPlacement;
-use crate::log::layout::{At, LANES, Layout};
+use crate::log::layout::{At, Layout};
 use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
@@ -183,7 +183,7 @@ impl Lane {
     pub(in crate::log) fn memory(layout: &Layout) -> u64 {
         let entries = u64::from(layout.head_entries(true));
         let of_entry = size_of::<ValidRecord>() as u64 + Batch::BYTES;
-        LANES as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
+        layout.lanes() as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
     }
 
     /// Changes the phase.
