@@ -9,7 +9,7 @@ use hostftl_core::{
     Cause, Command, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Nanos, Out, Output,
     Payload, Request, SECTOR, SECTORS_PER_BLOCK, Segments, Tally, Ticket, Token,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -48,6 +48,7 @@ impl Case {
         loop {
             let mut info = DeviceInfo::block(sectors, unit);
             info.volatile_cache = false;
+            info.merges = case.config.kind != LayerKind::Log;
             info.collection_hint = case.config.kind.needs_hint();
             case.infos = vec![info; devices];
             match AnyLayer::plan(&case.config, &case.infos) {

@@ -126,6 +126,8 @@ impl Seed {
         let (config, swarm) = (&self.config, &self.swarm);
         let mut info = DeviceInfo::block(swarm.sectors, swarm.iu_sectors);
         info.volatile_cache = swarm.volatile;
+        // `log` aligns its writes to indirection units only on devices that do not merge them.
+        info.merges = !swarm.volatile && config.kind != LayerKind::Log;
         info.discard = swarm.discard;
         info.collection_hint = config.kind.needs_hint();
         let info = self.segments.map_or(info, |it| zones::info(it, swarm.volatile));

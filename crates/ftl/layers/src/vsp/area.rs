@@ -36,7 +36,8 @@ pub(crate) struct Area<T: Table> {
     pub durability_requests: DurabilityRequests,
     pub checkpoint: Checkpoint,
     flushing: bool,
-    /// Whether completed programs are durable, because the device has no volatile cache.
+    /// Whether completed programs are durable, because the device has a protected
+    /// buffer, which also merges partial indirection units.
     is_protected: bool,
 }
 
@@ -148,7 +149,8 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Returns whether completed programs are durable, because the device has no volatile cache.
+    /// Returns whether completed programs are durable, because the device has a protected
+    /// buffer, which also merges partial indirection units.
     pub(crate) fn is_protected(&self) -> bool {
         self.is_protected
     }

@@ -97,8 +97,10 @@ impl<S: Scheme> Shell<Machine<S>> {
         let layout = S::layout(config, devices)?;
         let own = buffers.split_off(STAGES as usize);
         let parts = (S::table(config, &layout), Pool::new(&layout, S::WEIGHS, devices[0].discard));
+        // Without merging, the drive would complete the indirection unit of each part by itself.
+        let is_protected = devices[0].merges && !devices[0].volatile_cache;
         let machine = Machine {
-            area: Area::new((layout, config.uuid), parts, buffers, !devices[0].volatile_cache),
+            area: Area::new((layout, config.uuid), parts, buffers, is_protected),
             scheme: S::new(config, &layout, own.into_iter()),
             recovery: Some(Recovery::new(config, &layout, mode)),
             told_full: false,

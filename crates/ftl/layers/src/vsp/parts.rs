@@ -1,5 +1,5 @@
-//! Parts of superpages. On a device without a volatile cache a flush costs nothing, so a flush of
-//! the host need not fill a superpage with zeros. The taken slots of the filling stage are listed
+//! Parts of superpages. On a device whose protected buffer merges writes, a flush costs nothing, so
+//! a flush of the host need not fill a superpage with zeros. The taken slots of the filling stage are listed
 //! and programmed as a part, followed by the log write at the end of the same superpage, and the
 //! stage is filled further.
 //!
