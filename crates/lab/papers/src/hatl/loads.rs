@@ -100,7 +100,11 @@ pub fn drawn(seed: u64, count: usize, writes: u64) -> Vec<String> {
             (pick(&["4k", "4k", "4k", "8k", "16k"]), pick(&["16m", "64m", "128m", "256m", "512m"]));
         let (flush, hot) = (pick(&["0", "0", "20", "100"]), pick(&["2", "5", "20"]));
         let share = pick(&["60", "80", "90"]);
-        let unit = format!("size={size},span={span},flush={flush},hot={hot},share={share}");
+        let skew = match pattern {
+            "skew" | "moving" => format!(",hot={hot},share={share}"),
+            _ => String::new(),
+        };
+        let unit = format!("size={size},span={span},flush={flush}{skew}");
         format!("synth:{pattern}:{unit},count={writes}")
     };
     (0..count).map(&mut draw).collect()

@@ -48,7 +48,8 @@ fn another_format_of_a_layer_is_refused_and_named() {
         let known = kind.format();
         change(&place.path("d0"), |one| one.layer_format = known + 1);
         let found = format!("format {} of layer {kind}", known + 1);
-        all_refuse(&place, &["d0"], &[&place.name("d0"), &found, "supports format 1"]);
+        let supported = format!("supports format {known}");
+        all_refuse(&place, &["d0"], &[&place.name("d0"), &found, &supported]);
     }
 }
 
