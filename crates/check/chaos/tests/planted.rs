@@ -14,8 +14,8 @@ const MOST: u64 = 4000;
 /// test takes seconds instead of minutes. An outdated seed only costs time; the test prints the
 /// present ones.
 const RARE: [(Bug, u64); 24] = [
-    (Bug::HomeListedEarly, 3505),
-    (Bug::HomeOverNewer, 1888),
+    (Bug::HomeListedEarly, 13425),
+    (Bug::HomeOverNewer, 744),
     (Bug::RootAfterFailure, 800),
     (Bug::CorruptElsewhere, 701),
     (Bug::MapWriteIgnored, 324),

@@ -1,7 +1,7 @@
 //! Parts of superpages. On a device whose protected buffer merges writes, a flush costs nothing, so
-//! a flush of the host need not fill a superpage with zeros. The taken slots of the filling stage are listed
-//! and programmed as a part, followed by the log write at the end of the same superpage, and the
-//! stage is filled further.
+//! a flush of the host need not fill a superpage with zeros. The taken slots of the filling stage
+//! are listed and programmed as a part, followed by the log write at the end of the same superpage,
+//! and the stage is filled further.
 //!
 //! A part is listed as if it were a stage of its own: the rest of the stage gets a new stamp. Log
 //! writes in one superpage are placed from its end towards its beginning, so replay looks for the

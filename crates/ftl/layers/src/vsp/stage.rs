@@ -5,8 +5,9 @@
 //!   or from Closed through Homing and Homed; see [`super::homing`].
 //! - Slots `0..fill` are taken. Commands that bring data are counted in `placing`, and a stage is
 //!   checksummed only when there are none.
-//! - On a device whose protected buffer merges writes, a stage may be listed and programmed in parts
-//!   while it is being filled. Slots below `from` belong to earlier parts; log pages take the last `top` slots.
+//! - On a device whose protected buffer merges writes, a stage may be listed and programmed in
+//!   parts while it is being filled. Slots below `from` belong to earlier parts; log pages take the
+//!   last `top` slots.
 //! - `slots[i] = l + 1` if logical sector `l` was published in slot `i` and is not superseded in
 //!   this or a later stage: this is the content of the stage's listing.
 //! - The payload never leaves the stage; commands borrow views of it.

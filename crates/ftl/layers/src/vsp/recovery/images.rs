@@ -72,7 +72,7 @@ impl Recovery {
         let least = self.least[group as usize];
         let generation = match least {
             0 => Some(0),
-            _ => self.image_generation(area, group, next, (least + u32::from(other)) % 2),
+            _ => self.image_generation(area, group, next, least.wrapping_add(u32::from(other)) % 2),
         };
         match generation.filter(|generation| *generation >= least) {
             Some(generation) => {
@@ -82,7 +82,7 @@ impl Recovery {
             }
             None if !other => {
                 self.images.other = true;
-                let lba = area.layout.group_at(group, least + 1);
+                let lba = area.layout.group_at(group, least.wrapping_add(1));
                 self.read_meta(next as u16, lba, area.layout.pages(), cx);
                 true
             }
