@@ -42,7 +42,8 @@ const MIN_LANES: u64 = 16;
 pub(super) const MAX_LANES: usize = 64;
 /// Sectors of the chunks that these stripes have together, between the limits: 4 MiB. Most stripes
 /// of a victim have little valid data, so the number of heads that are read at once determines the
-/// speed.
+/// speed. With parity the minimum is used: the buffers that a hung device holds are replaced from
+/// stripes, and more lanes could leave none.
 const LANE_SECTORS: u64 = 8192;
 /// Images of the map that are read at once.
 pub(super) const LOADS: usize = 32;
@@ -365,8 +366,9 @@ impl Layout {
 
     /// Returns the number of stripes of victims that garbage collection processes at once.
     pub fn lanes(&self) -> usize {
+        let sectors = if self.parity == 0 { LANE_SECTORS } else { 0 };
         let stripe = u64::from(self.width() * self.chunk);
-        (LANE_SECTORS / stripe).clamp(MIN_LANES, MAX_LANES as u64) as usize
+        (sectors / stripe).clamp(MIN_LANES, MAX_LANES as u64) as usize
     }
 
     /// Returns the data chunks of a full stripe on all devices that are neither removed nor spares.

@@ -101,6 +101,7 @@ mod tests {
             }
         }
     }
+
     /// Segments of a large device whose reclaim unit is unknown, or that has phases, are not so
     /// long that more devices could not join.
     #[test]
