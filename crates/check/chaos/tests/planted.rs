@@ -37,8 +37,8 @@ const RARE: [(Bug, u64); 25] = [
     (Bug::JournalLast, 24),
     (Bug::DirtyEvicted, 21),
     (Bug::CountsNotFrozen, 21),
-    (Bug::TimedOutScratchReused, 50),
-    (Bug::RepairReportedEarly, 50),
+    (Bug::TimedOutScratchReused, 88),
+    (Bug::RepairReportedEarly, 146),
 ];
 
 /// Returns the seed of `from..to` that finds `bug`, which is planted.
