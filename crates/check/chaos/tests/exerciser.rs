@@ -94,6 +94,14 @@ fn log_takes_devices_while_it_is_served() {
     passes_where(LayerKind::Log, 100, &[replaced, returned, ("replacement joined", 2)]);
 }
 
+/// A cut tears the head of a stripe, and a bad sector appears in another chunk. No flush covers the
+/// stripe, so the log ends before it instead of refusing the volume.
+#[test]
+fn log_opens_with_a_torn_stripe_and_a_bad_sector() {
+    let report = report(LayerKind::Log, 1231);
+    assert!(report.requests > 5_000, "{} requests", report.requests);
+}
+
 /// With one of four devices lost and the others full, GC gains little. Writes must not be refused
 /// while there is space.
 #[test]

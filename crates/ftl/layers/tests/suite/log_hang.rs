@@ -1,7 +1,7 @@
 //! `log` with a mirror continues without a device that timed out.
 
 use crate::common::World;
-use crate::common::churn::{data, ready};
+use crate::common::churn::{Random, data, ready};
 use hostftl_core::{Cause, Command, DeviceSet, Event, HostError, HostOp, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -190,6 +190,65 @@ fn a_second_hanging_device_fails_the_volume_without_data_loss() {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 2), "row {row}");
     }
     world.stop();
+}
+
+/// Writes one random block and records its version.
+fn overwrite(world: &mut World, random: &mut Random, versions: &mut [u64]) -> u64 {
+    let block = random.below(versions.len() as u64);
+    versions[block as usize] += 1;
+    world.write(block * 8, data(block * 8, 8, versions[block as usize]), false)
+}
+
+/// GC and the host share the buffers of stripes. With reads of victims and writes on one device of
+/// a mirror held, the volume continues on the other one.
+#[test]
+fn gc_and_writes_continue_after_a_device_hangs() {
+    for seed in 1..4 {
+        let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
+        let mut world = World::start_pair(&config(DeviceSet::EMPTY), disk, false, Mode::Format, 1);
+        let blocks = world.layer.limits().exported / 8;
+        let (mut random, mut versions) = (Random(seed), vec![0; blocks as usize]);
+        for block in 0..blocks {
+            world.write(block * 8, data(block * 8, 8, 0), false);
+            world.settle();
+        }
+        for _ in 0..2 * blocks {
+            overwrite(&mut world, &mut random, &mut versions);
+            world.settle();
+        }
+        let (mut asked, mut gc_reads) = (Vec::new(), 0);
+        for _ in 0..2 * blocks {
+            if world.layer.credits().requests == 0 {
+                break;
+            }
+            asked.push(overwrite(&mut world, &mut random, &mut versions));
+            world.settle_but(hangs);
+            gc_reads = gc_reads.max(world.count(reads_for_gc));
+        }
+        assert!(gc_reads > 0, "seed {seed}: GC does not read from the hanging device");
+        world.wait_for_timer();
+        world.settle_but(hangs);
+        assert_eq!(world.layer.members().lost(), DeviceSet::single(1), "seed {seed}");
+        for _ in 0..2 * blocks {
+            asked.push(overwrite(&mut world, &mut random, &mut versions));
+            world.settle_but(hangs);
+        }
+        for id in asked {
+            assert!(matches!(world.answer(id), Some(Ok(_))), "seed {seed}: a write is stuck");
+        }
+        for (block, version) in (0..blocks).zip(versions) {
+            let id =
+                world.send(block * 8, 8, |world| HostOp::Read(world.payload(vec![0; 8 * SECTOR])));
+            world.settle_but(hangs);
+            assert!(world.answer(id) == Some(Ok(data(block * 8, 8, version))), "block {block}");
+        }
+        world.layer.check().unwrap();
+        world.cut();
+    }
+}
+
+fn reads_for_gc(_: Token, command: &Command) -> bool {
+    matches!(command, Command::Read { device: 1, cause: Cause::Gc, .. })
 }
 
 /// Selects reads of device 1 for a client.

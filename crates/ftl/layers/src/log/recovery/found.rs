@@ -7,6 +7,17 @@ use crate::log::layout::{At, Layout};
 use crate::log::media::Media;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
+/// Origin of the head of a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeadOrigin {
+    /// Read from its device.
+    Device,
+    /// Rebuilt from the other chunks, because its sectors on the device hold something else.
+    Torn,
+    /// Rebuilt from the other chunks, because its sectors are missing or unreadable.
+    Unreadable,
+}
+
 /// Stripe found by replay. Chunks are numbered by [`Layout::chunk_number`]; sets of chunks are bit
 /// masks.
 #[derive(Debug)]
@@ -17,8 +28,7 @@ pub(super) struct Found {
     pub at: At,
     /// Buffer of the head, with its entries.
     pub buf: MetaBuf,
-    /// Whether the head was rebuilt from the other chunks.
-    pub was_made: bool,
+    pub origin: HeadOrigin,
 }
 
 impl Found {

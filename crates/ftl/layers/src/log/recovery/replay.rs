@@ -20,7 +20,7 @@ use crate::log::durability::WINDOW;
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, fail, fail_volume, works};
 use crate::log::recovery::apply::{Applied, apply, ask_for_pages, play_journal};
-use crate::log::recovery::found::Found;
+use crate::log::recovery::found::{Found, HeadOrigin};
 use crate::log::recovery::under_way::UnderWay;
 use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
@@ -51,6 +51,8 @@ struct Chain {
     /// Next segment of the stream, if it left the current one before its end.
     ahead: Option<(u32, ChunkPlacement)>,
     next: Option<Found>,
+    /// Whether the head at `at` could not be read from its device.
+    unreadable: bool,
 }
 
 impl Chain {
@@ -242,11 +244,13 @@ impl Replay {
 
     /// Handles a head that was rebuilt from the other chunks, or could not be.
     pub(crate) fn head_made(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
-        self.head_read(stream, buf, true, array);
+        let unreadable = self.chains[usize::from(stream)].unreadable;
+        let origin = if unreadable { HeadOrigin::Unreadable } else { HeadOrigin::Torn };
+        self.head_read(stream, buf, origin, array);
     }
 
-    /// Handles a head that was read from its device, or `was_made` from the other chunks.
-    fn head_read(&mut self, stream: u16, buf: MetaBuf, was_made: bool, array: &mut Array) {
+    /// Handles a head that was read from its device or rebuilt from the other chunks.
+    fn head_read(&mut self, stream: u16, buf: MetaBuf, origin: HeadOrigin, array: &mut Array) {
         let (at, _) = self.chains[stream as usize].at.expect("the chain continues");
         let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
@@ -258,7 +262,7 @@ impl Replay {
             .claim_lack(at.segment, DeviceSet::from_bits(head.map_or(0, |head| head.lacking)));
         let chain = &mut self.chains[stream as usize];
         match head {
-            Some(head) => chain.next = Some(Found { head, at, buf, was_made }),
+            Some(head) => chain.next = Some(Found { head, at, buf, origin }),
             None => {
                 chain.end();
                 self.bufs.push(buf);
@@ -279,6 +283,7 @@ impl Replay {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a completed head")
         };
+        self.chains[usize::from(stream)].unreadable = failed;
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && array.layout().parity > 0 {
             let place = (device, lba, pages);
@@ -298,7 +303,7 @@ impl Replay {
             }
             return fail(device, DeviceError::Media, cx);
         }
-        self.head_read(stream, buf, false, array);
+        self.head_read(stream, buf, HeadOrigin::Device, array);
     }
 
     /// Takes the next stripe in order from the chain that has it.
@@ -402,7 +407,7 @@ mod tests {
         let placement = ChunkPlacement::new(DeviceSet::first_n(2), 0);
         let at = At { segment: 3, slot: 7, sector: 0 };
         let mut chain =
-            Chain { at: Some((at, placement)), ahead: Some((5, placement)), next: None };
+            Chain { at: Some((at, placement)), ahead: Some((5, placement)), ..Chain::default() };
         chain.end();
         assert_eq!(chain.at, Some((At { segment: 5, slot: 0, sector: 0 }, placement)));
         chain.end();

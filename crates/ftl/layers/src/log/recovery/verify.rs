@@ -20,7 +20,7 @@ use crate::log::buffers::Buffer;
 use crate::log::layout::Layout;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, count_sent, fail};
-use crate::log::recovery::found::{Found, numbers, parities};
+use crate::log::recovery::found::{Found, HeadOrigin, numbers, parities};
 use crate::log::recovery::under_way::UnderWay;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
@@ -120,19 +120,19 @@ impl Verify {
 
     /// Continues when all readable chunks are in memory.
     fn stripe_came(&mut self, found: &Found, media: &mut Media, cx: &mut Cx) -> Option<bool> {
-        let unread = self.bad_data(media.layout()).0;
         // The contents of that chunk on its device would be included in the new parity, which then
         // would not match the other chunks.
-        self.bad |= u32::from(found.was_made);
+        self.bad |= u32::from(found.origin != HeadOrigin::Device);
         match self.bad_data(media.layout()) {
             (data, can_be_made) if data.count_ones() <= can_be_made => {
                 self.make_next(found, media)?
             }
             _ if found.never_came(self.bad, media) => return None,
-            // A torn head whose parity is missing was never acknowledged: no device has failed.
-            _ if unread == 0 => return None,
+            // A flush is acknowledged only when the head is on its device. An unreadable chunk
+            // elsewhere must not make a volume unrecoverable for a stripe that a cut tore.
+            _ if found.origin == HeadOrigin::Torn => return None,
             _ => {
-                let device = found.chunk_device(unread.trailing_zeros(), media);
+                let device = found.chunk_device(self.bad.trailing_zeros(), media);
                 fail(device, DeviceError::Media, cx);
                 return Some(false);
             }
