@@ -1,17 +1,22 @@
 # The unit that a drive or the kernel reports decides the superpage, without a timing run: an NVMe drive
-# with a granularity of deallocation, and a disk with limits in the kernel.
-# seconds: 60
+# with a granularity of deallocation, and a disk with limits in the kernel. A disk without a volatile
+# cache gets no padding.
+# seconds: 90
 devices() {
-    truncate -s 256M "$out/nvme.img" "$out/virtio.img"
+    truncate -s 256M "$out/nvme.img" "$out/virtio.img" "$out/through.img"
     printf '%s\n' -drive "file=$out/nvme.img,id=nvme,format=raw,if=none,cache=unsafe,discard=unmap" \
         -device nvme,serial=units,drive=nvme,logical_block_size=4096,physical_block_size=4096,discard_granularity=16384 \
         -drive "file=$out/virtio.img,id=virtio,format=raw,if=none,cache=unsafe" \
-        -device virtio-blk-pci,drive=virtio,serial=limits,logical_block_size=512,physical_block_size=4096,min_io_size=65536,opt_io_size=262144
+        -device virtio-blk-pci,drive=virtio,serial=limits,logical_block_size=512,physical_block_size=4096,min_io_size=65536,opt_io_size=262144 \
+        -drive "file=$out/through.img,id=through,format=raw,if=none,cache=unsafe" \
+        -device virtio-blk-pci,drive=through,serial=through,write-cache=off
 }
 need jq sha256sum
 module nvme
 module virtio_blk
+module ublk_drv
 until_true 20 test -b /dev/vda
+until_true 20 test -b /dev/vdb
 until_true 20 test -b /dev/nvme0n1
 
 # untouched DEVICE: fails if the device does not read zeros.
@@ -41,4 +46,21 @@ jq -e '.notes | map(select(contains("superpage 16 KiB (reported by the drive, NP
 [ "$(superpage /dev/vda --layer hard)" -eq 262144 ] || fail "$(cat made.json)"
 jq -e '.notes | map(select(contains("queue/optimal_io_size"))) | length == 1' made.json
 [ "$(superpage /dev/vda --layer hard:superpage=32k)" -eq 32768 ] || fail "$(cat made.json)"
-echo "superpages of 16 KiB from NPDG, and of 64 and 256 KiB from the limits of the kernel, without timing"
+
+# padding DEVICE: flushes after each of 64 small writes, and prints the bytes of padding.
+padding() {
+    "$HOSTFTL" create v.toml --device "$1" --layer hard --superpage 64k --force --json >/dev/null
+    serve_ublk v.toml
+    for block in $(seq 64); do
+        dd if=/dev/urandom of="$device" bs=4k count=1 seek=$((block * 37)) oflag=direct,dsync status=none
+    done
+    "$HOSTFTL" status v.toml --json | jq '.traffic.device_write_bytes.pad'
+    stop
+    rm -f v.toml
+}
+[ "$(cat /sys/block/vda/queue/write_cache)" = "write back" ] || fail "vda has no volatile cache"
+[ "$(cat /sys/block/vdb/queue/write_cache)" = "write through" ] || fail "vdb has a volatile cache"
+rm -f v.toml
+[ "$(padding /dev/vda)" -gt 0 ] || fail "no padding on a volatile cache"
+[ "$(padding /dev/vdb)" -eq 0 ] || fail "padding without a volatile cache"
+echo "superpages of 16 KiB from NPDG, and of 64 and 256 KiB from the limits of the kernel, without timing; no padding without a volatile cache"

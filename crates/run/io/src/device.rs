@@ -23,7 +23,7 @@ use crate::exclusive_open::{self, Access, Hold};
 use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::nvme::writes_zeros;
-use crate::queue::gains_from_discard;
+use crate::queue::{gains_from_discard, has_no_volatile_cache};
 use crate::region::Region;
 use crate::size::memory_bytes;
 use crate::transfer::{NO_FILE, Transfer};
@@ -69,6 +69,8 @@ pub struct Device {
     unit: usize,
     /// Whether discards help the device.
     discard: bool,
+    /// Whether completed writes can be lost until a flush.
+    volatile_cache: bool,
     /// Size of the whole device in bytes.
     bytes: u64,
     /// Start and length of the window in bytes.
@@ -124,18 +126,25 @@ impl Device {
 
     /// Returns a placeholder for a missing member of `sectors` sectors. Every command to it fails.
     pub fn absent(name: &str, sectors: u64) -> Self {
-        let (name, direct) = (name.into(), Direct::No("it does not exist"));
-        let (medium, backing, len) = (Medium::Absent, Backing::Absent, sectors * SECTOR as u64);
+        let direct = Direct::No("it does not exist");
+        let device = Self::new(name, Medium::Absent, Backing::Absent, direct, 0);
+        Device { len: sectors * SECTOR as u64, ..device }
+    }
+
+    /// Returns a device whose window is all of its `bytes` bytes. Discards do not help it, and its
+    /// cache is volatile.
+    fn new(name: &str, medium: Medium, backing: Backing, direct: Direct, bytes: u64) -> Self {
         Device {
-            name,
+            name: name.into(),
             medium,
             backing,
             direct,
             unit: SECTOR,
             discard: false,
-            bytes: 0,
+            volatile_cache: true,
+            bytes,
             base: 0,
-            len,
+            len: bytes,
             writeback_errors: Arc::default(),
             zoned: None,
             model: None,
@@ -226,23 +235,8 @@ impl Device {
     fn remote(name: &str) -> Result<Self, IoError> {
         let remote = Remote::open(name, uri(name)?)?;
         let (bytes, medium) = (remote.bytes(), Medium::Remote(remote));
-        let (name, direct) = (name.into(), Direct::No("the server decides"));
         // The medium of the server is unknown, and so is the benefit of discards.
-        let (backing, discard) = (Backing::Nbd, false);
-        Ok(Device {
-            name,
-            medium,
-            backing,
-            direct,
-            unit: SECTOR,
-            discard,
-            bytes,
-            base: 0,
-            len: bytes,
-            writeback_errors: Arc::default(),
-            zoned: None,
-            model: None,
-        })
+        Ok(Self::new(name, medium, Backing::Nbd, Direct::No("the server decides"), bytes))
     }
 
     fn memory(name: &str, size: &str) -> Result<Self, IoError> {
@@ -253,22 +247,8 @@ impl Device {
         })?;
         let memory =
             Region::new(size).map_err(|error| system(name, "reserve that memory", error))?;
-        let (name, backing, direct) = (name.into(), Backing::Memory, Direct::No("memory"));
-        let medium = Medium::Memory(memory);
-        Ok(Device {
-            name,
-            medium,
-            backing,
-            direct,
-            unit: SECTOR,
-            discard: false,
-            bytes,
-            base: 0,
-            len: bytes,
-            writeback_errors: Arc::default(),
-            zoned: None,
-            model: None,
-        })
+        let direct = Direct::No("memory");
+        Ok(Self::new(name, Medium::Memory(memory), Backing::Memory, direct, bytes))
     }
 
     fn path(name: &str, access: Access, hold: Hold) -> Result<Self, IoError> {
@@ -289,24 +269,13 @@ impl Device {
             writeback_errors::drop_cache(&file, backing == Backing::Block)
                 .map_err(|error| system(name, "flush the page cache of it", error))?;
         }
+        let is_block = backing == Backing::Block;
         // Discards would only fragment a regular file.
-        let discard =
-            backing == Backing::Block && gains_from_discard(meta.rdev()) && !writes_zeros(&file);
-        let (name, medium) = (name.into(), Medium::File(file));
-        Ok(Device {
-            name,
-            medium,
-            backing,
-            direct,
-            unit: SECTOR,
-            discard,
-            bytes,
-            base: 0,
-            len: bytes,
-            writeback_errors,
-            zoned: None,
-            model: None,
-        })
+        let discard = is_block && gains_from_discard(meta.rdev()) && !writes_zeros(&file);
+        // The page cache is volatile whatever the device has.
+        let volatile_cache = !(is_block && direct.is_on() && has_no_volatile_cache(meta.rdev()));
+        let device = Self::new(name, Medium::File(file), backing, direct, bytes);
+        Ok(Device { discard, volatile_cache, writeback_errors, ..device })
     }
 
     /// Sets the window of a layer: `sectors` sectors from `base`.
@@ -353,7 +322,11 @@ impl Device {
         }
         // A drive model profits from discards and gives collection hints, in contrast to its file.
         let (discard, collection_hint) = (self.discard || model.is_some(), model.is_some());
-        DeviceInfo { discard, collection_hint, ..block }
+        // A drive without a volatile cache acknowledges a write once it is in a protected buffer,
+        // where it joins the rest of its indirection unit.
+        let volatile_cache = self.volatile_cache || model.is_some();
+        let merges = !volatile_cache;
+        DeviceInfo { discard, collection_hint, volatile_cache, merges, ..block }
     }
 
     /// Returns the path, URI or `mem:SIZE`.

@@ -6,8 +6,21 @@ use std::path::{Path, PathBuf};
 /// Returns whether discards help the block device with number `rdev`. They help a flash drive, or a
 /// similar device, that frees a range and makes it read as zeros without writing.
 pub(crate) fn gains_from_discard(rdev: u64) -> bool {
-    let name = format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev));
-    gains(&queue_folder(Path::new(&name)))
+    gains(&queue_folder(&device_folder(rdev)))
+}
+
+/// Returns whether the block device with number `rdev` reports that completed writes are durable.
+/// The kernel sends such a device no flushes.
+pub(crate) fn has_no_volatile_cache(rdev: u64) -> bool {
+    writes_through(&queue_folder(&device_folder(rdev)))
+}
+
+fn device_folder(rdev: u64) -> PathBuf {
+    format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev)).into()
+}
+
+fn writes_through(queue: &Path) -> bool {
+    fs::read_to_string(queue.join("write_cache")).is_ok_and(|it| it.trim() == "write through")
 }
 
 /// Returns the directory of the queue. A partition has no queue of its own, but its disk does,
@@ -54,6 +67,16 @@ mod tests {
             }
             assert_eq!(gains(&queue_folder(&disk)), expected, "{values:?}");
             assert_eq!(gains(&queue_folder(&link)), expected, "a partition, {values:?}");
+        }
+    }
+
+    #[test]
+    fn only_write_through_means_no_volatile_cache() {
+        let queue = tempfile::tempdir().unwrap();
+        assert!(!writes_through(queue.path()), "unknown");
+        for (text, expected) in [("write back\n", false), ("write through\n", true), ("", false)] {
+            fs::write(queue.path().join("write_cache"), text).unwrap();
+            assert_eq!(writes_through(queue.path()), expected, "{text:?}");
         }
     }
 

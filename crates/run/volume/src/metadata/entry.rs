@@ -49,6 +49,8 @@ pub struct HeadDevice {
     #[serde(default)]
     pub reclaim_unit: u64,
     pub volatile_cache: bool,
+    #[serde(default)]
+    pub merges: bool,
     pub discard: bool,
     #[serde(default)]
     pub collection_hint: bool,
@@ -59,18 +61,33 @@ impl From<&DeviceInfo> for HeadDevice {
         assert_eq!(info.kind, DeviceKind::Block, "only block devices are recorded");
         assert_eq!(info.placements, 1, "no real device takes placement hints");
         let DeviceInfo {
-            sectors, iu_sectors: map_unit, reclaim_unit, volatile_cache, discard, ..
+            sectors,
+            iu_sectors: map_unit,
+            reclaim_unit,
+            volatile_cache,
+            merges,
+            discard,
+            collection_hint,
+            ..
         } = *info;
-        let collection_hint = info.collection_hint;
-        HeadDevice { sectors, map_unit, reclaim_unit, volatile_cache, discard, collection_hint }
+        HeadDevice {
+            sectors,
+            map_unit,
+            reclaim_unit,
+            volatile_cache,
+            merges,
+            discard,
+            collection_hint,
+        }
     }
 }
 
 impl From<&HeadDevice> for DeviceInfo {
     fn from(head: &HeadDevice) -> Self {
-        let HeadDevice { reclaim_unit, volatile_cache, discard, collection_hint, .. } = *head;
-        let block = DeviceInfo::block(head.sectors, head.map_unit);
-        DeviceInfo { reclaim_unit, volatile_cache, discard, collection_hint, ..block }
+        let HeadDevice { sectors, map_unit, reclaim_unit, .. } = *head;
+        let HeadDevice { volatile_cache, merges, discard, collection_hint, .. } = *head;
+        let block = DeviceInfo::block(sectors, map_unit);
+        DeviceInfo { reclaim_unit, volatile_cache, merges, discard, collection_hint, ..block }
     }
 }
 
