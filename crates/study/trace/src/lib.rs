@@ -20,6 +20,7 @@ mod like;
 mod live;
 mod mqsim;
 mod notes;
+mod permutation;
 mod reader;
 mod record;
 mod source;

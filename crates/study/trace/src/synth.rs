@@ -5,6 +5,7 @@ use rand_distr::Zipf;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::drawn::Drawn;
+use crate::permutation::Permutation;
 use crate::record::{Op, Record};
 use crate::workload::{Pattern, Workload};
 
@@ -76,17 +77,21 @@ pub(crate) struct Plain {
     work: Workload,
     rng: Xoshiro256PlusPlus,
     zipf: Option<Zipf<f64>>,
+    /// Order of the current pass.
+    order: Permutation,
     made: u64,
 }
 
 impl Plain {
     /// Makes the requests of `work` for `seed`.
     pub(crate) fn new(work: Workload, seed: u64) -> Self {
-        let units = (work.span / work.size) as f64;
+        let units = work.span / work.size;
         let zipf = (work.pattern == Pattern::Zipf).then(|| {
-            Zipf::new(units, f64::from(work.theta) / 1000.0).expect("the workload was checked")
+            Zipf::new(units as f64, f64::from(work.theta) / 1000.0)
+                .expect("the workload was checked")
         });
-        Plain { work, rng: Xoshiro256PlusPlus::seed_from_u64(seed), zipf, made: 0 }
+        let (rng, order) = (Xoshiro256PlusPlus::seed_from_u64(seed), Permutation::new(units));
+        Plain { work, rng, zipf, order, made: 0 }
     }
 
     /// Returns the operation, first sector and number of sectors of the next request.
@@ -103,6 +108,13 @@ impl Plain {
         match self.work.pattern {
             Pattern::Uniform | Pattern::Mix | Pattern::Drawn => self.rng.random_range(0..units),
             Pattern::Sequential => self.made % units,
+            Pattern::Permutation => {
+                let index = self.made % units;
+                if index == 0 {
+                    self.order.draw(&mut self.rng);
+                }
+                self.order.at(index)
+            }
             Pattern::Skew => self.skewed(units),
             Pattern::Moving => {
                 let moves = self.made / self.work.every;

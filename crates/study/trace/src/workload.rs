@@ -22,6 +22,8 @@ pub enum Pattern {
     Moving,
     /// Sequential from the start of the span to its end, repeatedly.
     Sequential,
+    /// Each unit of the span once per pass, in a new random order each pass.
+    Permutation,
     /// Uniform, with 50 % reads by default.
     Mix,
     /// A mixture of flows with different addresses, lengths, reads, flushes and discards, drawn by
@@ -30,13 +32,14 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    const ALL: [(&'static str, Pattern); 8] = [
+    const ALL: [(&'static str, Pattern); 9] = [
         ("uniform", Pattern::Uniform),
         ("zipf", Pattern::Zipf),
         ("skew", Pattern::Skew),
         ("hotcold", Pattern::Skew),
         ("moving", Pattern::Moving),
         ("sequential", Pattern::Sequential),
+        ("permutation", Pattern::Permutation),
         ("mix", Pattern::Mix),
         ("drawn", Pattern::Drawn),
     ];
@@ -48,6 +51,10 @@ impl Pattern {
             Pattern::Zipf => &["theta"],
             Pattern::Skew => &["hot", "share"],
             Pattern::Moving => &["hot", "share", "every"],
+            // A read would take the place of a unit's write, so there are none.
+            Pattern::Permutation => {
+                return vec!["size", "span", "count", "flush", "iops", "compress"];
+            }
             Pattern::Drawn => return vec!["seed", "span", "count", "iops", "compress"],
         };
         [&["size", "span", "count", "flush", "read", "iops", "compress"], own].concat()
@@ -119,8 +126,8 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
     let pattern = pattern.ok_or_else(|| {
         format!(
-            "'{name}' is not a workload; use uniform, zipf, hotcold, moving, sequential, mix, \
-             drawn or like:VOLUME"
+            "'{name}' is not a workload; use uniform, zipf, hotcold, moving, sequential, \
+             permutation, mix, drawn or like:VOLUME"
         )
     })?;
     let read = if pattern == Pattern::Mix { 50 } else { 0 };

@@ -77,8 +77,8 @@ class Trace:
         count=100_000)``.
 
         Args:
-            pattern: ``uniform``, ``zipf``, ``skew``, ``moving``, ``sequential``, ``mix``, or
-                ``like`` with the name of a volume as ``volume``.
+            pattern: ``uniform``, ``zipf``, ``skew``, ``moving``, ``sequential``,
+                ``permutation``, ``mix``, or ``like`` with the name of a volume as ``volume``.
             given: The options in docs/TRACES.md, such as ``size``, ``span``, ``count``, ``read``
                 (per cent), ``iops``, ``flush``, ``theta``, ``hot``, ``share``, ``compress``.
         """

@@ -263,3 +263,21 @@ fn damaged_files_give_records_or_one_error() {
     }
     assert!(good > 300 && bad > 300, "{good} good, {bad} bad");
 }
+
+#[test]
+fn a_permutation_writes_each_unit_once_per_pass() {
+    let text = "permutation:size=128k,span=128m,count=2048";
+    let work = text.parse().expect("the workload is valid");
+    let records: Vec<Record> =
+        Source::Synth(work).open(7, false).unwrap().map(Result::unwrap).collect();
+    let (first, second) = records.split_at(1024);
+    for pass in [first, second] {
+        let mut lbas: Vec<u64> = pass.iter().map(|record| record.lba).collect();
+        lbas.sort_unstable();
+        assert!(lbas.into_iter().eq((0..1024).map(|unit| unit * 256)));
+        assert!(pass.iter().all(|record| record.op == Op::Write && record.sectors == 256));
+    }
+    assert_ne!(first, second);
+    let why = "permutation:read=10".parse::<hostftl_trace::Workload>().unwrap_err().to_string();
+    assert!(why.contains("'read' is not an option of permutation"), "{why}");
+}

@@ -27,8 +27,8 @@ const TOLERANCE: f64 = 0.10;
 pub(super) struct Args {
     /// New file; the extension selects the format
     output: PathBuf,
-    /// Pattern (uniform, zipf, hotcold, moving, sequential, mix, drawn) with options, such as
-    /// zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64
+    /// Pattern (uniform, zipf, hotcold, moving, sequential, permutation, mix, drawn) with options,
+    /// such as zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64
     #[arg(long, group = "source")]
     workload: Option<String>,
     /// Volume (w01 to w106) whose published statistics the trace reproduces
