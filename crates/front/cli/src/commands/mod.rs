@@ -1,6 +1,7 @@
 //! Commands: one module for each, with its arguments and its `run`.
 
 mod advise;
+mod calibrate;
 mod check;
 mod clear;
 mod compare;
@@ -78,6 +79,7 @@ commands! {
     Probe => probe,
     Layers => layers,
     Models => models,
+    Calibrate => calibrate,
     EstimateMemory => estimate_memory,
     Create => create,
     Serve => serve,

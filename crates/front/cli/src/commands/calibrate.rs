@@ -1,0 +1,99 @@
+//! `hostftl calibrate`: fits a pool of the drive models to the log of a real drive.
+
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, TableStyle, presets};
+use hostftl_calibrate::{EIGHTHS, Fit, Log, fit, mean_residual, residuals};
+use serde_json::json;
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// A line only between the header and the rows.
+const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
+
+/// Fit spare, units and victim policy of a drive to its log
+///
+/// The log is CSV with the header `host_bytes_per_capacity,waf`: one record for each 1/32 of the
+/// capacity written to an empty drive, with the write amplification of that part. The workload must
+/// write each block once per pass in a random order, as synth:permutation does. The first passes
+/// are fitted, and the others are compared with the model. A log of another shape is refused. The
+/// number of units is only an estimate.
+#[derive(clap::Args)]
+#[command(after_help = "Example: hostftl calibrate drive.csv")]
+pub(crate) struct Args {
+    /// Log of the drive
+    log: PathBuf,
+    /// Passes that are fitted, with the one that fills the drive
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u16).range(2..))]
+    fit_passes: u16,
+}
+
+/// Write amplification of the passes that were not fitted, by eighths of a pass.
+struct HeldBack {
+    real: [f64; EIGHTHS],
+    predicted: [f64; EIGHTHS],
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let name = args.log.display();
+    let text = std::fs::read_to_string(&args.log)
+        .map_err(|why| Failure::failed(format!("cannot read {name}: {why}")))?;
+    let log = Log::parse(&text).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
+    let passes = usize::from(args.fit_passes).min(log.passes());
+    let found = fit(&log, passes).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
+    let rest = (passes < log.passes()).then(|| HeldBack {
+        real: log.eighths(passes, log.passes()),
+        predicted: found.predict(passes, log.passes()),
+    });
+    if console.is_json() {
+        return console.value(&as_json(&found, rest.as_ref()));
+    }
+    let shape = &found.shape;
+    console.field("policy", shape.gc)?;
+    console.field("alpha", format!("{:.3}", shape.alpha))?;
+    console.field("units", shape.units)?;
+    console.field("residual", format!("{:.1} % (rms)", 100.0 * found.rms))?;
+    console.lines(console.fit(table(&found, rest.as_ref())))
+}
+
+fn as_json(found: &Fit, rest: Option<&HeldBack>) -> serde_json::Value {
+    json!({
+        "policy": found.shape.gc.to_string(),
+        "alpha": found.shape.alpha,
+        "units": found.shape.units,
+        "rms": found.rms,
+        "model": found.model,
+        "fitted": found.fitted,
+        "held_back": rest.map(|it| it.real),
+        "predicted": rest.map(|it| it.predicted),
+        "residuals": rest.map(|it| residuals(&it.predicted, &it.real)),
+        "mean_residual": rest.map(|it| mean_residual(&it.predicted, &it.real)),
+    })
+}
+
+fn table(found: &Fit, rest: Option<&HeldBack>) -> Table {
+    let mut table = Table::new();
+    let heads = (1..=EIGHTHS).map(|it| it.to_string()).chain([String::from("mean")]);
+    table.load_style(STYLE).set_header([String::from("eighth of a pass")].into_iter().chain(heads));
+    let mut add = |name: &str, cells: &[f64], mean: f64, format: fn(f64) -> String| {
+        let cells = cells.iter().chain([&mean]).map(|it| format(*it));
+        table.add_row([name.to_owned()].into_iter().chain(cells));
+    };
+    let mean = |it: &[f64; EIGHTHS]| it.iter().sum::<f64>() / EIGHTHS as f64;
+    let waf = |it: f64| format!("{it:.2}");
+    let percent = |it: f64| format!("{:+.1} %", 100.0 * it);
+    add("fitted passes", &found.fitted, mean(&found.fitted), waf);
+    add("model", &found.model, mean(&found.model), waf);
+    if let Some(HeldBack { real, predicted }) = rest {
+        add("held-back passes", real, mean(real), waf);
+        add("predicted", predicted, mean(predicted), waf);
+        add("residual", &residuals(predicted, real), mean_residual(predicted, real), percent);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
