@@ -135,9 +135,9 @@ pub(super) fn are_given(real: &[(String, Rows)]) -> bool {
 }
 
 /// Adds the comparison with the reference model on the small drive. There is no claim on sHATL: its
-/// hidden area has only 128 superpages there, of which 16 are free or in limbo, so the difference is
-/// one of scale. The tables show it. mHATL may be cheaper than the model, which writes each small
-/// write alone.
+/// hidden area has only 128 superpages there, of which 16 are free or in limbo, so the difference
+/// is one of scale. The tables show it. mHATL may be cheaper than the model, which writes each
+/// small write alone.
 fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
     for ((case, rows), open) in made.reference.iter().zip(open) {
         for (index, known) in case.busy.iter().enumerate() {
