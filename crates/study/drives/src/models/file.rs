@@ -45,13 +45,14 @@ struct Class {
     misses: BTreeMap<String, String>,
 }
 
-/// A value with either a source or a reason.
+/// A value with a source, a reason, or the source of the counters to which it was fitted.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     value: toml::Value,
     source: Option<String>,
     reason: Option<String>,
+    calibrated: Option<String>,
 }
 
 /// Reads the file.
@@ -107,15 +108,15 @@ fn model(
 fn setting(
     sources: &BTreeMap<String, String>,
     key: String,
-    Entry { value, source, reason }: Entry,
+    Entry { value, source, reason, calibrated }: Entry,
 ) -> Result<Setting, String> {
-    let origin = match (source, reason) {
-        (Some(source), None) => {
-            let text = sources.get(&source).ok_or(format!("{key}: no source '{source}'"))?;
-            Origin::Published(text.clone())
-        }
-        (None, Some(reason)) => Origin::Assumed(reason),
-        _ => return Err(format!("{key} needs either a source or a reason")),
+    let named =
+        |name: String| sources.get(&name).cloned().ok_or(format!("{key}: no source '{name}'"));
+    let origin = match (source, reason, calibrated) {
+        (Some(source), None, None) => Origin::Published(named(source)?),
+        (None, Some(reason), None) => Origin::Assumed(reason),
+        (None, None, Some(counters)) => Origin::Calibrated(named(counters)?),
+        _ => return Err(format!("{key} needs either a source, a reason or counters")),
     };
     Ok(Setting { key, value, origin })
 }

@@ -2,7 +2,7 @@
 //!
 //! The models are data, in `stacks/models.toml`. A model has the keys of a drive's file and is read
 //! by the same reader, so `--drive NAME:capacity=4g` works as for any other drive. Each value is
-//! either published, with its source, or assumed, with a reason.
+//! published, with its source, or assumed, with a reason, or calibrated with counters.
 //!
 //! A model is a slice of the real drive with all of its dies. [`DriveSpec::nominal`] has the real
 //! capacity.
@@ -34,6 +34,8 @@ pub enum Origin {
     Published(String),
     /// It is an assumption, for this reason.
     Assumed(String),
+    /// It was fitted to the counters of a drive, from this source.
+    Calibrated(String),
 }
 
 impl Origin {
@@ -42,13 +44,15 @@ impl Origin {
         match self {
             Origin::Published(_) => "published",
             Origin::Assumed(_) => "assumed",
+            Origin::Calibrated(_) => "calibrated",
         }
     }
 
     /// Returns the source, or the reason.
     pub fn text(&self) -> &str {
-        let (Origin::Published(text) | Origin::Assumed(text)) = self;
-        text
+        match self {
+            Origin::Published(text) | Origin::Assumed(text) | Origin::Calibrated(text) => text,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hostftl_core::SECTOR;
 use hostftl_drives::models::{Compared, Figure, Model};
+use hostftl_drives::pool::Pool;
 use hostftl_drives::{DeviceSpec, DriveSpec};
 
 fn find(name: &str) -> DriveSpec {
@@ -59,6 +60,33 @@ fn every_value_has_a_source_or_a_reason() {
             assert!(setting.origin.text().len() > 2, "{}: {}", model.name(), setting.key);
         }
     }
+}
+
+/// Every block is written once per pass in random order. The counters of the drive have this write
+/// amplification by eighths of a pass, on average of the passes 2 to 5.
+#[test]
+fn a_calibrated_model_has_the_write_amplification_of_its_drive() {
+    let counters = [1.00, 2.93, 3.22, 2.32, 2.27, 1.85, 1.51, 1.18];
+    let spec = find("drive-a-7t").pool(0);
+    let mut pool = Pool::new(spec).unwrap();
+    let mut order: Vec<u32> = (0..spec.logical).collect();
+    let (mut seed, mut model) = (1_u64, [0.0; 8]);
+    for pass in 0..5 {
+        for last in (1..order.len()).rev() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+            order.swap(last, (seed >> 33) as usize % (last + 1));
+        }
+        for (eighth, pages) in order.chunks(order.len().div_ceil(8)).enumerate() {
+            let before = pool.work();
+            pages.iter().for_each(|&page| pool.write(page, &mut |_| {}));
+            model[eighth] += if pass > 0 { pool.work().since(&before).waf() / 4.0 } else { 0.0 };
+        }
+    }
+    for (eighth, (model, counter)) in model.iter().zip(counters).enumerate() {
+        assert!((model / counter - 1.0).abs() < 0.05, "eighth {eighth}: {model:.3}, {counter}");
+    }
+    let mean = model.iter().sum::<f64>() / counters.iter().sum::<f64>();
+    assert!((mean - 1.0).abs() < 0.02, "mean {mean:.3}");
 }
 
 #[test]
