@@ -14,6 +14,7 @@ scrape() {
     local port
     port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$dir/serve.err")
     curl -sf "http://127.0.0.1:$port/metrics" >"$dir/$1.txt" || fail "$1: no metrics"
+    promtool check metrics <"$dir/$1.txt" || fail "$1: the metrics have findings"
 }
 
 # fires BEFORE FAULT AFTER ALERT…: a day with the metrics BEFORE, half an hour with FAULT and a day

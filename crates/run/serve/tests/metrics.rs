@@ -7,6 +7,10 @@ use hostftl_layers::LayerConfig;
 use hostftl_serve::Metrics;
 use hostftl_volume::{CreateSpec, StartOptions, create, open};
 
+/// Request of a scraper that accepts OpenMetrics.
+const OPEN: &str = "GET /metrics HTTP/1.1\r\nHost: here\r\n\
+                    Accept: application/openmetrics-text;version=1.0.0\r\n\r\n";
+
 fn ask(metrics: &Metrics, request: &str) -> String {
     let mut stream = TcpStream::connect(metrics.address()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -31,7 +35,7 @@ fn metrics_are_served_until_closed() {
     let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
     let metrics =
         Metrics::serve("127.0.0.1:0".parse().unwrap(), vec![running.status_handle()]).unwrap();
-    let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let answer = ask(&metrics, OPEN);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
     assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
@@ -44,6 +48,13 @@ fn metrics_are_served_until_closed() {
     ] {
         assert!(body.contains(line), "no {line} in {body}");
     }
+    let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
+    let (head, classic) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
+    assert!(!classic.contains("# EOF"));
+    assert!(classic.contains("# HELP hostftl_written_bytes_total Bytes"), "{classic}");
+    assert!(classic.contains("# TYPE hostftl_written_bytes_total counter\n"), "{classic}");
+    assert!(classic.contains("# TYPE hostftl_degraded gauge\n"), "{classic}");
     // The dashboard and the alert rules use metrics that exist. This volume has not all of them.
     let source = include_str!("../src/metrics/text.rs");
     for text in [
@@ -110,7 +121,7 @@ fn metrics_of_several_volumes_are_grouped_by_metric() {
     let (one, two) = (start("one"), start("two"));
     let figures = vec![one.status_handle(), two.status_handle()];
     let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), figures).unwrap();
-    let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let answer = ask(&metrics, OPEN);
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     assert_eq!(body.matches("# EOF\n").count(), 1);
     let heads: Vec<_> = body.lines().filter(|line| line.starts_with("# TYPE ")).collect();

@@ -34,8 +34,11 @@ const LONGEST: usize = 8192;
 const MAX_HEADERS: usize = 64;
 /// Maximum number of connections without a complete request.
 const MAX_GUESTS: usize = 64;
-/// Content type of the response; it selects one of two text formats.
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Media type of the response for scrapers that accept it.
+const OPEN_METRICS: &str = "application/openmetrics-text";
+const OPEN_METRICS_CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type for all others, such as `promtool check metrics` behind `curl`.
+const CLASSIC_CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Metrics server; it runs until it is closed or dropped.
 #[derive(Debug)]
@@ -126,7 +129,14 @@ fn answer(stream: &TcpStream, figures: &[StatusHandle], guests: &Guests) -> io::
     let deadline = Deadline::after(PATIENCE);
     let mut stream = Timed::new(stream, &deadline);
     let (status, kind, body) = match read_request(&mut stream)? {
-        Asked::Metrics => ("200 OK", CONTENT, text::emit(&statuses(figures))),
+        Asked::Metrics { open_metrics } => {
+            let text = text::emit(&statuses(figures));
+            if open_metrics {
+                ("200 OK", OPEN_METRICS_CONTENT, text)
+            } else {
+                ("200 OK", CLASSIC_CONTENT, text::classic(&text))
+            }
+        }
         Asked::Other => ("404 Not Found", "text/plain", "try /metrics\n".into()),
         Asked::Method => ("405 Method Not Allowed", "text/plain", "use GET\n".into()),
         Asked::Nonsense => ("400 Bad Request", "text/plain", "this is HTTP/1.1\n".into()),
@@ -147,7 +157,10 @@ fn statuses(figures: &[StatusHandle]) -> Vec<Status> {
 
 /// Resource of a request.
 enum Asked {
-    Metrics,
+    Metrics {
+        /// Whether the scraper accepts OpenMetrics.
+        open_metrics: bool,
+    },
     Other,
     Method,
     Nonsense,
@@ -161,10 +174,14 @@ fn read_request(stream: &mut impl Read) -> io::Result<Asked> {
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&head) {
             Ok(httparse::Status::Complete(_)) => {
+                let open_metrics = request.headers.iter().any(|it| {
+                    let value = String::from_utf8_lossy(it.value);
+                    it.name.eq_ignore_ascii_case("accept") && value.contains(OPEN_METRICS)
+                });
                 // The path without its query.
                 let path = request.path.and_then(|path| path.split('?').next());
                 return Ok(match (request.method, path) {
-                    (Some("GET"), Some("/metrics")) => Asked::Metrics,
+                    (Some("GET"), Some("/metrics")) => Asked::Metrics { open_metrics },
                     (Some("GET"), _) => Asked::Other,
                     _ => Asked::Method,
                 });

@@ -45,6 +45,25 @@ pub(super) fn emit(all: &[Status]) -> String {
     lines.chain([END]).map(|line| format!("{line}\n")).collect()
 }
 
+/// Returns OpenMetrics text in the older text format of Prometheus, in which the head of a counter
+/// has the name of its samples.
+pub(super) fn classic(text: &str) -> String {
+    let counter =
+        |line: &str| Some(line.strip_prefix("# TYPE ")?.strip_suffix(" counter")?.to_owned());
+    let counters: Vec<String> = text.lines().filter_map(counter).collect();
+    let lines = text.lines().filter(|line| *line != END).map(|line| {
+        let Some((kind, rest)) =
+            ["# HELP ", "# TYPE "].iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?)))
+        else {
+            return format!("{line}\n");
+        };
+        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let suffix = if counters.iter().any(|it| it == name) { "_total" } else { "" };
+        format!("{kind}{name}{suffix} {rest}\n")
+    });
+    lines.collect()
+}
+
 /// Lines of one metric.
 #[derive(Default)]
 struct Metric<'a> {
@@ -231,17 +250,17 @@ fn traffic(sheet: &mut MetricsText, traffic: &Traffic) {
 
 fn latencies(sheet: &mut MetricsText, list: &[Latency]) {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
-    let quantiles = |it: &Latency| {
+    let statistics = |it: &Latency| {
         let all =
-            [("0.5", it.p50_ns), ("0.99", it.p99_ns), ("0.999", it.p999_ns), ("1", it.max_ns)];
+            [("p50", it.p50_ns), ("p99", it.p99_ns), ("p999", it.p999_ns), ("max", it.max_ns)];
         let request = it.request.clone();
-        all.map(|(quantile, nanos)| {
-            let quantile = ("quantile".into(), quantile.into());
-            (vec![("request".into(), request.clone()), quantile], seconds(nanos))
+        all.map(|(statistic, nanos)| {
+            let statistic = ("statistic".into(), statistic.into());
+            (vec![("request".into(), request.clone()), statistic], seconds(nanos))
         })
     };
     let help = "Latency of requests in the layer and its devices, since the start";
-    sheet.levels("latency_seconds", help, list.iter().flat_map(quantiles));
+    sheet.levels("latency_seconds", help, list.iter().flat_map(statistics));
     let counts = list.iter().map(|it| (label("request", &it.request), it.count));
     sheet.totals("requests_answered", "Requests answered, by kind", counts);
 }
