@@ -54,7 +54,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let shape = &found.shape;
     console.field("policy", shape.gc)?;
     console.field("alpha", format!("{:.3}", shape.alpha))?;
-    console.field("units", shape.units)?;
+    // Pools with other numbers of units have nearly the same curve.
+    console.field("units", format!("{} (not determined by the log)", shape.units))?;
     console.field("residual", format!("{:.1} % (rms)", 100.0 * found.rms))?;
     console.lines(console.fit(table(&found, rest.as_ref())))
 }
