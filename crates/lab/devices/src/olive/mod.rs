@@ -3,29 +3,31 @@
 //!
 //! The interleave splits a request into pieces. Each piece occupies its chip and a controller for
 //! its whole time, and its bus for the transfer. All pieces of a request pass the host and its
-//! port, one request at a time: before the chips for a write, after them for a read.
+//! port, one request at a time: before the chips for a write, after them for a read. Before the
+//! chips, the host also prepares each piece after the first one, again one request at a time.
 //!
-//! The chips translate internally. The model represents this only by the distribution of their
-//! write times, and by a longer time for a write that does not continue, in the array's addresses,
-//! where the chip's previous write ended. Each stripe therefore begins with a jump, as if it were
-//! in its own unit of the chip's map.
+//! The driver limits the commands to chips in progress, and the writes in progress per chip.
+//!
+//! The chips translate internally. The model represents this only by a longer time for a write that
+//! does not continue, in the array's addresses, where the chip's previous write ended. Each stripe
+//! therefore begins with a jump, as if it were in its own unit of the chip's map.
 //!
 //! A raw array has no interleave: each chip is a parallel unit, and the host places the data. An
 //! erase takes no time, because the board's driver has none.
 //!
 //! Invariants
-//! - A chip, a controller and a bus serve one piece at a time, in the order of arrival.
+//! - A bus serves one piece at a time; a chip and a controller serve one read, or the configured
+//!   number of writes. All serve pieces in the order of arrival.
 
 pub(crate) mod register;
 mod spec;
+mod station;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read, Write};
 
 use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::plain::{Counts, range};
 use hostftl_drives::pool::LoadError;
@@ -33,13 +35,14 @@ use hostftl_drives::zoned::Zoned;
 use hostftl_drives::{Clock, Ended, Model};
 use hostftl_drives::{DriveWork, Spent};
 pub use spec::{OliveSpec, Port, SEGMENT};
+use station::Station;
 
 /// Waits of pieces, in ns, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// Number of pieces.
     pub pieces: u64,
-    /// Wait for the chip.
+    /// Wait for the chip after the command was sent.
     pub chip: Nanos,
     /// Wait for the bus while the chip was free.
     pub bus: Nanos,
@@ -62,12 +65,22 @@ struct Due {
 /// Next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    /// Write of `sectors` sectors from `lba` on to the chips.
-    Chips { lba: u64, sectors: u32 },
+    /// Preparation of the pieces of a range.
+    Split(Range),
+    /// Commands to the chips for a range.
+    Chips(Range),
     /// Transfer of `sectors` read sectors to the host.
     Host { sectors: u32 },
     /// Completion.
     End,
+}
+
+/// The sectors of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    lba: u64,
+    sectors: u32,
+    is_write: bool,
 }
 
 /// A modelled array of eMMC chips.
@@ -76,14 +89,17 @@ pub struct Olive {
     spec: OliveSpec,
     due: BinaryHeap<Reverse<Due>>,
     number: u64,
-    chips: Vec<Nanos>,
+    chips: Vec<Station>,
     /// End of the last write of each chip, in the array's addresses.
     ends: Vec<u64>,
     raw: Option<Zoned>,
     buses: Vec<Nanos>,
-    controllers: Vec<Nanos>,
+    controllers: Vec<Station>,
+    /// Ends of the latest commands to chips, one for each that may be in progress.
+    commands: Station,
     host: Nanos,
-    dice: Xoshiro256PlusPlus,
+    /// Time until which the host prepares pieces.
+    preparing: Nanos,
     timed: bool,
     conflicts: Conflicts,
     counts: Counts,
@@ -95,13 +111,14 @@ impl Olive {
         Olive {
             due: BinaryHeap::new(),
             number: 0,
-            chips: vec![0; spec.chips],
+            chips: vec![Station::new(spec.writes_per_chip); spec.chips],
             ends: vec![0; spec.chips],
             raw: spec.zoned().map(|zoned| Zoned::new(zoned).expect("the spec was checked")),
             buses: vec![0; spec.buses],
-            controllers: vec![0; spec.controllers],
+            controllers: vec![Station::new(spec.writes_per_chip); spec.controllers],
+            commands: Station::new(spec.commands),
             host: 0,
-            dice: Xoshiro256PlusPlus::seed_from_u64(0x011e),
+            preparing: 0,
             timed: true,
             conflicts: Conflicts::default(),
             counts: Counts::default(),
@@ -145,31 +162,44 @@ impl Olive {
         self.host
     }
 
-    /// Reserves the chips for a range. Returns the time at which the last one ends.
-    fn pass_chips(&mut self, now: Nanos, lba: u64, sectors: u32, is_write: bool) -> Nanos {
+    /// Returns the pieces of a range: chip, first sector and length.
+    fn pieces(&self, range: Range) -> impl Iterator<Item = (usize, u64, u32)> + use<> {
         let chips = self.chips.len() as u64;
-        if self.raw.is_some() {
-            let each = self.spec.sectors / chips;
-            return self.serve(now, (lba / each) as usize, (lba, sectors), is_write);
-        }
-        let wide = u64::from(self.spec.interleave);
-        let (mut at, end, mut last) = (lba, lba + u64::from(sectors), now);
-        while at < end {
+        let wide = match &self.raw {
+            Some(_) => self.spec.sectors / chips,
+            None => u64::from(self.spec.interleave),
+        };
+        let (mut at, end) = (range.lba, range.lba + u64::from(range.sectors));
+        std::iter::from_fn(move || {
             let part = (wide - at % wide).min(end - at);
-            let chip = (at / wide % chips) as usize;
-            last = last.max(self.serve(now, chip, (at, part as u32), is_write));
+            let piece = ((at / wide % chips) as usize, at, part as u32);
             at += part;
-        }
-        last
+            (part > 0).then_some(piece)
+        })
     }
 
-    /// Serves one piece on one chip and returns its end. `at` is its first sector in the array's
-    /// addresses.
+    /// Plans the commands of a request to the chips for the time when its pieces are prepared.
+    fn split(&mut self, now: Nanos, slot: u32, since: Nanos, range: Range) {
+        let further = self.pieces(range).count() as Nanos - 1;
+        let mut at = now;
+        if further > 0 {
+            at = now.max(self.preparing) + further * self.spec.piece_time;
+            self.preparing = at;
+        }
+        self.plan(at, slot, since, Next::Chips(range));
+    }
+
+    /// Reserves the chips for a range. Returns the time at which the last one ends.
+    fn pass_chips(&mut self, now: Nanos, range: Range) -> Nanos {
+        let pieces = self.pieces(range);
+        pieces.map(|piece| self.serve(now, piece, range.is_write)).fold(now, Nanos::max)
+    }
+
+    /// Serves one piece on one chip and returns its end.
     fn serve(
         &mut self,
         now: Nanos,
-        chip: usize,
-        (at, sectors): (u64, u32),
+        (chip, at, sectors): (usize, u64, u32),
         is_write: bool,
     ) -> Nanos {
         let mut took = self.spec.chip_time(sectors, is_write);
@@ -179,31 +209,30 @@ impl Olive {
             }
             self.ends[chip] = at + u64::from(sectors);
         }
-        if is_write && self.spec.spread {
-            let below: f64 = self.dice.random();
-            took = (-(1.0 - below).ln() * took as f64).round() as Nanos;
-        }
         let transfer = self.spec.transfer(sectors).min(took);
         let bus = chip % self.buses.len();
         let controller = bus % self.controllers.len();
-        let free = now.max(self.chips[chip]);
+        let sent = now.max(self.commands.first_free());
+        let free = sent.max(self.chips[chip].free(is_write));
         let on_bus = free.max(self.buses[bus]);
-        let begin = on_bus.max(self.controllers[controller]);
+        let begin = on_bus.max(self.controllers[controller].free(is_write));
+        let end = begin + took;
         let conflicts = &mut self.conflicts;
         conflicts.pieces += 1;
-        conflicts.chip += free - now;
+        conflicts.chip += free - sent;
         conflicts.bus += on_bus - free;
         conflicts.controller += begin - on_bus;
         conflicts.hit += u64::from(begin > free);
         self.buses[bus] = begin + transfer;
-        self.chips[chip] = begin + took;
-        self.controllers[controller] = begin + took;
+        self.chips[chip].reserve(end, is_write);
+        self.controllers[controller].reserve(end, is_write);
+        self.commands.reserve_one(end);
         if is_write {
             self.counts.busy.programs += took
         } else {
             self.counts.busy.reads[Cause::Host as usize] += took
         }
-        begin + took
+        end
     }
 }
 
@@ -229,15 +258,13 @@ impl Model for Olive {
         if !self.timed {
             return Some(Ok(()));
         }
-        match command {
-            Command::Program { .. } => {
-                let at = self.pass_host(now, sectors, true);
-                self.plan(at, slot, now, Next::Chips { lba, sectors });
-            }
-            _ => {
-                let at = self.pass_chips(now, lba, sectors, false);
-                self.plan(at, slot, now, Next::Host { sectors });
-            }
+        let is_write = matches!(command, Command::Program { .. });
+        let range = Range { lba, sectors, is_write };
+        if is_write {
+            let at = self.pass_host(now, sectors, true);
+            self.plan(at, slot, now, Next::Split(range));
+        } else {
+            self.split(now, slot, now, range);
         }
         None
     }
@@ -264,9 +291,15 @@ impl Model for Olive {
             let Reverse(due) = self.due.pop().expect("an event is pending");
             let Due { at: now, slot, since, .. } = due;
             match due.next {
-                Next::Chips { lba, sectors } => {
-                    let at = self.pass_chips(now, lba, sectors, true);
-                    self.plan(at, slot, since, Next::End);
+                Next::Split(range) => self.split(now, slot, since, range),
+                Next::Chips(range) => {
+                    let at = self.pass_chips(now, range);
+                    let next = if range.is_write {
+                        Next::End
+                    } else {
+                        Next::Host { sectors: range.sectors }
+                    };
+                    self.plan(at, slot, since, next);
                 }
                 Next::Host { sectors } => {
                     let at = self.pass_host(now, sectors, false);
@@ -349,7 +382,7 @@ mod tests {
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
         let tally = Tally::single(Cause::Host, sectors);
         let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
-        let began = *olive.chips.iter().max().expect("there are chips");
+        let began = olive.chips.iter().map(|chip| chip.free(false)).max().expect("there are chips");
         if let Some(done) = olive.submit(began, 0, &command) {
             return done.map(|()| 0);
         }
@@ -358,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_write_elsewhere_takes_its_chip_longer() {
-        let spec = OliveSpec { spread: false, ..OliveSpec::default() };
+        let spec = OliveSpec::default();
         let mut olive = Olive::new(&spec);
         let times = [0, 8, 4096 * 4 + 64].map(|lba| write(&mut olive, lba, 8).unwrap());
         assert_eq!(times[0], spec.host_time(8, true) + 685_000);
@@ -367,15 +400,42 @@ mod tests {
 
     #[test]
     fn each_stripe_begins_with_a_jump() {
-        let spec = OliveSpec { spread: false, interleave: 16, ..OliveSpec::default() };
+        let spec = OliveSpec { interleave: 16, ..OliveSpec::default() };
         let mut olive = Olive::new(&spec);
         let times = [0, 8, 64, 72].map(|lba| write(&mut olive, lba, 8).unwrap());
         assert_eq!(times.map(|took| took - times[0]), [0, 0, 685_000 / 3, 0]);
     }
 
     #[test]
+    fn a_chip_serves_as_many_writes_as_configured_and_one_read() {
+        let spec = OliveSpec { writes_per_chip: 2, ..OliveSpec::default() };
+        let mut olive = Olive::new(&spec);
+        let range = |lba, is_write| Range { lba, sectors: 8, is_write };
+        let ends = [0, 8, 16].map(|lba| olive.pass_chips(0, range(lba, true)));
+        assert_eq!(ends, [685_000, 685_000 + 19_000, 2 * 685_000], "19 µs are the bus's");
+        let read = olive.pass_chips(0, range(0, false));
+        assert_eq!(read, 2 * 685_000 + 89_000, "after both writes");
+    }
+
+    #[test]
+    fn the_driver_keeps_further_commands_back() {
+        let spec = OliveSpec { interleave: 8, commands: 3, ..OliveSpec::default() };
+        let mut olive = Olive::new(&spec);
+        let four = Range { lba: 0, sectors: 32, is_write: false };
+        assert_eq!(olive.pass_chips(0, four), 2 * 89_000, "the fourth chip waits for a command");
+    }
+
+    #[test]
+    fn the_host_prepares_each_further_piece_of_one_request_at_a_time() {
+        let spec = OliveSpec { interleave: 8, piece_time: 1_000_000, ..OliveSpec::default() };
+        let host = spec.host_time(16, false);
+        let (at, _) = ends(&spec, &[(0, 16), (0, 8), (16, 16)]);
+        assert_eq!(at[1..], [1_000_000 + 89_000 + host, 2_000_000 + 89_000 + host]);
+    }
+
+    #[test]
     fn a_raw_array_is_written_in_order_and_its_chips_are_its_units() {
-        let spec = OliveSpec { spread: false, raw: true, ..OliveSpec::default() };
+        let spec = OliveSpec { raw: true, ..OliveSpec::default() };
         let mut olive = Olive::new(&spec);
         assert!(write(&mut olive, 0, 8).is_ok());
         assert_eq!(write(&mut olive, 0, 8), Err(DeviceError::Unsupported));
@@ -383,7 +443,7 @@ mod tests {
         for lba in [8, each, 2 * each, 3 * each] {
             assert!(write(&mut olive, lba, 8).is_ok());
         }
-        assert!(olive.chips.iter().all(|until| *until > 0));
+        assert!(olive.chips.iter().all(|chip| chip.free(false) > 0));
         assert!(olive.is_raw() && olive.check().is_ok());
     }
 }

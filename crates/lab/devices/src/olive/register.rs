@@ -47,10 +47,10 @@ const KEYS: [Key; 8] = [
         "interface; raw: each chip is a parallel unit, for rrpc and pblk",
     ),
     key(
-        "service",
-        "exponential|fixed",
-        "exponential",
-        "distribution of write times; exponential: random",
+        "writes_per_chip",
+        "1..=8",
+        "1",
+        "writes in progress per chip; 2 reproduces the board under LightNVM",
     ),
 ];
 
@@ -70,7 +70,7 @@ struct File {
     port: Option<Spanned<String>>,
     interleave_kib: Option<Spanned<u32>>,
     access: Option<Spanned<String>>,
-    service: Option<Spanned<String>>,
+    writes_per_chip: Option<Spanned<u32>>,
 }
 
 fn read(text: &Text) -> Result<Arc<dyn Description>, DriveError> {
@@ -156,7 +156,8 @@ impl File {
             port: word("port", &self.port, [("acp", Port::Acp), ("hp", Port::Hp)])?,
             interleave: interleave * KIB,
             raw,
-            spread: word("service", &self.service, [("exponential", true), ("fixed", false)])?,
+            writes_per_chip: optional("writes_per_chip", &self.writes_per_chip, 1, 8, 1)? as usize,
+            ..OliveSpec::default()
         })
     }
 }

@@ -1,45 +1,51 @@
-//! Figures 5 and 6: the effect of the interleave on a stream.
+//! Figures 5 and 6: the effect of the interleave on a stream under LightNVM.
 
-use hostftl_lab_devices::olive::OliveSpec;
 use hostftl_report::{Axis, Lines};
 use hostftl_trace::Op;
 
 use super::SIZES;
-use super::bench::{Bench, DEPTH, Driver, Walk};
+use super::bench::{Bench, Driver, Walk};
+use super::closed;
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// Interleaves in KiB.
 const WIDTHS: [u32; 7] = [4, 8, 16, 32, 64, 128, 2048];
+/// Positions of 16 to 128 KiB in [`WIDTHS`]. 2 MiB follows.
+const WIDE: std::ops::Range<usize> = 2..6;
 /// Best interleaves in the paper for writes of 4, 64 and 128 KiB.
 const BEST_WRITES: [u32; 3] = [8, 128, 128];
 
 /// Explanation of the best interleave for writes.
-const JUMPS: &str = "two effects matter: the time of a chip per KiB, which is least in pieces of \
-                     128 KiB, and the jump at the start of each stripe, which two writes of a \
-                     stripe share; with a wider interleave, more small writes in progress share a \
-                     chip";
+const JUMPS: &str = "three effects matter: the time of a chip per KiB, which is least in pieces of \
+                     128 KiB; the jump at the start of each stripe, which two writes of a stripe \
+                     share; and the six commands in progress, which keep more of the chips' eight \
+                     places busy the longer they are";
 
 fn sweep(op: Op, kib: u32, seed: u64) -> Result<Vec<f64>, Error> {
     let speed = |width: u32| {
-        let spec = OliveSpec { interleave: width * 2, spread: false, ..OliveSpec::default() };
-        let (walk, driver) = (Walk::Sequential, Driver::Block);
-        let depth = if op == Op::Read { 1 } else { DEPTH };
-        let bench = Bench { spec, op, walk, sectors: kib * 2, driver, depth };
+        let mut bench = Bench::new(Driver::LightNvm, op, Walk::Sequential, kib);
+        bench.spec.interleave = width * 2;
         bench.run(seed).map(|found| found.mbs)
     };
     WIDTHS.into_iter().map(speed).collect()
 }
 
+/// Returns the greatest and the least of some speeds.
+fn extremes(speeds: &[f64]) -> (f64, f64) {
+    let most = speeds.iter().copied().fold(0.0, f64::max);
+    (most, speeds.iter().copied().fold(f64::INFINITY, f64::min))
+}
+
 /// Returns the smallest of the fastest widths.
 fn best(speeds: &[f64]) -> u32 {
-    let most = speeds.iter().copied().fold(0.0, f64::max);
+    let most = extremes(speeds).0;
     let at = speeds.iter().position(|speed| *speed >= most * 0.999);
     WIDTHS[at.expect("a fastest interleave exists")]
 }
 
 /// Returns whether no width is faster than this one by more than one per cent.
 fn is_best(speeds: &[f64], width: u32) -> bool {
-    let most = speeds.iter().copied().fold(0.0, f64::max);
+    let most = extremes(speeds).0;
     let at = WIDTHS.iter().position(|it| *it == width);
     speeds[at.expect("the interleave is one of the widths")] >= most * 0.99
 }
@@ -48,8 +54,7 @@ fn is_best(speeds: &[f64], width: u32) -> bool {
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let (mut met, mut alone) = (0, 0);
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
-        let depth = if op == Op::Read { 1 } else { DEPTH };
-        let title = format!("Sequential {name} by interleave (MB/s), queue depth {depth}");
+        let title = format!("Sequential {name} under LightNVM by interleave (MB/s)");
         let mut sheet = Sheet::new(title.clone())
             .input(["request (KiB)"])
             .ours(WIDTHS.map(|width| format!("{width} KiB")))
@@ -85,6 +90,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
         findings.sheets.push(sheet);
         findings.figures.push(lines.figure());
     }
+    notes(findings);
     let claim = "request sizes, of 3, that no interleave writes faster than the published best";
     let check = Check::near_published(claim, Known::new(3.0, "section 4.2"), f64::from(met), 0.0);
     findings.checks.push(check.because(JUMPS));
@@ -96,24 +102,38 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
 }
 
 fn claims(findings: &mut Findings, kib: u32, stated: Option<u32>, speeds: &[f64]) {
-    let most = speeds.iter().copied().fold(0.0, f64::max);
-    let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
-    match stated {
-        None => {
-            let claim = format!("{kib} KiB reads: fastest over slowest interleave");
-            let check = Check::new(claim, most / least, Band::AtMost(1.01));
-            let known = Known::new(1.0, "section 4.2: almost no influence");
-            findings.checks.push(check.published(known));
-        }
-        Some(width) => {
-            let claim = format!("{kib} KiB reads: the best interleave, in KiB");
-            let known = Known::new(width.into(), "section 4.2");
-            let ours = f64::from(best(speeds));
-            findings.checks.push(Check::near_published(claim, known, ours, 0.0));
-            let claim = format!("{kib} KiB reads: 2 MiB over the slowest interleave");
-            let ours = speeds[WIDTHS.len() - 1] / least;
-            let check = Check::new(claim, ours, Band::AtMost(1.05));
-            findings.checks.push(check.published(Known::new(1.0, "section 4.2: very low")));
-        }
-    }
+    let (most, least) = extremes(speeds);
+    let Some(width) = stated else {
+        let claim = format!("{kib} KiB reads: fastest over slowest interleave");
+        let check = Check::new(claim, most / least, Band::AtMost(1.01));
+        let known = Known::new(1.0, "section 4.2: almost no influence");
+        findings.checks.push(check.published(known));
+        return;
+    };
+    let claim = format!("{kib} KiB reads: the best interleave, in KiB");
+    let known = Known::new(width.into(), "section 4.2");
+    let ours = f64::from(best(speeds));
+    findings.checks.push(Check::near_published(claim, known, ours, 0.0));
+    let (slowest, narrow) = (extremes(&speeds[WIDE]).1, extremes(&speeds[..WIDE.start]).0);
+    let claim = format!("{kib} KiB reads: the slowest of 16 to 128 KiB over the faster of 4 and 8");
+    let check = Check::new(claim, slowest / narrow, Band::AtLeast(1.01));
+    findings.checks.push(check.because(
+        "section 4.2: higher. Each piece costs the host time, and with 4 or 8 KiB a chip serves \
+         several pieces of a request",
+    ));
+    let claim = format!("{kib} KiB reads: 2 MiB over the slowest of 16 to 128 KiB");
+    let check = Check::new(claim, speeds[WIDE.end] / slowest, Band::AtMost(0.9));
+    findings.checks.push(check.because("section 4.2: very low"));
+}
+
+/// Adds the notes on inferred parameters.
+fn notes(findings: &mut Findings) {
+    let [low, high] = closed::piece_times().map(|ns| ns / 1000.0);
+    findings.notes.push(format!(
+        "Inferred: the host takes 30 µs for each piece of a request after the first. The \
+         statements of section 4.2 about reads of 64 and 128 KiB hold from {low:.1} to {high:.1} \
+         µs, as computed and with two reads in progress. Section 4.2 also calls the speed at 2 \
+         MiB very low. Here it is lower than at 16 to 128 KiB, but higher than at 4 KiB. Whether \
+         it is so in Fig. 5 cannot be read from the text."
+    ));
 }

@@ -5,7 +5,7 @@ use hostftl_lab_devices::olive::{OliveSpec, Port};
 use hostftl_trace::Op;
 
 use super::SIZES;
-use super::bench::{Bench, DEPTH, Driver, Walk};
+use super::bench::{Bench, Driver, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// Adds the table of the ports.
@@ -18,9 +18,9 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     for (op, name, published) in [(Op::Read, "read", 2.4), (Op::Write, "write", 3.9)] {
         for kib in SIZES {
             let speed = |port: Port| {
-                let spec = OliveSpec { port, interleave: 256, ..OliveSpec::default() };
-                let (walk, driver) = (Walk::Sequential, Driver::Block);
-                Bench { spec, op, walk, sectors: kib * 2, driver, depth: DEPTH }.run(seed)
+                let mut bench = Bench::new(Driver::LightNvm, op, Walk::Sequential, kib);
+                (bench.spec.port, bench.spec.interleave) = (port, 256);
+                bench.run(seed)
             };
             let (acp, hp) = (speed(Port::Acp)?.mbs, speed(Port::Hp)?.mbs);
             let stated = match kib {
@@ -58,17 +58,14 @@ pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Er
         "for a controller (µs per piece)",
         "for the chip (µs per piece)",
     ];
-    let title = format!(
-        "Conflicts: random reads of 128 KiB, queue depth {DEPTH}, interleave 32 \
-         KiB"
-    );
+    let title = "Conflicts: random reads of 128 KiB, interleave 32 KiB";
     let mut sheet = Sheet::new(title).input(["chips", "buses", "controllers"]).ours(ours);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {
-        let spec = OliveSpec { chips, buses, controllers, interleave: 64, ..OliveSpec::default() };
-        let (op, walk) = (Op::Read, Walk::Random);
-        let driver = Driver::Block;
-        let found = Bench { spec, op, walk, sectors: 256, driver, depth: DEPTH }.run(seed)?;
+        let mut bench = Bench::new(Driver::Block, Op::Read, Walk::Random, 128);
+        bench.spec =
+            OliveSpec { chips, buses, controllers, interleave: 64, ..OliveSpec::default() };
+        let found = bench.run(seed)?;
         let pieces = found.conflicts.pieces as f64;
         let each = |ns: u64| Cell::Number(ns as f64 / 1000.0 / pieces, 1);
         sheet.row([
