@@ -293,15 +293,15 @@ impl Device {
         self.len = sectors * SECTOR as u64;
     }
 
-    /// Makes the device represent a drive called `name` with the model `model`. The drive has only
-    /// the first `bytes` bytes of the device.
+    /// Makes the device represent a drive called `name`, with a model unless it has no state of its
+    /// own. The drive has only the first `bytes` bytes of the device.
     ///
     /// # Panics
     /// When the device is shorter.
-    pub fn attach(&mut self, name: &str, bytes: u64, model: Box<dyn Model>) {
+    pub fn attach(&mut self, name: &str, bytes: u64, model: Option<Box<dyn Model>>) {
         assert!(bytes <= self.bytes, "a drive longer than its file");
         (self.name, self.bytes, self.base, self.len) = (name.into(), bytes, 0, bytes);
-        self.model = Some(model);
+        self.model = model;
     }
 
     /// Passes a command to the model: see [`model::follow`].

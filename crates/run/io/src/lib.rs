@@ -68,4 +68,6 @@ pub use secret::read_secret;
 pub use size::parse_bytes;
 pub use stats::{DeviceStats, Snapshot, Stats};
 pub use waker::{Waker, is_hung_up, set_send_room, wait_readable, wait_writable};
-pub use zoned::{ClaimedZones, make_file as make_zoned_file, split_path as zoned_path};
+pub use zoned::{
+    ClaimedZones, make_file as make_zoned_file, name_of as zoned_name, split_path as zoned_path,
+};

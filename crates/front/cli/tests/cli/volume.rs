@@ -213,12 +213,28 @@ fn a_studied_stack_can_be_created_as_a_volume() {
     json(dir, &tier);
     json(dir, &["check", "w.toml"]);
     refused(dir, &["create", "w.toml", "--drive", "hatl-1g"], 2, &["names no layer", "--layer"]);
-    if cfg!(feature = "paper") {
-        let memories = ["create", "x.toml", "--drive", "scm-m+scm-s", "--layer", "tier"];
-        refused(dir, &memories, 2, &["scm-m", "hostftl compare"]);
-    }
     refused(dir, &["create", "v.toml", "--drive", "stack.toml"], 1, &["v.toml", "exists"]);
     json(dir, &["check", "v.toml"]);
+}
+
+/// The devices of the published systems can be used as volumes: zones of raw flash and memories.
+#[test]
+fn raw_flash_and_memories_can_be_created_as_volumes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut cases = vec![("open-channel:capacity=256m", "pblk")];
+    if cfg!(feature = "paper") {
+        let memories = "scm-m:capacity=16m+scm-s:capacity=64m";
+        cases.extend([("olive", "hard"), ("olive:access=raw", "rrpc"), (memories, "tier")]);
+    }
+    for (at, (drive, layer)) in cases.into_iter().enumerate() {
+        let volume = format!("v{at}.toml");
+        let drive = ["create", &volume, "--drive", drive];
+        refused(dir, &drive, 2, &["names no layer", "--layer"]);
+        let made = json(dir, &[&drive[..], &["--layer", layer]].concat());
+        assert_eq!(made["layer"], layer);
+        json(dir, &["check", &volume]);
+    }
 }
 
 /// `slot=auto` is chosen once, from a sample of requests.

@@ -31,6 +31,7 @@ use hostftl_format::zonefile;
 
 use crate::error::IoError;
 pub use claims::ClaimedZones;
+pub use name::name_of;
 pub(crate) use name::{PREFIX, ZonedName};
 use pages::Pages;
 pub(crate) use part::{Part, split as split_part};

@@ -79,6 +79,23 @@ impl ZonedName {
     }
 }
 
+/// Returns the name of a zoned file at `path` with segments of `shape`, and the length that such a
+/// file needs in bytes. Segments beyond a multiple of whole MiB on all units are left out.
+pub fn name_of(path: &str, shape: &Segments) -> (String, u64) {
+    let bytes = |sectors: u32| u64::from(sectors) * SECTOR as u64;
+    let name = format!(
+        "{PREFIX}{path}?zone={}&units={}&write={}&best={}&unreadable={}&open={}",
+        bytes(shape.size),
+        shape.units,
+        bytes(shape.write_unit),
+        bytes(shape.write_best),
+        bytes(shape.unreadable),
+        shape.max_open,
+    );
+    let data = u64::from(shape.count) * u64::from(shape.size);
+    (name, (zonefile::head_sectors(shape.count) + 2 * RESERVE + data) * SECTOR as u64)
+}
+
 /// Returns the unit of the number of segments: the same number on each unit, and whole MiB in
 /// total.
 fn count_step(shape: &Segments) -> u64 {
@@ -177,6 +194,23 @@ mod tests {
             let why = parse(text).unwrap_err();
             assert!(why.contains(part), "{why}");
         }
+    }
+
+    #[test]
+    fn a_name_and_a_length_give_the_shape_back() {
+        let shape = Segments {
+            size: 6144,
+            write_unit: 32,
+            write_best: 64,
+            unreadable: 96,
+            max_open: 24,
+            count: 1000,
+            units: 8,
+        };
+        let (name, bytes) = name_of("/a/b", &shape);
+        assert_eq!(parse(&name).unwrap().fit(bytes, true).unwrap(), shape, "{name}");
+        let one_more = Segments { count: 1008, ..shape };
+        assert_eq!(parse(&name).unwrap().fit(name_of("", &one_more).1 - 1, true).unwrap(), shape);
     }
 
     #[test]

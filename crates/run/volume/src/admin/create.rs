@@ -16,7 +16,10 @@ use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, cancel, zoned_path};
-use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan, Usage, is_changed, notes, short_segments};
+use hostftl_layers::{
+    AnyLayer, LayerConfig, LayerKind, Mode, Plan, SpareRule, Usage, is_changed, notes,
+    short_segments,
+};
 use uuid::Uuid;
 
 use crate::metadata::claims;
@@ -52,6 +55,34 @@ pub struct CreateSpec {
     pub label: String,
     /// Overwrites existing data on the devices. Devices in use are always refused.
     pub force: bool,
+}
+
+impl CreateSpec {
+    /// Limits the export of the layer `log` so that redundancy returns after the loss of any one
+    /// device without a new one (virtual hot capacity). Returns the export in bytes.
+    ///
+    /// # Errors
+    /// When the layer has no redundancy, its spare is not fixed, or [`create()`] would refuse.
+    pub fn reserve_device(&mut self) -> Result<u64, Error> {
+        let refuse = |why: &str| Err(Error::Asked(format!("virtual hot capacity: {why}")));
+        if self.layer.kind != LayerKind::Log || self.layer.log.parity == 0 {
+            return refuse("only log with parity or a mirror has it");
+        }
+        if self.layer.log.spare == SpareRule::Auto {
+            return refuse("spare=auto would take the space that a loss needs; state the spare");
+        }
+        self.layer.log.spare = SpareRule::Stated;
+        let devices = infos(&rehearse(self)?);
+        let mut layer = self.layer.clone();
+        layer.choose(&devices, None);
+        let sectors = layer.export_without_one(&devices);
+        let bytes = match sectors {
+            Ok(sectors) => sectors * SECTOR as u64,
+            Err(why) => return refuse(&why.to_string()),
+        };
+        self.layer.log.logical_size = Some(bytes);
+        Ok(bytes)
+    }
 }
 
 /// Result of a creation. Lengths are in bytes.

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Client, MIB, Place, content, is_sound, noise, replacement, until};
 use crate::cuts::cut_off;
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    CheckOptions, Error, OpenOptions, ReplaceSpec, Replaced, Space, StartOptions, Verdict, check,
-    check_with, online, open_with, replace, status,
+    CheckOptions, CreateSpec, Error, OpenOptions, ReplaceSpec, Replaced, Space, StartOptions,
+    Verdict, check, check_with, create, online, open_with, replace, status,
 };
 
 const BLOCKS: u64 = 600;
@@ -167,6 +168,69 @@ fn a_rebuild_of_a_full_volume_writes_only_the_new_device() {
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
+    (0..pieces)
+        .for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at, 1 << 16), "{at}"));
+    running.stop().unwrap();
+}
+
+/// A volume with virtual hot capacity, full of data that does not compress, becomes redundant
+/// again after the loss of any one device.
+#[test]
+fn virtual_hot_capacity_replaces_any_one_device() {
+    let cases: [(&str, &[u64]); 4] = [
+        ("parity=yes", &[96, 96, 96]),
+        ("parity=yes", &[96, 96, 160, 128, 128]),
+        ("parity=2", &[96, 96, 96, 96, 96]),
+        ("parity=yes:separation=lifetime", &[96, 96, 96, 96]),
+    ];
+    for (at, (layer, sizes)) in cases.into_iter().enumerate() {
+        // One case has one device of each length lost, the others any.
+        for lost in [at, sizes.len() - 1] {
+            loses_one(layer, sizes, lost % sizes.len());
+        }
+    }
+}
+
+fn loses_one(layer: &str, sizes: &[u64], lost: usize) {
+    let place = Place::new();
+    let devices: Vec<String> = (0..sizes.len()).map(|at| place.name(&format!("d{at}"))).collect();
+    for (name, megabytes) in devices.iter().zip(sizes) {
+        File::create(name).unwrap().set_len(megabytes * MIB).unwrap();
+    }
+    let layer = LayerConfig::parse(&format!("log:compress=none:{layer}")).unwrap();
+    let mut spec = CreateSpec { devices, layer, size: None, ..place.spec(LayerKind::Log) };
+    let parities = u32::from(spec.layer.log.parity);
+    let export = spec.reserve_device().unwrap();
+    assert_eq!(create(&spec).unwrap().exported_bytes, export);
+    let start = || {
+        let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+        let opened = open_with(&place.path("v.toml"), &how).unwrap();
+        opened.start(&StartOptions::default()).unwrap()
+    };
+    let (running, port) = start();
+    let client = Client::new(port);
+    let pieces = export >> 16;
+    let write = |at: u64| client.write(at << 16, &noise(at, 1 << 16), false).unwrap();
+    // The second pass leaves invalid data between the valid.
+    (0..pieces).chain((0..pieces).step_by(3)).for_each(write);
+    client.flush();
+    running.stop().unwrap();
+    fs::remove_file(place.path(&format!("d{lost}"))).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    let begun = Instant::now();
+    loop {
+        let space = running.status().space.unwrap();
+        if space.degraded_bytes == 0 && space.failures_tolerated == parities {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{sizes:?} without {lost}: {space:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The volume is still full, and can be overwritten.
+    (0..pieces)
+        .step_by(7)
+        .for_each(|at| client.write(at << 16, &noise(at, 1 << 16), false).unwrap());
     (0..pieces)
         .for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at, 1 << 16), "{at}"));
     running.stop().unwrap();

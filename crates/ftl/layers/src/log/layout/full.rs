@@ -1,10 +1,29 @@
 //! Bound of the valid data on devices that hold less than the volume exports, because it was
 //! created so or devices were removed.
 
-use hostftl_core::{DeviceSet, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceInfo, DeviceSet, SECTORS_PER_BLOCK};
 use hostftl_format::log::GRAIN;
 
 use super::{Layout, Reserves};
+use crate::config::LayerConfig;
+use crate::plan::PlanError;
+
+impl LayerConfig {
+    /// Returns the maximum export, in sectors, of a new `log` volume on `devices` whose redundancy
+    /// returns after the loss of any one of them without a new device.
+    ///
+    /// # Errors
+    /// If no volume is possible on `devices`, or none without one of them.
+    pub fn export_without_one(&self, devices: &[DeviceInfo]) -> Result<u64, PlanError> {
+        let layout = Layout::new(self, devices)?;
+        let kept = layout.reserves.kept() + layout.margin();
+        let without = |lost| layout.blocks_on(layout.members - DeviceSet::single(lost), kept);
+        match layout.members.iter().map(without).min() {
+            None | Some(0) => Err(PlanError("log has no room for its data without one device")),
+            Some(least) => Ok(layout.blocks.min(least) * u64::from(SECTORS_PER_BLOCK)),
+        }
+    }
+}
 
 impl Layout {
     /// Returns the maximum valid grains on these members; `None` if all exported blocks fit. After
@@ -16,6 +35,12 @@ impl Layout {
         let held = if members == self.members { reserves.held } else { reserves.kept() };
         let most = self.valid_limit_on(members, held);
         (0 < most && most < u64::MAX).then_some(most)
+    }
+
+    /// Returns the free segments, beyond the reserves, without which data does not begin to move to
+    /// fewer devices.
+    pub fn margin(&self) -> u32 {
+        2 + self.segments / 32
     }
 
     /// Returns the maximum valid grains in stripes on these devices while `kept` segments stay
@@ -36,10 +61,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use hostftl_core::DeviceInfo;
-
     use super::*;
-    use crate::config::LayerConfig;
     use crate::kind::LayerKind;
     use crate::log::chunk_placement::set;
 

@@ -116,7 +116,7 @@ impl Segments {
     /// Returns the grains that fit.
     pub(crate) fn most_on(set: DeviceSet, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         // Hysteresis: a set of devices that is in use needs no margin.
-        let margin = if already { 0 } else { 2 + layout.segments / 32 };
+        let margin = if already { 0 } else { layout.margin() };
         layout.valid_limit_on(set, kept.kept() + margin)
     }
 }

@@ -1,7 +1,8 @@
 //! Devices that behave like a drive model: `drive:DRIVE@FILE`. For evaluation.
 //!
-//! The file has the drive's content at its own addresses, followed by a side region from which the
-//! model's map is restored. The data of clients thus never depends on the model.
+//! The file has the drive's content at its own addresses. That of a flash drive is followed by a
+//! side region from which the model's map is restored. The data of clients thus never depends on
+//! the model. A memory has no map, so its file has nothing but the content.
 
 mod flash;
 mod side;
@@ -10,8 +11,8 @@ use std::fs::File;
 use std::path::Path;
 
 use hostftl_core::SECTOR;
-use hostftl_drives::{DriveError, DriveSpec};
-use hostftl_io::{Access, Device, IoError};
+use hostftl_drives::{DeviceSpec, DriveError};
+use hostftl_io::{Access, Device, IoError, Model};
 
 use crate::util::error::{Error, device, file};
 use crate::util::private::{new_private, sync_folder};
@@ -28,15 +29,22 @@ pub(crate) fn backing(name: &str) -> Option<&str> {
     parts(name).map(|(_, path)| path)
 }
 
-fn spec(name: &str, drive: &str) -> Result<DriveSpec, Error> {
-    let mut spec = DriveSpec::find(drive).map_err(|why| match why {
+fn spec(name: &str, drive: &str) -> Result<DeviceSpec, Error> {
+    let spec = DeviceSpec::find(drive).map_err(|why| match why {
         DriveError::Unknown { .. } | DriveError::Option { .. } => {
             Error::Io(IoError::Name { name: name.into(), why: why.to_string() })
         }
         _ => device(name, why.to_string()),
     })?;
-    spec.hint = true;
+    if spec.is_raw() {
+        return Err(device(name, "is a raw drive model; use zoned:PATH"));
+    }
     Ok(spec)
+}
+
+/// Returns the minimum length of a model's file in bytes.
+fn end(spec: &DeviceSpec) -> u64 {
+    spec.flash().map_or(spec.exported() * SECTOR as u64, Side::end)
 }
 
 /// Returns the full name of a device like [`Device::full_name`], also for drive models.
@@ -61,7 +69,7 @@ pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     }
     let spec = spec(name, drive)?;
     let mut opened = Device::open(path)?;
-    let (has, needs) = (opened.bytes(), Side::end(&spec));
+    let (has, needs) = (opened.bytes(), end(&spec));
     if has < needs {
         let why = format!(
             "has {has} bytes, but the drive model needs {needs}; let `create` make \
@@ -69,8 +77,10 @@ pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
         );
         return Err(device(name, why));
     }
-    let flash = Flash::open(&spec, drive, Path::new(path)).map_err(|why| device(name, why))?;
-    opened.attach(name, spec.exported * SECTOR as u64, Box::new(flash));
+    let flash = spec.flash().map(|flash| Flash::open(flash, drive, Path::new(path)));
+    let flash = flash.transpose().map_err(|why| device(name, why))?;
+    let model = flash.map(|flash| Box::new(flash) as Box<dyn Model>);
+    opened.attach(name, spec.exported() * SECTOR as u64, model);
     Ok(opened)
 }
 
@@ -83,7 +93,7 @@ pub(crate) fn make(name: &str) -> Result<Option<File>, Error> {
         return Ok(None);
     }
     let made = new_private(path).map_err(file(path, "create the file"))?;
-    made.set_len(Side::end(&spec)).map_err(file(path, "set its size"))?;
+    made.set_len(end(&spec)).map_err(file(path, "set its size"))?;
     sync_folder(path).map_err(file(path, "sync its directory"))?;
     Ok(Some(made))
 }

@@ -1,13 +1,16 @@
 //! `hostftl create`: creates a volume.
 
+mod log_options;
+
 use std::path::{Path, PathBuf};
 
-use hostftl_core::{SECTOR, Size};
-use hostftl_layers::LayerConfig;
+use hostftl_core::{DeviceKind, SECTOR, Size};
+use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerSpec;
 use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
 
+use self::log_options::LogOptions;
 use super::compare;
 use super::copying::Copying;
 use super::preferred::Devices;
@@ -45,7 +48,9 @@ pub(crate) struct Args {
     sparse: bool,
     /// Layer with parameters, such as hard:superpage=256k:spare=10; see `hostftl layers`
     #[arg(long, value_name = "LAYER[:KEY=VALUE]...", value_parser = layer_text)]
-    #[arg(required_unless_present = "drive")]
+    ///
+    /// With --level the default is log.
+    #[arg(required_unless_present_any = ["drive", "level"])]
     layer: Option<LayerText>,
     /// Write unit of the layer [default: the multiple of the drive's unit from 64k on]
     ///
@@ -62,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE|auto", value_parser = spare)]
     spare: Option<Spare>,
     #[command(flatten)]
-    log: Log,
+    log: LogOptions,
     /// Label of the volume
     #[arg(long, default_value = "")]
     label: String,
@@ -76,71 +81,6 @@ impl Args {
     fn states_superpage(&self) -> bool {
         let states = |layer: &LayerText| layer.text.contains(":superpage=");
         self.drive.is_some() || self.layer.as_ref().is_some_and(states)
-    }
-}
-
-/// Parameters of the layer `log` with an option of their own.
-#[derive(Clone, Debug, clap::Args)]
-struct Log {
-    /// Number of parity chunks per stripe of the layer log: 1 needs three devices, 2 needs four
-    /// [default: 1 if given without a number]
-    #[arg(long, value_name = "CHUNKS", num_args = 0..=1, default_missing_value = "1")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
-    parity: Option<u8>,
-    /// Mirror two devices with the layer log
-    #[arg(long, conflicts_with = "parity")]
-    mirror: bool,
-    /// Memory for the map of the layer log [default: all of it up to 96M, more for larger volumes]
-    #[arg(long, value_name = "SIZE")]
-    map_memory: Option<String>,
-    /// Segment length of the layer log on each device, ideally the erase unit
-    #[arg(long, value_name = "SIZE")]
-    reclaim_unit: Option<String>,
-    /// Export size of the layer log; may exceed the capacity if the data compresses
-    #[arg(long, value_name = "SIZE")]
-    logical_size: Option<String>,
-    /// Device that absorbs flushes of the layer log (small and fast), so that stripes are still
-    /// written full
-    ///
-    /// A file that does not exist is created with 64 MiB.
-    #[arg(long, value_name = "DEVICE")]
-    journal: Option<String>,
-}
-
-impl Log {
-    /// Sets the given parameters, and appends the journal to `devices`. `complete` devices, those
-    /// of `--drive`, include it already.
-    fn apply(
-        self,
-        layer: &mut LayerConfig,
-        devices: &mut Vec<String>,
-        complete: bool,
-    ) -> Result<(), String> {
-        match (self.parity, self.mirror, devices.len()) {
-            (Some(1), _, 0..3) => {
-                return Err("--parity needs three devices; use --mirror for two".into());
-            }
-            (Some(2..), _, 0..4) => return Err("--parity 2 needs four devices".into()),
-            (_, true, devices) if devices != 2 => {
-                return Err(format!("--mirror needs two devices, not {devices}; see --parity"));
-            }
-            (None, false, _) => {}
-            (Some(2..), ..) => layer.set("parity", "2")?,
-            _ => layer.set("parity", "yes")?,
-        }
-        self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))?;
-        self.reclaim_unit.map_or(Ok(()), |size| layer.set("reclaim-unit", &size))?;
-        self.logical_size.map_or(Ok(()), |size| layer.set("logical-size", &size))?;
-        match self.journal {
-            Some(journal) => {
-                devices.push(journal);
-                layer.set("journal", "yes")
-            }
-            None if layer.log.journal && !complete => {
-                Err("log:journal=yes needs a device; add --journal DEVICE".into())
-            }
-            None => Ok(()),
-        }
     }
 }
 
@@ -201,6 +141,8 @@ fn layer_text(text: &str) -> Result<LayerText, String> {
 struct Parts {
     layer: LayerConfig,
     devices: Vec<String>,
+    /// Size in bytes of files that do not exist yet; those of block drive models have their own.
+    size: Option<u64>,
     journal: Option<String>,
     /// Indirection unit of the devices in sectors; 0 if unknown.
     iu_sectors: u32,
@@ -210,31 +152,41 @@ struct Parts {
 /// file: `vol.0.drive` and so on beside `vol.toml`.
 fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
     let stack = compare::stack(stack)?;
-    let choice =
-        match &args.layer {
-            Some(layer) => LayerSpec::parse(&layer.text).map_err(Failure::usage)?,
-            None => stack.layers.iter().find(|layer| layer.kind().is_some()).cloned().ok_or_else(
-                || Failure::usage(format!("{} names no layer; add --layer", stack.name)),
-            )?,
+    let no_layer = || {
+        let like = match &stack.devices[..] {
+            [one] if one.is_raw() => ", such as --layer rrpc",
+            [one, other] if one != other => ", such as --layer tier",
+            _ => "",
         };
-    let mut devices = Vec::new();
-    for (index, spec) in choice.devices(&stack).iter().enumerate() {
-        let name = spec.name();
-        if spec.is_raw() || !spec.is_flash() {
-            let why = "cannot use a raw drive model for a volume; use it in `hostftl compare`";
-            return Err(Failure::usage(format!("{name}: {why}")));
+        Failure::usage(format!("{} names no layer; add --layer{like}", stack.name))
+    };
+    let choice = match &args.layer {
+        Some(layer) => LayerSpec::parse(&layer.text).map_err(Failure::usage)?,
+        None => {
+            let named = stack.layers.iter().find(|layer| layer.kind().is_some());
+            named.cloned().ok_or_else(no_layer)?
         }
+    };
+    let (mut devices, mut size) = (Vec::new(), None);
+    for (index, spec) in choice.devices(&stack).iter().enumerate() {
         let file = args.volume.with_extension(format!("{index}.drive"));
         let file = file
             .to_str()
             .ok_or_else(|| Failure::usage("the path is not valid UTF-8; rename it"))?;
-        devices.push(format!("drive:{name}@{file}"));
+        devices.push(match spec.device_info().kind {
+            DeviceKind::Block => format!("drive:{}@{file}", spec.name()),
+            DeviceKind::Zoned(segments) => {
+                let (name, bytes) = hostftl_io::zoned_name(file, &segments);
+                size = size.max(Some(bytes));
+                name
+            }
+        });
     }
     let iu_sectors = stack.map_unit();
     let mut layer = choice.on(iu_sectors);
     let unit = stack.infos().iter().map(|info| info.reclaim_unit * SECTOR as u64).max();
     layer.log.reclaim_unit = layer.log.reclaim_unit.or(unit.filter(|unit| *unit > 0));
-    Ok(Parts { layer, devices, journal: None, iu_sectors })
+    Ok(Parts { layer, devices, size, journal: None, iu_sectors })
 }
 
 /// Returns the layer and the devices of the command line.
@@ -242,26 +194,32 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
     if let Some(stack) = &args.drive {
         return modelled(args, stack);
     }
-    let layer = args.layer.clone().expect("it is required without --drive");
-    let journal = layer.journal.or_else(|| args.log.journal.clone());
-    Ok(Parts { layer: layer.config, devices: args.devices.clone(), journal, iu_sectors: 0 })
+    let layer = args.layer.clone();
+    let (layer, journal) = match layer {
+        Some(layer) => (layer.config, layer.journal),
+        None => (LayerConfig::new(LayerKind::Log), None),
+    };
+    let journal = journal.or_else(|| args.log.journal());
+    let (devices, size) = (args.devices.clone(), args.size);
+    Ok(Parts { layer, devices, size, journal, iu_sectors: 0 })
 }
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // After a signal the created files are removed.
     interrupt::undo();
-    let Parts { mut layer, mut devices, journal, iu_sectors } = parts(args)?;
+    let Parts { mut layer, mut devices, size, journal, iu_sectors } = parts(args)?;
     set_common(args, &mut layer).map_err(Failure::usage)?;
     let sampled =
         args.sample.as_deref().map(|trace| suit(&mut layer, iu_sectors, trace)).transpose()?;
-    let log = Log { journal, ..args.log.clone() };
-    log.apply(&mut layer, &mut devices, args.drive.is_some()).map_err(Failure::usage)?;
+    let complete = args.drive.is_some();
+    let added = (&mut devices, journal);
+    args.log.apply(&mut layer, added, complete).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
         path: args.volume.clone(),
         devices,
-        size: args.size,
-        allocate: !args.sparse,
+        size,
+        allocate: !args.sparse && args.drive.is_none(),
         layer,
         label: args.label.clone(),
         force: args.force,
@@ -275,6 +233,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         None => reported.set_superpage(&mut spec.layer),
     };
     let reclaim_unit = reported.set_reclaim_unit(&mut spec.layer);
+    let virtual_spare = args.log.reserve_device(&mut spec)?;
     let mut clearing = Copying::new(console.is_watched(), "cleared");
     let mut created =
         hostftl_volume::create_with(&spec, &mut |done, all| clearing.show(done, all))?;
@@ -282,6 +241,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // `create_with` may have chosen the spare.
     spec.layer = created.config.layer_config().map_err(Failure::failed)?;
     created.notes.extend(reclaim_unit.into_iter().chain(sampled).chain(superpage));
+    created.notes.extend(virtual_spare);
     created.notes.extend(reported.notes(&spec.layer));
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
 }
