@@ -215,23 +215,30 @@ fn both(board: Board, walk: Walk, kib: u32, depth: u32) -> (f64, f64) {
 
 #[test]
 fn the_model_agrees_with_a_calculation_by_events() {
-    let board = |is_write, chips, strip, writes_per_chip, commands| Board {
-        is_write,
+    let write = |chips, strip, writes_per_chip, commands| Board {
+        is_write: true,
         chips,
         strip,
         writes_per_chip,
         commands,
         preparation: 45.0,
     };
+    let read = |chips, strip, commands, preparation| Board {
+        is_write: false,
+        preparation,
+        ..write(chips, strip, 1, commands)
+    };
     for (board, walk, kib, depth) in [
-        (board(true, 3, 12, 2, 3), Walk::Sequential, 20, 3),
-        (board(true, 3, 12, 1, 4), Walk::Random, 20, 3),
-        (board(true, 5, 36, 2, 7), Walk::Random, 12, 9),
-        (board(true, 5, 12, 1, 9), Walk::Sequential, 96, 4),
-        (board(true, 7, 256, 2, 5), Walk::Random, 256, 5),
-        (board(false, 3, 12, 2, 3), Walk::Sequential, 20, 3),
-        (board(false, 5, 12, 1, 4), Walk::Random, 60, 5),
-        (board(false, 5, 20, 1, 9), Walk::Sequential, 44, 3),
+        (write(3, 12, 2, 3), Walk::Sequential, 20, 3),
+        (write(3, 12, 1, 4), Walk::Random, 20, 3),
+        (write(3, 12, 2, 20), Walk::Sequential, 72, 1),
+        (write(5, 36, 2, 7), Walk::Random, 12, 9),
+        (write(5, 12, 1, 9), Walk::Sequential, 96, 4),
+        (write(7, 256, 2, 5), Walk::Random, 256, 5),
+        (read(3, 12, 3, 45.0), Walk::Sequential, 20, 3),
+        (read(5, 12, 4, 45.0), Walk::Random, 60, 5),
+        (read(5, 12, 9, 45.0), Walk::Sequential, 84, 1),
+        (read(5, 20, 9, 250.0), Walk::Sequential, 44, 4),
     ] {
         let (model, calculated) = both(board, walk, kib, depth);
         let off = model / calculated - 1.0;
