@@ -1,76 +1,71 @@
 #!/usr/bin/env bash
-# The table of docs/RESULTS.md: each layer on three drives in four states, and on a slice sixteen times
-# as large in three of them, with the losses. Prints Markdown; with the name of a file, puts it
-# there between the marks. Takes long: `log` on the large slice most of it.
+# The table of docs/RESULTS.md: each layer on slices of drives on which the data of the shipped trace
+# is 5 % or 30 % of the export, or all of the data. Prints Markdown; with the name of a file, it
+# replaces the table there. Takes about half an hour on two cores.
 #
 #     bench/honest.sh [FILE]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
-trace=traces/mariadb-oltp-head.csv.zst
-drives=${DRIVES:-hatl-2g,qlc-64k:capacity=2g,tlc:capacity=2g}
+trace=${TRACE:-traces/mariadb-oltp-head.csv.zst}
+drives=${DRIVES:-qlc-64k qlc-16k tlc solidigm-d5-p5316-15t}
 layers=${LAYERS:-none,hard,mhatl,shatl,hatl-auto,log}
-large=${LARGE:-qlc-64k}
-large_layers=none,shatl,hatl-auto,log
-states=new,fill=70%,steady,self=70%
+states=new,self=70%
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# compare TRACE DRIVES LAYERS STATES FILE: adds rows to a file.
-compare() {
-    "$hostftl" compare "$1" --compact --drive "$2" --layers "$3" --warm "$4" \
-        --csv "$work/rows" >/dev/null
-    cat "$work/rows" >>"$work/$5"
-    rm "$work/rows"
+# rows DRIVE HOT: the rows of one slice; of data that compresses, only those of layers that gain.
+rows() {
+    local common=(--drive "$1" --hot "$2" --warm "$states" --export 75%)
+    "$hostftl" compare "$trace" "${common[@]}" --layers "$layers" \
+        --csv "$work/$1.$2.plain.csv" >/dev/null
+    "$hostftl" compare "$trace:compress=2.9" "${common[@]}" --layers none,log \
+        --csv "$work/$1.$2.compressed.csv" >/dev/null
 }
 
-# Random overwrites of all of a large slice take longer than all else together: that state is left
-# out there.
-compare "$trace" "$drives" "$layers" "$states" plain.csv
-compare "$trace" "$large" "$large_layers" "${states/steady,/}" plain.csv
-# The same with data that compresses as a database's does: only a layer that compresses gains.
-compare "$trace:compress=2.9" "$drives" none,log "$states" compressed.csv
-compare "$trace:compress=2.9" "$large" none,log "${states/steady,/}" compressed.csv
+# table: a line for each drive and layer, with a column for each share and state: waf, and the bytes
+# programmed relative to no layer, in bold if a layer saves 5 % or more.
+table() {
+    python3 - "$work" "$drives" <<'PY'
+import csv
+import pathlib
+import sys
 
-# A line for each drive and layer, a column for each state: waf, and the drive's work relative to no
-# layer; bold where that is less by 5 % or more.
-lines() {
-    awk -F, -v states="$states" -v note="$2" -v skip="$3" '
-        $2 == "drive" { delete at; for (i = 1; i <= NF; i++) at[$i] = i; next }
-        $at["layer"] == skip { next }
-        {
-            key = $at["drive"] "|" $at["layer"]
-            if (!(key in seen)) { seen[key] = 1; order[++count] = key }
-            state = $at["warm"]
-            mark = sub(/ \(not reached\)$/, "", state) ? "?" : ""
-            waf = $at["waf_total"]
-            ratio = $at["busy_ratio"]
-            text = waf == "" ? "–" : sprintf("%.2f%s", waf, mark)
-            if (waf != "" && ratio != "" && $at["layer"] != "passthrough")
-                text = text sprintf(ratio < 0.95 ? " **×%.2f**" : " ×%.2f", ratio)
-            cell[key, state] = text
-        }
-        END {
-            n = split(states, all, ",")
-            for (i = 1; i <= count; i++) {
-                split(order[i], name, "|")
-                layer = name[2] == "passthrough" ? "no layer" : "`" name[2] "`"
-                line = "| " name[1] " | " layer note " |"
-                for (s = 1; s <= n; s++) {
-                    text = cell[order[i], all[s]]
-                    line = line " " (text == "" ? "·" : text) " |"
-                }
-                print line
-            }
-        }' "$work/$1"
+folder, drives = pathlib.Path(sys.argv[1]), sys.argv[2].split()
+shares = {"5%": "hot 5 %", "30%": "hot 30 %", "70%": "all hot"}
+columns = [(hot, state) for hot in shares for state in ("new", "self=70%")]
+heads = [f"{shares[hot]}, {state}" for hot, state in columns]
+print("| drive | layer |", " | ".join(heads), "|")
+print("|---|---|" + "---|" * len(columns))
+for drive in drives:
+    lines, none = {}, {}
+    for data, suffix in (("plain", ""), ("compressed", ", data 2.9:1")):
+        for hot, state in columns:
+            for row in csv.DictReader(open(folder / f"{drive}.{hot}.{data}.csv")):
+                settled = not row["warm"].endswith("(not reached)")
+                if row["warm"].split(" ")[0] != state:
+                    continue
+                waf, is_none = row["waf_total"], row["layer"] == "passthrough"
+                if is_none and data == "compressed":
+                    continue
+                if is_none:
+                    none[hot, state] = float(waf)
+                name = "no layer" if is_none else f"`{row['layer']}`{suffix}"
+                text = f"{float(waf):.2f}" + "?" * (not settled) if waf else "–"
+                if waf and not is_none:
+                    ratio = float(waf) / none[hot, state]
+                    text += f" **×{ratio:.2f}**" if ratio < 0.95 else f" ×{ratio:.2f}"
+                lines.setdefault(name, {})[hot, state] = text
+    for name, cells in lines.items():
+        print(f"| {drive} | {name} |", " | ".join(cells.get(at, "–") for at in columns), "|")
+PY
 }
 
-{
-    echo "| drive | layer | ${states//,/ | } |"
-    echo "|---|---|---|---|---|---|"
-    { lines plain.csv "" ""; lines compressed.csv ", data 2.9:1" passthrough; } | sort -s -t'|' -k2,2
-} >"$work/table"
+for drive in $drives; do
+    for hot in 5% 30% 70%; do rows "$drive" "$hot"; done
+done
+table >"$work/table"
 
 if [ $# = 0 ]; then
     cat "$work/table"
