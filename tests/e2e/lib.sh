@@ -84,7 +84,7 @@ await() {
 need() {
     local tool
     for tool in "$@"; do
-        command -v "$tool" >/dev/null || skip "$tool is not installed (see scripts/setup.sh)"
+        command -v "$tool" >/dev/null || skip "$tool is not installed"
     done
 }
 

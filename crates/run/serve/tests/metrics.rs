@@ -45,6 +45,7 @@ fn metrics_are_served_until_closed() {
         "# TYPE hostftl_written_bytes counter\n",
         "step=\"device_writes\"} ",
         "index=\"2\",device=\"mem:64M\"} 1.0\n",
+        "hostftl_build_info{",
     ] {
         assert!(body.contains(line), "no {line} in {body}");
     }
@@ -63,7 +64,11 @@ fn metrics_are_served_until_closed() {
     ] {
         let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
         let words = text.split(|c| !is_word(c)).filter(|word| word.starts_with("hostftl_"));
-        let used: Vec<&str> = words.map(|word| word.trim_end_matches("_total")).collect();
+        let plain = |word: &'static str| {
+            let parts = ["_total", "_seconds_bucket", "_seconds_count"];
+            parts.iter().fold(word, |word, part| word.trim_end_matches(part))
+        };
+        let used: Vec<&str> = words.map(plain).collect();
         assert!(used.len() >= 9, "{used:?}");
         for name in used {
             let own = name.strip_prefix("hostftl_").expect("filtered");

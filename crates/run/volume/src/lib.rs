@@ -39,7 +39,7 @@ pub use open::volume::{Volume, open, open_with};
 pub use running::front;
 pub use running::front::ram::ram_port;
 pub use running::status::drive::DriveStatus;
-pub use running::status::latency::Latency;
+pub use running::status::latency::{Latency, LatencyBucket};
 pub use running::status::memory::Memory;
 pub use running::status::space::Space;
 pub use running::status::tasks::{TaskStatus, supported_tasks};

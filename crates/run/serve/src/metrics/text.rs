@@ -1,13 +1,18 @@
 //! Status of volumes as OpenMetrics text. Sizes are in bytes, times in seconds.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use hostftl_volume::{DeviceStatus, DriveStatus, Latency, Memory, Space, Status, Traffic};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 /// Prefix of the first line of a metric.
 const BEGIN: &str = "# HELP ";
@@ -76,6 +81,9 @@ fn emit_one(status: &Status) -> String {
     let labels = [("volume", name(status)), ("layer", status.layer.clone())];
     let labels = labels.map(|(key, value)| (key.into(), value.into()));
     let mut sheet = MetricsText(Registry::with_prefix_and_labels("hostftl", labels.into_iter()));
+    // A gauge, because the older text format has no info metrics.
+    let program = (label("version", env!("CARGO_PKG_VERSION")), 1.0);
+    sheet.levels("build_info", "Version of the program that serves the volume", [program]);
     volume(&mut sheet, status);
     if let Some(space) = &status.space {
         self::space(&mut sheet, space);
@@ -84,7 +92,9 @@ fn emit_one(status: &Status) -> String {
     if let Some(traffic) = &status.traffic {
         self::traffic(&mut sheet, traffic);
     }
-    latencies(&mut sheet, &status.latencies);
+    let help = "Time in the layer and its devices until requests were answered";
+    let latencies = Latencies(status.latencies.clone());
+    sheet.0.register_with_unit("request_duration", help, Unit::Seconds, latencies);
     let events = status.events.iter().map(|(kind, count)| (label("kind", kind), *count));
     sheet.totals("events", "Events since the start, by kind", events);
     let needs = status.problems.len() as f64;
@@ -248,19 +258,62 @@ fn traffic(sheet: &mut MetricsText, traffic: &Traffic) {
     sheet.total("device_flushes", "Flushes sent to devices", traffic.device_flushes);
 }
 
-fn latencies(sheet: &mut MetricsText, list: &[Latency]) {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
-    let statistics = |it: &Latency| {
-        let all =
-            [("p50", it.p50_ns), ("p99", it.p99_ns), ("p999", it.p999_ns), ("max", it.max_ns)];
-        let request = it.request.clone();
-        all.map(|(statistic, nanos)| {
-            let statistic = ("statistic".into(), statistic.into());
-            (vec![("request".into(), request.clone()), statistic], seconds(nanos))
-        })
-    };
-    let help = "Latency of requests in the layer and its devices, since the start";
-    sheet.levels("latency_seconds", help, list.iter().flat_map(statistics));
-    let counts = list.iter().map(|it| (label("request", &it.request), it.count));
-    sheet.totals("requests_answered", "Requests answered, by kind", counts);
+/// Latencies as one histogram for each kind of request.
+#[derive(Debug)]
+struct Latencies(Vec<Latency>);
+
+impl EncodeMetric for Latencies {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        for it in &self.0 {
+            let seconds = |nanos: u64| nanos as f64 / 1e9;
+            // The encoder expects the requests of each bucket alone.
+            let (mut buckets, mut below) = (Vec::new(), 0);
+            for bucket in &it.buckets {
+                buckets.push((seconds(bucket.up_to_ns), bucket.count - below));
+                below = bucket.count;
+            }
+            buckets.push((f64::INFINITY, it.count - below));
+            let labels = label("request", &it.request);
+            let mut encoder = encoder.encode_family(&labels)?;
+            let exemplars = None::<&HashMap<usize, Exemplar<Labels, f64>>>;
+            encoder.encode_histogram(seconds(it.sum_ns), it.count, &buckets, exemplars)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_volume::LatencyBucket;
+
+    use super::*;
+
+    #[test]
+    fn latencies_are_a_histogram_of_each_kind_of_request() {
+        let bucket = |up_to_ns, count| LatencyBucket { up_to_ns, count };
+        let write = Latency {
+            request: "write".into(),
+            count: 9,
+            sum_ns: 12_500_000,
+            buckets: vec![bucket(1_000_000, 4), bucket(2_000_000, 7)],
+            ..Latency::default()
+        };
+        let status = Status { latencies: vec![write], ..Status::default() };
+        let text = emit(&[status]);
+        let name = "hostftl_request_duration_seconds";
+        assert!(text.contains(&format!("# TYPE {name} histogram\n")), "{text}");
+        let sample = |part: &str| {
+            let is_it = |line: &&str| {
+                line.starts_with(name) && line.contains("request=\"write\"") && line.contains(part)
+            };
+            let line = text.lines().find(is_it).unwrap_or_else(|| panic!("no {part} in {text}"));
+            line.rsplit_once(' ').expect("a sample").1.to_owned()
+        };
+        let parts = ["le=\"0.001\"", "le=\"0.002\"", "le=\"+Inf\"", "_count{", "_sum{"];
+        assert_eq!(parts.map(sample), ["4", "7", "9", "9", "0.0125"]);
+    }
 }
