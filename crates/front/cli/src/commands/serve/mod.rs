@@ -1,19 +1,20 @@
 //! `hostftl serve`: serves volumes as block devices.
 
 mod doors;
+mod event_sinks;
+mod journal;
 mod limits;
 mod manager;
+mod on_event;
 mod ready;
 mod volumes;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hostftl_serve::{
-    Address, Certificates, Log, Metrics, Options, Secure, Served, Server, SocketOwner,
-};
+use hostftl_serve::{Address, Certificates, Metrics, Options, Secure, Served, Server, SocketOwner};
 use hostftl_volume::{Acks, Events, Level, Status};
 
 use crate::console::{Console, notice};
@@ -23,12 +24,11 @@ use crate::interrupt;
 use crate::notify;
 use crate::units::{bytes, counted};
 
+use self::event_sinks::EventSinks;
 use self::limits::Limit;
 use self::volumes::ServedVolume;
 use super::witness::Traced;
 
-/// Maximum time to wait for the last log lines to reach standard error.
-const LAST_LINES: Duration = Duration::from_secs(1);
 /// Interval between checks of the volumes.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -107,6 +107,12 @@ pub(crate) struct Args {
     /// Export Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+    /// Run a program for each event, with its kind and the volume file as arguments
+    ///
+    /// The variables HOSTFTL_VOLUME, HOSTFTL_LEVEL, HOSTFTL_TEXT, HOSTFTL_NUMBER, HOSTFTL_COUNT,
+    /// HOSTFTL_UNIX_MS and HOSTFTL_DEVICE describe the event.
+    #[arg(long, value_name = "PROGRAM")]
+    on_event: Option<PathBuf>,
     /// Record all inputs of the layer for `hostftl replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -140,12 +146,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::serve();
     hostftl_io::return_freed_memory();
     interrupt::then(ending::before_ready);
+    let sinks = Arc::new(EventSinks::new(args.on_event.as_deref())?);
     let all = volumes::start(&files, args)?;
     // A signal from now on is handled by `doors::serve`, which stops cleanly.
     interrupt::then(|| {});
-    let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
     let totals = bind(args, owner, &all).and_then(|(server, metrics)| {
-        all.iter().for_each(|one| one.follow(&lines));
+        all.iter().for_each(|one| one.follow(&sinks));
         reload_at_hangup(server.as_ref().and_then(Server::secure), all[0].events());
         let disks = doors::attach(args, &all)?;
         let totals = doors::serve(server, disks, &all, args.on_failure, console);
@@ -155,7 +161,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     manager::stopping();
     // The volumes are closed cleanly even if the server failed.
     let stopped: Vec<_> = all.into_iter().map(ServedVolume::stop).collect();
-    lines.finish(LAST_LINES);
+    sinks.finish();
     let totals = totals?;
     let stopped: Vec<_> = stopped.into_iter().collect::<Result<_, _>>()?;
     print_end(totals, &stopped, args.read_only, console)

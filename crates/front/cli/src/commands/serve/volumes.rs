@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Exported, Log, Metrics, RequestObserver};
+use hostftl_serve::{Address, Exported, Metrics, RequestObserver};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, StartProgress, Status,
@@ -18,11 +18,14 @@ use crate::ending;
 use crate::failure::Failure;
 use crate::notify;
 
+use super::event_sinks::EventSinks;
 use super::manager::Start;
 use super::{Args, limits, log};
 
 /// A running volume.
 pub(super) struct ServedVolume {
+    /// Absolute path of the volume file.
+    file: PathBuf,
     pub running: Running,
     port: Port,
     tracing: Option<Tracing>,
@@ -120,7 +123,8 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Served
     drop(progress);
     let tracing = args.record_trace.as_deref();
     let tracing = tracing.map(|path| Tracing::begin(path, &running.events())).transpose()?;
-    Ok(ServedVolume { running, port, tracing })
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    Ok(ServedVolume { file, running, port, tracing })
 }
 
 impl ServedVolume {
@@ -140,10 +144,10 @@ impl ServedVolume {
         self.running.events()
     }
 
-    /// Prints a line for each event from now on.
-    pub(super) fn follow(&self, lines: &Log) {
-        let (lines, name) = (lines.clone(), self.name());
-        let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.line()));
+    /// Passes each event so far, and from now on, to the receivers.
+    pub(super) fn follow(&self, sinks: &Arc<EventSinks>) {
+        let (sinks, file, name) = (sinks.clone(), self.file.clone(), self.name());
+        let sink: Sink = Box::new(move |event| sinks.pass(&file, &name, event));
         self.events().follow(sink);
         if let Some(trouble) = notify::manager().trouble() {
             self.events().report(Level::Warning, "note", trouble);
