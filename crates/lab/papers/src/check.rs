@@ -70,6 +70,8 @@ pub enum Verdict {
 /// A claim with the result of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
+    /// Short name in snake case, unique among the claims of a paper.
+    pub name: String,
     /// Text of the claim.
     pub claim: String,
     /// Figure printed in the paper.
@@ -87,8 +89,6 @@ pub struct Check {
     pub verdict: Verdict,
     /// Explanation of the difference, as far as known.
     pub why: Option<String>,
-    /// Whether a miss has no known explanation.
-    pub unexplained: bool,
     /// Whether the figure is from a trace of the user, for which no result is expected.
     #[serde(skip)]
     given: bool,
@@ -96,9 +96,10 @@ pub struct Check {
 
 impl Check {
     /// Creates a check that `ours` is in `band`.
-    pub fn new(claim: impl Into<String>, ours: f64, band: Band) -> Self {
+    pub fn new(name: impl Into<String>, claim: impl Into<String>, ours: f64, band: Band) -> Self {
         let verdict = if band.holds(ours) { Verdict::Holds } else { Verdict::Fails };
         Check {
+            name: name.into(),
             claim: claim.into(),
             published: None,
             computed: None,
@@ -107,29 +108,30 @@ impl Check {
             band,
             verdict,
             why: None,
-            unexplained: false,
             given: false,
         }
     }
 
     /// Creates a check that `ours` is within `percent` per cent of the published figure.
     pub fn near_published(
+        name: impl Into<String>,
         claim: impl Into<String>,
         published: Known,
         ours: f64,
         percent: f64,
     ) -> Self {
-        Check::new(claim, ours, Band::around(published.value, percent)).published(published)
+        Check::new(name, claim, ours, Band::around(published.value, percent)).published(published)
     }
 
     /// Creates a check that `ours` is within `percent` per cent of the computed figure.
     pub fn near_computed(
+        name: impl Into<String>,
         claim: impl Into<String>,
         computed: Known,
         ours: f64,
         percent: f64,
     ) -> Self {
-        Check::new(claim, ours, Band::around(computed.value, percent)).computed(computed)
+        Check::new(name, claim, ours, Band::around(computed.value, percent)).computed(computed)
     }
 
     /// Adds the published figure.
@@ -150,14 +152,6 @@ impl Check {
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
-        self
-    }
-
-    /// Marks the difference as unexplained. The explanation then lists the causes that were
-    /// excluded.
-    #[must_use]
-    pub fn unexplained(mut self) -> Self {
-        self.unexplained = true;
         self
     }
 
@@ -219,8 +213,8 @@ mod tests {
     #[test]
     fn a_claim_outside_its_band_fails_unless_it_is_listed_or_of_a_given_trace() {
         let known = || Known::new(2.0, "Table 1");
-        let near = || Check::near_published("gain", known(), 2.19, 10.0);
-        let far = || Check::near_computed("gain", known(), 2.21, 10.0).because("no cache");
+        let near = || Check::near_published("gain", "gain", known(), 2.19, 10.0);
+        let far = || Check::near_computed("gain", "gain", known(), 2.21, 10.0).because("no cache");
         assert!(near().holds() && !near().fails());
         assert!((near().difference_percent.unwrap() - 9.5).abs() < 1e-9);
         assert_eq!(far().verdict, Verdict::Fails);
@@ -235,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_listed_miss_that_holds_fails_except_on_a_given_trace() {
-        let near = || Check::new("gain", 1.0, Band::AtLeast(1.0));
+        let near = || Check::new("gain", "gain", 1.0, Band::AtLeast(1.0));
         let now = near().listed();
         assert_eq!(now.verdict, Verdict::HoldsNow);
         assert!(now.holds() && now.fails());
@@ -245,7 +239,8 @@ mod tests {
 
     #[test]
     fn differences_refer_to_published_values() {
-        let check = Check::new("gain", 3.0, Band::AtLeast(1.0)).computed(Known::new(4.0, "model"));
+        let check =
+            Check::new("gain", "gain", 3.0, Band::AtLeast(1.0)).computed(Known::new(4.0, "model"));
         assert_eq!(check.difference_percent, Some(-25.0));
         let check = check.published(Known::new(2.0, "Fig. 4"));
         assert_eq!(check.difference_percent, Some(50.0));

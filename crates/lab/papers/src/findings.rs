@@ -52,11 +52,6 @@ impl Findings {
         (self.checks.iter().filter(|check| check.holds()).count(), self.checks.len())
     }
 
-    /// Returns the misses without an explanation.
-    pub fn unexplained(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| !check.holds() && check.unexplained)
-    }
-
     /// Returns the claims that regressed, and the listed misses that hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.fails())

@@ -15,11 +15,13 @@ mod olive;
 mod page;
 mod scrambler;
 mod sheet;
+mod stage;
 mod traces;
 mod xdp;
 
 use std::time::Instant;
 
+use serde::Serialize;
 use thiserror::Error;
 
 pub use check::{Band, Check, Known, Verdict};
@@ -28,14 +30,19 @@ pub use made::{Made, Options, Size};
 pub use misses::{MISSES, Miss};
 pub use page::{page, pages};
 pub use sheet::{Cell, Kind, Sheet};
+pub use stage::{Stage, stages};
 
 /// A reproducible experiment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Paper {
     /// Name on the command line.
     pub name: &'static str,
     /// Subject, in one line.
     pub about: &'static str,
+    /// Approximate processor time at the usual size, in seconds.
+    #[serde(skip)]
+    seconds: u64,
+    #[serde(skip)]
     run: fn(&Options, &dyn Watch) -> Result<Findings, Error>,
 }
 
@@ -46,11 +53,18 @@ impl Paper {
     /// If a file can't be read or written, a law is violated, or the experiment is cancelled.
     pub fn make(&self, options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         let start = Instant::now();
-        let mut findings = (self.run)(options, watch)?;
+        let watch = Stage::whole(watch);
+        let mut findings = (self.run)(options, &watch)?;
+        watch.progress(self.name, 1, 1);
         misses::judge(self.name, options, &mut findings);
         let made = Made::new(self.name, options, start.elapsed().as_secs_f64());
         Ok(Findings { made: Some(made), ..findings })
     }
+}
+
+/// Splits the progress of `watch` into a part for each of several papers.
+pub fn parts<'a>(watch: &'a dyn Watch, papers: &[Paper]) -> Vec<Stage<'a>> {
+    stages(watch, papers.iter().map(|paper| paper.seconds))
 }
 
 /// All papers, in the order of lists.
@@ -58,26 +72,31 @@ pub const ALL: &[Paper] = &[
     Paper {
         name: "multi-scm",
         about: "a fast memory as a cache of a slower one, with wear levelling in either",
+        seconds: 60,
         run: multi_scm::run,
     },
     Paper {
         name: "olive",
         about: "eMMC chips behind an FPGA: block driver and LightNVM compared, interleave, ports",
+        seconds: 10,
         run: olive::run,
     },
     Paper {
         name: "xdp",
         about: "a log array over several SSDs: compression, RAID 5, and bytes sent to the drives",
+        seconds: 60,
         run: xdp::run,
     },
     Paper {
         name: "hatl",
         about: "small random writes gathered for drives that map in superpages",
+        seconds: 400,
         run: hatl::run,
     },
     Paper {
         name: "scrambler",
         about: "writes to the blocks that the drive collects next",
+        seconds: 100,
         run: scrambler::run,
     },
 ];

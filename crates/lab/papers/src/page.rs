@@ -27,7 +27,6 @@ pub fn pages(all: &[Findings]) -> String {
         "claims",
         "hold",
         "known misses",
-        "of these, unexplained",
         "misses on a given trace",
         "fail",
         "seconds",
@@ -37,9 +36,8 @@ pub fn pages(all: &[Findings]) -> String {
         let failed = it.failed().count();
         let count = |verdict| it.checks.iter().filter(|it| it.verdict == verdict).count();
         let (missed, told) = (count(Verdict::Misses), count(Verdict::Told));
-        let unexplained = it.unexplained().count();
         let took = it.made.as_ref().map_or("–".into(), |made| format!("{:.0}", made.took_s));
-        let counts = [of, held, missed, unexplained, told, failed].map(|count| count.to_string());
+        let counts = [of, held, missed, told, failed].map(|count| count.to_string());
         table.row([it.title.clone()].into_iter().chain(counts).chain([took]));
     }
     page.table(&table);
@@ -135,7 +133,6 @@ impl Check {
         };
         let verdict = match self.verdict {
             Verdict::Holds => "yes",
-            Verdict::Misses if self.unexplained => "no, as known; unexplained",
             Verdict::Misses => "no, as known",
             Verdict::Told => "no, on the given trace",
             Verdict::Fails => "no, but it held before",
@@ -168,11 +165,12 @@ mod tests {
 
     fn findings() -> Findings {
         let mut findings = Findings::new("A system");
-        let mut sheet = Sheet::new("Gain").words(["case"]).published(["published"]).ours(["ours"]);
+        let mut sheet =
+            Sheet::new("gain", "Gain").words(["case"]).published(["published"]).ours(["ours"]);
         sheet.row(["reads".into(), Cell::Number(1.5, 2), Cell::Number(1.25, 2)]);
         findings.sheets.push(sheet);
         let known = Known::new(2.0, "Table 4");
-        let check = Check::near_published("gain", known, 1.25, 10.0).because("no cache");
+        let check = Check::near_published("gain", "gain", known, 1.25, 10.0).because("no cache");
         findings.checks.push(check.listed());
         let size = Size::Full;
         let options =

@@ -86,9 +86,17 @@ impl Kind {
     }
 }
 
+/// Returns text in snake case: lower-case letters and digits, with `_` between words.
+pub(crate) fn snake(text: &str) -> String {
+    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|it| !it.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+}
+
 /// A table whose first column names the row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sheet {
+    /// Short name in snake case, unique among the tables of a paper.
+    pub name: String,
     /// Title.
     pub title: String,
     /// Head of each column, with its unit.
@@ -101,8 +109,9 @@ pub struct Sheet {
 
 impl Sheet {
     /// Creates a table without columns.
-    pub fn new(title: impl Into<String>) -> Self {
-        Sheet { title: title.into(), heads: Vec::new(), kinds: Vec::new(), rows: Vec::new() }
+    pub fn new(name: impl Into<String>, title: impl Into<String>) -> Self {
+        let (name, title) = (name.into(), title.into());
+        Sheet { name, title, heads: Vec::new(), kinds: Vec::new(), rows: Vec::new() }
     }
 
     /// Adds columns of figures printed in the paper.
@@ -176,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_column_keeps_its_kind() {
-        let sheet = Sheet::new("").words(["case"]).published(["gain"]).ours(["HARD", "mHATL"]);
+        let sheet =
+            Sheet::new("gains", "").words(["case"]).published(["gain"]).ours(["HARD", "mHATL"]);
         let sheet = sheet.computed(["model"]).input(["size (KiB)"]).difference("off");
         assert_eq!(sheet.heads, ["case", "gain", "HARD", "mHATL", "model", "size (KiB)", "off"]);
         let (two, rest) = ([Kind::Plain, Kind::Published], [Kind::Ours, Kind::Ours]);
@@ -187,6 +197,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "whose is gain?")]
     fn a_figure_is_somebodys() {
-        Sheet::new("").words(["case", "gain"]).row(["reads".into(), Cell::Number(1.5, 2)]);
+        Sheet::new("gains", "").words(["case", "gain"]).row(["reads".into(), Cell::Number(1.5, 2)]);
     }
 }

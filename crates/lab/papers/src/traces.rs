@@ -62,7 +62,7 @@ pub(crate) fn tell(
     rows: impl IntoIterator<Item = (String, Origin, String)>,
 ) {
     let title = "Workloads: real traces and stand-ins";
-    let mut sheet = Sheet::new(title).words(["workload", "is", "description"]);
+    let mut sheet = Sheet::new("workloads", title).words(["workload", "is", "description"]);
     for (name, origin, what) in rows {
         sheet.row([name.into(), origin.text().into(), what.into()]);
     }

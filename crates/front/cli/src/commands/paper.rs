@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use hostftl_frontend::{nearest, program};
-use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
+use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch, parts};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::output::Output;
@@ -86,8 +86,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let options = args.options();
     let html = args.html.as_deref().map(Output::open).transpose()?;
     let (mut all, mut broken) = (Vec::new(), None);
-    for paper in papers {
-        let found = match make(paper, &options, console) {
+    let waiting = Waiting::new(console.is_watched());
+    for (paper, part) in papers.iter().zip(parts(&waiting, papers)) {
+        let found = make(paper, &options, &part);
+        waiting.clear();
+        let found = match found {
             Ok(found) => found,
             Err(why) if papers.len() > 1 && why.code == code::FAILED => {
                 notice(format_args!("{}; the other experiments continue", why.text));
@@ -117,11 +120,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     broken.map_or(Ok(()), Err)
 }
 
-fn make(paper: &Paper, options: &Options, console: &Console) -> Result<Findings, Failure> {
-    let waiting = Waiting::new(console.is_watched());
-    let found = paper.make(options, &waiting);
-    waiting.clear();
-    found.map_err(|error| match error {
+fn make(paper: &Paper, options: &Options, watch: &dyn Watch) -> Result<Findings, Failure> {
+    paper.make(options, watch).map_err(|error| match error {
         Error::Cancelled => Failure::interrupted(format!("{}: interrupted", paper.name)),
         Error::Failed(text) => Failure::failed(format!("{}: {text}", paper.name)),
     })
@@ -143,8 +143,7 @@ fn verdict(all: &[Findings]) -> Result<(), Failure> {
 
 fn list(console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
-        let names: Vec<_> = ALL.iter().map(|paper| (paper.name, paper.about)).collect();
-        return console.value(&names);
+        return console.value(&ALL);
     }
     ALL.iter().try_for_each(|paper| console.line(format!("{:<12} {}", paper.name, paper.about)))
 }
@@ -231,8 +230,9 @@ impl Waiting {
         }
     }
 
+    /// Removes the bar until the next report.
     fn clear(&self) {
-        self.bar().iter().for_each(ProgressBar::finish_and_clear);
+        self.bar().take().iter().for_each(ProgressBar::finish_and_clear);
     }
 
     fn bar(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
@@ -251,7 +251,8 @@ impl Watch for Waiting {
         let mut bar = self.bar();
         let bar = bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{msg:32} {wide_bar} {percent:>3} %  {eta}");
-            ProgressBar::new(of as u64).with_style(style.expect("the template is well formed"))
+            let style = style.expect("the template is well formed");
+            ProgressBar::new(of as u64).with_style(style).with_elapsed(self.begin.elapsed())
         });
         bar.set_length(of as u64);
         bar.set_message(part.to_owned());
@@ -270,7 +271,7 @@ mod tests {
 
     fn code_of(ours: f64, violation: Option<&str>) -> Option<u8> {
         let mut findings = Findings::new("A system");
-        findings.checks.push(Check::new("gain", ours, Band::AtLeast(1.0)));
+        findings.checks.push(Check::new("gain", "gain", ours, Band::AtLeast(1.0)));
         findings.violations.extend(violation.map(String::from));
         verdict(&[Findings::new("Another"), findings]).err().map(|why| why.code)
     }

@@ -6,6 +6,7 @@ use super::cells::Rows;
 use super::model::{Open, Shatl, Stream};
 use super::tables::{FREE, HIDDEN};
 use super::{LAYERS, Made, busy, of};
+use crate::sheet::snake;
 use crate::traces::SHIPPED;
 use crate::{Band, Check, Findings, Known};
 
@@ -52,16 +53,17 @@ fn mib(bytes: u64) -> f64 {
 /// Adds the claims on the memory of maps at the published size.
 fn memory(checks: &mut Vec<Check>, rows: &Rows) {
     let hard = mib(of(rows, "HARD").map_bytes);
-    let check = Check::near_published("HARD's map, MiB", Known::new(512.0, SEED), hard, 10.0);
+    let known = Known::new(512.0, SEED);
+    let check = Check::near_published("hard_map", "HARD's map, MiB", known, hard, 10.0);
     let check = check.computed(Known::new(512.0, "32 GiB / 512 B, 8 B each"));
     checks.push(check.because("ours maps the exported capacity, without the spare"));
     let claim = "mHATL's map at its cap, KiB";
     let kib = of(rows, "mHATL").map_bytes as f64 / 1024.0;
-    let check = Check::near_published(claim, Known::new(256.0, SEED), kib, 0.0);
+    let check = Check::near_published("mhatl_map", claim, Known::new(256.0, SEED), kib, 0.0);
     checks.push(check.because("without the tables of the tree, which are separate"));
     let shatl = mib(of(rows, "sHATL").map_bytes);
     let known = Known::new(2.0, "128 MiB / 512 B, 8 B each");
-    checks.push(Check::near_computed("sHATL's map, MiB", known, shatl, 10.0));
+    checks.push(Check::near_computed("shatl_map", "sHATL's map, MiB", known, shatl, 10.0));
 }
 
 /// Adds the claims on uniform writes of 4 KiB over 256 MiB, or the same part of the scaled drive:
@@ -72,15 +74,16 @@ fn uniform(checks: &mut Vec<Check>, made: &Made) {
     for layer in ["HARD", "mHATL"] {
         let claim = format!("busy time of {layer}, {what}");
         let known = Known::new(HARD, "800 / (16 * 860)");
-        checks.push(Check::near_computed(claim, known, busy(of(rows, layer)), 10.0));
+        let name = format!("{}_uniform", snake(layer));
+        checks.push(Check::near_computed(name, claim, known, busy(of(rows, layer)), 10.0));
     }
     let [plain, reading] = models(made.scaled);
     let claim = "the model of sHATL made again at a sixteenth, beside that of the seed's size";
     let known = Known::new(SHATL, "independent model at the seed's size");
-    checks.push(Check::near_computed(claim, known, plain, 5.0));
+    checks.push(Check::near_computed("shatl_model", claim, known, plain, 5.0));
     let claim = format!("busy time of sHATL, {what}, where hidden copies are read");
     let known = Known::new(reading, "the same model with these reads, at a sixteenth of the size");
-    let check = Check::near_computed(claim, known, busy(of(rows, "sHATL")), 15.0);
+    let check = Check::near_computed("shatl_uniform", claim, known, busy(of(rows, "sHATL")), 15.0);
     checks.push(check.because(
         "all valid sectors of a logical superpage are read into the host's buffer before it is \
          written, hidden ones too (Fig. 3(a)); the rest is map log, padding and the free part of \
@@ -109,19 +112,23 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
     for layer in ["HARD", "mHATL", "sHATL"] {
         let claim = format!("{layer} beats no layer, real traces, the worst");
         let ours = most(&|rows| busy(of(rows, layer)));
-        let check = told(Check::new(claim, ours, Band::AtMost(1.0)));
+        let name = format!("{}_real_traces", snake(layer));
+        let check = told(Check::new(name, claim, ours, Band::AtMost(1.0)));
         checks.push(check.because("published as a sentence: large gains (section V)"));
     }
     for layer in ["HARD", "mHATL"] {
         let copyback = |row: &Row| row.busy_ns.copyback as f64 / row.busy_ns.total() as f64;
         let claim = format!("share of copyback under {layer}, real traces, the worst");
-        let check = Check::new(claim, most(&|it| copyback(of(it, layer))), Band::AtMost(0.01));
+        let name = format!("{}_copyback", snake(layer));
+        let ours = most(&|it| copyback(of(it, layer)));
+        let check = Check::new(name, claim, ours, Band::AtMost(0.01));
         checks.push(told(check).published(Known::new(0.0, SEED)));
     }
     for layer in ["mHATL", "sHATL"] {
         let claim = format!("{layer} is near HARD, real traces, the worst quotient");
         let quotient = |rows: &Rows| busy(of(rows, layer)) / busy(of(rows, "HARD"));
-        let check = Check::new(claim, most(&quotient), Band::AtMost(1.25));
+        let name = format!("{}_over_hard", snake(layer));
+        let check = Check::new(name, claim, most(&quotient), Band::AtMost(1.25));
         checks.push(told(check).because(
             "published as a sentence: no large difference (section V); these traces flush often, \
              and their working set exceeds the memory of the layer (see the sweep)",
@@ -145,14 +152,15 @@ fn reference(checks: &mut Vec<Check>, made: &Made, open: &[Open]) {
             if layer == "sHATL" {
                 continue;
             }
+            let name = format!("{}_{}", snake(layer), case.short);
             let claim = format!("busy time of {layer}, {}, 2 GiB", case.name);
             let ours = busy(&rows[index + 1]);
             let known = Known::new(*known, MODEL);
             let check = match layer {
                 "mHATL" => {
-                    Check::new(claim, ours, Band::AtMost(1.25 * known.value)).computed(known)
+                    Check::new(name, claim, ours, Band::AtMost(1.25 * known.value)).computed(known)
                 }
-                _ => Check::near_computed(claim, known, ours, 25.0),
+                _ => Check::near_computed(name, claim, known, ours, 25.0),
             };
             checks.push(check.because(why(layer, open)));
         }
@@ -179,7 +187,7 @@ fn growth(checks: &mut Vec<Check>, made: &Made) {
     let growth = |layer| busy(of(large, layer)) / busy(of(small, layer));
     let claim = "mHATL and sHATL need a small footprint: growth over the sweep, the lesser";
     let least = growth("mHATL").min(growth("sHATL"));
-    checks.push(Check::new(claim, least, Band::AtLeast(2.0)));
+    checks.push(Check::new("growth", claim, least, Band::AtLeast(2.0)));
 }
 
 /// Returns the busy time of `hatl-auto` relative to the better of mHATL and sHATL, for rows of the
@@ -199,5 +207,5 @@ fn promise(checks: &mut Vec<Check>, made: &Made) {
     });
     let worst = small.map(|rows| beside_best(rows)).chain(seed).fold(0.0, f64::max);
     let claim = "hatl-auto beside the better of mHATL and sHATL, worst cell of all";
-    checks.push(Check::new(claim, worst, Band::AtMost(1.05)));
+    checks.push(Check::new("hatl_auto_promise", claim, worst, Band::AtMost(1.05)));
 }

@@ -29,6 +29,8 @@ const TRACES: [&str; 10] = [
 /// A workload with the busy times of HARD, mHATL and sHATL in the reference model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
+    /// Name in snake case.
+    pub short: &'static str,
     /// Name.
     pub name: &'static str,
     /// Pattern and span; `None` for the mixture, which is generated as a file.
@@ -43,24 +45,28 @@ pub(super) struct Reference {
 /// cap of 8192 leaves and 8 MiB of hidden area.
 pub(super) const REFERENCE: [Reference; 4] = [
     Reference {
+        short: "uniform_64m",
         name: "uniform over 64 MiB",
         synth: Some("uniform:size=4k,span=64m"),
         stream: Stream { blocks: 1 << 14, hot: 0, share: 0, large: 0 },
         busy: [0.057, 0.203, 0.37],
     },
     Reference {
+        short: "uniform_256m",
         name: "uniform over 256 MiB",
         synth: Some("uniform:size=4k,span=256m"),
         stream: Stream { blocks: 1 << 16, hot: 0, share: 0, large: 0 },
         busy: [0.057, 1.095, 0.71],
     },
     Reference {
+        short: "hot_256m",
         name: "90 % of writes to 5 %, 256 MiB",
         synth: Some("hotcold:size=4k,span=256m,hot=5,share=90"),
         stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 90, large: 0 },
         busy: [0.055, 0.213, 0.24],
     },
     Reference {
+        short: "hot_256m_large",
         name: "the same + 5 % sequential 256 KiB",
         synth: None,
         stream: Stream { blocks: 1 << 16, hot: (1 << 16) / 20, share: 85, large: 5 },

@@ -9,8 +9,11 @@ mod loads;
 mod model;
 mod tables;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hostftl_sim::{Pace, Row};
 
+use crate::stage::stages;
 use crate::{Error, Findings, Options, Watch};
 use cells::{Group, Layers, Rows};
 pub use loads::drawn;
@@ -61,6 +64,9 @@ const UNIFORM: u64 = 256;
 /// model's drive never collects garbage. Ten times this number would overwrite the small drive four
 /// times, and the copies of its own garbage collection would distort the comparison.
 const MODELLED: u64 = 200_000;
+
+/// Approximate shares of the duration: the layers, and the model.
+const PARTS: [u64; 2] = [20, 1];
 
 /// Extent of the experiment.
 struct Extent {
@@ -171,16 +177,18 @@ impl Made {
 /// If a trace can't be read, a law is violated, or the experiment is cancelled.
 pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let extent = Extent::of(options);
-    let made = Made::new(&extent, options, watch)?;
+    let parts = stages(watch, PARTS);
+    let made = Made::new(&extent, options, &parts[0])?;
     let mut findings = Findings::new("HARD, mHATL, sHATL: host remapping for superpage drives");
     tables::settings(&mut findings, &extent, &made);
     let costs = vec![hostftl_sim::Job::default(); extent.cases.len()];
+    let done = AtomicUsize::new(0);
     let open = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let case = extent.cases[index];
-        let (number, all) = (index + 1, extent.cases.len());
-        // All rows are complete at this point.
-        watch.progress(&format!("model of {}, {number} of {all}", case.name), all, all);
-        Open::new(&case.stream, MODELLED)
+        let open = Open::new(&case.stream, MODELLED);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        parts[1].progress(&format!("model of {}", case.name), done, extent.cases.len());
+        open
     });
     findings.sheets.push(tables::seed(&made));
     tables::origins(&mut findings, &made);

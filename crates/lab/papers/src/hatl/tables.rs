@@ -6,6 +6,7 @@ use hostftl_sim::Row;
 use super::claims::{are_given, beside_best};
 use super::loads::Reference;
 use super::{Extent, LAYERS, Layers, MODELLED, Made, SCALE, SCALED, SEED, busy, model};
+use crate::sheet::snake;
 use crate::traces::{self, Origin};
 use crate::{Cell, Findings, Sheet};
 
@@ -28,7 +29,7 @@ fn names(layers: &Layers) -> impl Iterator<Item = &'static str> + '_ {
 /// Returns the busy times at the published size.
 pub(super) fn seed(made: &Made) -> Sheet {
     let title = "The seed's configuration: busy time relative to no layer, ours";
-    let sheet = Sheet::new(title).words(["workload"]).ours(names(&SEED));
+    let sheet = Sheet::new("busy_time", title).words(["workload"]).ours(names(&SEED));
     let mut sheet = sheet.input(["requests", "GiB written"]);
     for (name, rows) in &made.seed {
         let cells = rows[1..].iter().map(|row| number(busy(row)));
@@ -44,7 +45,8 @@ pub(super) fn seed(made: &Made) -> Sheet {
 /// Returns the busy times compared with the reference model.
 pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
     let title = "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model and ours";
-    let sheet = Sheet::new(title).words(["workload", "layer"]).computed(["computed"]);
+    let sheet = Sheet::new("reference", title).words(["workload", "layer"]);
+    let sheet = sheet.computed(["computed"]);
     let mut sheet = sheet.ours(["ours"]).difference("off");
     for (case, rows) in rows {
         for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
@@ -66,7 +68,7 @@ pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
 /// time.
 pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
     let title = "Cause of the difference: the model repeated with one change";
-    let mut sheet = Sheet::new(title)
+    let mut sheet = Sheet::new("model", title)
         .words(["workload", "layer"])
         .computed(["computed", "computed, again", "computed, changed"])
         .ours(["ours"])
@@ -110,7 +112,7 @@ fn kept(case: &Reference, row: &Row) -> u32 {
 pub(super) fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
     let title =
         "Footprint sweep at a sixteenth of the seed's drive and memory, uniform 4 KiB writes";
-    let mut sheet = Sheet::new(title)
+    let mut sheet = Sheet::new("footprints", title)
         .input(["footprint", "at 32 GiB"])
         .ours(names(&SCALED))
         .ours(["mHATL's leaves"])
@@ -140,7 +142,8 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
 pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     let title = format!("Workloads generated from seed {seed}: busy time relative to no layer");
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
-    let mut sheet = Sheet::new(title).words(["workload"]).ours(names(&LAYERS)).ours(more);
+    let sheet = Sheet::new("generated", title).words(["workload"]);
+    let mut sheet = sheet.ours(names(&LAYERS)).ours(more);
     for (text, rows) in drawn {
         let cells = rows[1..].iter().map(|row| number(busy(row)));
         let hard = busy(&rows[5]) / busy(&rows[1]);
@@ -166,7 +169,8 @@ pub(super) fn split(name: &str, rows: &[Row]) -> Sheet {
         "map MiB",
         "map RAM KiB",
     ];
-    let mut sheet = Sheet::new(title).words(["layer"]).ours(ours);
+    let short = format!("causes_{}", snake(name));
+    let mut sheet = Sheet::new(short, title).words(["layer"]).ours(ours);
     let base = rows[0].busy_ns.total().max(1) as f64;
     for ((layer, _), row) in SEED.iter().zip(rows) {
         let it = &row.busy_ns;

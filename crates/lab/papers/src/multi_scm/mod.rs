@@ -9,10 +9,12 @@ mod pareto;
 mod serial;
 mod stack;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hostftl_report::Bars;
 
+use crate::sheet::snake;
+use crate::stage::stages;
 use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Watch, traces};
 use loads::{Load, PUBLISHED, Published};
 use stack::{Figures, Outcome, Setup};
@@ -30,8 +32,11 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
         .iter()
         .flat_map(|load| (1..=CASES).map(move |case| (load, Setup::case(case))))
         .collect();
-    let outcomes = play_all(&jobs, options, watch)?;
-    let computed = each(&jobs, options, watch, (", the model", serial::play))?;
+    let (once, long) = (requests(&jobs), overlap::requests(&all[0], options));
+    let swept = if options.sweep { pareto::requests(&all) } else { 0 };
+    let parts = stages(watch, [once, once, long, swept]);
+    let outcomes = play_all(&jobs, options, &parts[0])?;
+    let computed = each(&jobs, options, &parts[1], (", the model", serial::play))?;
     let rows: Vec<(&Load, &[Outcome])> = all.iter().zip(outcomes.chunks(CASES)).collect();
     let computed: Vec<&[Figures]> = computed.chunks(CASES).collect();
     let mut findings = Findings::new("Multi-SCM SSD: wear levelling in one memory, both or none");
@@ -39,7 +44,7 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     let origins = all.iter().map(|load| (load.name.clone(), load.origin, load.about.clone()));
     traces::tell(&mut findings, origins);
     findings.sheets.push(speeds(&rows, &computed));
-    overlap::add(&mut findings, &rows, &computed, options, watch)?;
+    overlap::add(&mut findings, &rows, &computed, options, &parts[2])?;
     findings.sheets.push(wears(&rows));
     findings.figures.push(chart(&rows));
     checks(&mut findings, &rows, &computed);
@@ -58,9 +63,14 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
         findings.notes.push(text.into());
     }
     if options.sweep {
-        pareto::sweep(&mut findings, &all, options, watch)?;
+        pareto::sweep(&mut findings, &all, options, &parts[3])?;
     }
     Ok(findings)
+}
+
+/// Returns the number of requests of all jobs.
+fn requests(jobs: &[(&Load, Setup)]) -> u64 {
+    jobs.iter().map(|(load, _)| load.count).sum()
 }
 
 /// Plays every job, several at a time.
@@ -84,7 +94,8 @@ fn each<T: Send>(
     watch: &dyn Watch,
     (what, play): (&str, Play<T>),
 ) -> Result<Vec<T>, Error> {
-    let done = AtomicUsize::new(0);
+    let done = AtomicU64::new(0);
+    let of = requests(jobs);
     // Equal costs, so jobs start in order.
     let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
@@ -95,7 +106,8 @@ fn each<T: Send>(
             play(setup, load, options.seed, &|| watch.cancelled())
         };
         let name = format!("{}{what}", load.name);
-        watch.progress(&name, done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        let done = done.fetch_add(load.count, Ordering::Relaxed) + load.count;
+        watch.progress(&name, done as usize, of as usize);
         outcome
     });
     let results = results.into_iter().collect::<Result<Option<Vec<_>>, _>>();
@@ -196,7 +208,7 @@ fn serial_gain(computed: &[Figures], case: usize) -> f64 {
 }
 
 fn speeds(rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) -> Sheet {
-    let mut sheet = Sheet::new("Requests per second over case 1 (levelling in both)")
+    let mut sheet = Sheet::new("speeds", "Requests per second over case 1 (levelling in both)")
         .words(["workload"])
         .ours(["case 1 (IOPS)", "case 2 (%)", "ours, case 3 (%)"])
         .computed(["computed, case 3 (%)"])
@@ -239,7 +251,7 @@ fn wears(rows: &[(&Load, &[Outcome])]) -> Sheet {
         "M when S ends",
         "life (GB written)",
     ];
-    let mut sheet = Sheet::new("Wear of a sector; M when S reaches 10^5, extrapolated")
+    let mut sheet = Sheet::new("wears", "Wear of a sector; M when S reaches 10^5, extrapolated")
         .words(["workload"])
         .input(["case"])
         .ours(ours);
@@ -290,25 +302,29 @@ const STAND_IN: &str = "the trace is not available, and its stand-in has a diffe
 fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
     for (((load, outcomes), computed), of) in rows.iter().zip(computed).zip(&PUBLISHED) {
         for (case, gain) in [(4, of.gains[0]), (3, of.gains[1])] {
+            let name = format!("{}_gain_case_{case}", load.name);
             let claim = format!("{}: requests/s of case {case} over case 1", load.name);
             let ours = outcomes[case - 1].iops / outcomes[0].iops;
             let why = if load.is_real() { GIVEN_TRACE } else { STAND_IN };
             let serial = Known::new(computed[case - 1].iops / computed[0].iops, SERIAL);
-            let check = Check::new(claim, ours, Band::AtLeast(1.0)).computed(serial).because(why);
-            findings.checks.push(match gain {
-                Some(gain) => check.published(Known::new(1.0 + gain / 100.0, TABLE)),
-                None => check,
-            });
+            let check = match gain {
+                Some(gain) => {
+                    let known = Known::new(1.0 + gain / 100.0, TABLE);
+                    Check::new(name, claim, ours, near(gain)).published(known)
+                }
+                None => Check::new(name, claim, ours, Band::AtLeast(1.0)),
+            };
+            findings.checks.push(check.computed(serial).because(why));
         }
+        let name = format!("{}_choice", load.name);
         let claim = format!("{}: the case to choose when life counts", load.name);
         let (stated, ours) = (of.choice as f64, choice_found(outcomes, load.scaled) as f64);
-        let check = Check::near_published(claim, Known::new(stated, TABLE), ours, 0.0);
+        let check = Check::near_published(name, claim, Known::new(stated, TABLE), ours, 0.0);
         let serial = Known::new(choice(computed, load.scaled) as f64, SERIAL);
         let check = check.computed(serial);
         findings.checks.push(check.because(CHOICE));
     }
     order(findings, rows);
-    whole(findings, rows, computed);
     wear_checks(findings, rows);
     let real = |check: &Check| {
         rows.iter().any(|(load, _)| load.is_real() && check.claim.contains(&load.name))
@@ -341,42 +357,9 @@ const CHOICE: &str = "it depends on the placement of the hot pages, which the pa
                       same; in the stand-in of prxy_0 at the published size M fails before S in \
                       one case and after S in the other";
 
-/// Adds the claims on the whole of Table 3, and on the text about Fig. 5.
-fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
-    let ours = near(|at, case| gain(rows[at].1, case));
-    let serial = Known::new(near(|at, case| serial_gain(computed[at], case)), SERIAL);
-    let claim = "Table 3: gains, of 7, within 5 points of the published";
-    let check = Check::new(claim, ours, Band::AtLeast(7.0)).computed(serial);
-    let given = rows[..PUBLISHED.len()].iter().any(|(load, _)| load.is_real());
-    let told = |check: Check| if given { check.on_given_trace() } else { check };
-    let check = told(check).published(Known::new(7.0, TABLE));
-    findings.checks.push(check.because(
-        "for prxy_0 at the reduced size, levelling in M costs less than published, both here and \
-         in the model; at the published size it costs the published amount",
-    ));
-    let times = |at: usize| rows[at].0.scaled;
-    let ours = same(|at| choice_found(rows[at].1, times(at)));
-    let serial = Known::new(same(|at| choice(computed[at], times(at))), SERIAL);
-    let claim = "Table 3 and Fig. 5: workloads, of 4, with the published case for life";
-    let check = Check::new(claim, ours, Band::AtLeast(4.0)).computed(serial);
-    findings.checks.push(told(check).published(Known::new(4.0, TABLE)).because(CHOICE));
-}
-
-/// Returns the number of published gains that are within [`NEAR`] of `gain`, which takes workload
-/// and case.
-fn near(gain: impl Fn(usize, usize) -> f64) -> f64 {
-    let mut near = 0;
-    for (at, of) in PUBLISHED.iter().enumerate() {
-        for (case, known) in [(4, of.gains[0]), (3, of.gains[1])] {
-            near += usize::from(known.is_some_and(|known| (gain(at, case) - known).abs() <= NEAR));
-        }
-    }
-    near as f64
-}
-
-/// Returns the number of workloads for which `choice` equals the published case.
-fn same(choice: impl Fn(usize) -> usize) -> f64 {
-    PUBLISHED.iter().enumerate().filter(|(at, of)| choice(*at) == of.choice).count() as f64
+/// Returns the permitted range of a gain that is published in per cent.
+fn near(gain: f64) -> Band {
+    Band::Within((1.0 + (gain - NEAR) / 100.0).max(1.0), 1.0 + (gain + NEAR) / 100.0)
 }
 
 /// Tolerance of a gain in percentage points.
@@ -386,13 +369,15 @@ const NEAR: f64 = 5.0;
 fn order(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     let gains: Vec<f64> = rows.iter().map(|(_, outcomes)| gain(outcomes, 4)).collect();
     let claim = "proj_3 (read-cold): what levelling costs, in %";
-    let check = Check::new(claim, gains[3], Band::AtMost(3.0)).published(Known::new(0.7, TABLE));
+    let check = Check::new("proj_3_cost", claim, gains[3], Band::AtMost(3.0));
+    let check = check.published(Known::new(0.7, TABLE));
     findings.checks.push(check.because(STAND_IN));
     for (more, less) in [(0, 1), (1, 2), (2, 3)] {
         let (one, other) = (&PUBLISHED[more], &PUBLISHED[less]);
         let claim = format!("gain of {} over that of {}, case 4", one.name, other.name);
         let ours = gains[more] / gains[less];
-        let check = Check::new(claim, ours, Band::AtLeast(1.0)).because(STAND_IN);
+        let name = format!("gain_{}_over_{}", one.name, other.name);
+        let check = Check::new(name, claim, ours, Band::AtLeast(1.0)).because(STAND_IN);
         let ratio = one.gains[0].zip(other.gains[0]).map(|(one, other)| one / other);
         findings.checks.push(match ratio {
             Some(ratio) => check.published(Known::new(ratio, TABLE)),
@@ -403,20 +388,28 @@ fn order(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
 
 /// Adds the claims on the effect of wear levelling.
 fn wear_checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
-    let mut add = |claim, ours| {
-        findings.checks.push(Check::new(claim, ours, Band::AtLeast(1.0)));
+    let mut add = |name: String, claim: String, ours| {
+        findings.checks.push(Check::new(name, claim, ours, Band::AtLeast(1.0)));
     };
     for (load, outcomes) in rows {
         let best = outcomes.iter().map(|it| it.iops).fold(0.0, f64::max);
-        add(format!("{}: case 4 is as fast as any", load.name), outcomes[3].iops / best);
-        let longer = outcomes[0].life() / outcomes[3].life();
-        add(format!("{}: levelling in both lives as long as in none", load.name), longer);
+        let short = snake(&load.name);
+        add(
+            format!("{short}_case_4_fastest"),
+            format!("{}: case 4 is as fast as any", load.name),
+            outcomes[3].iops / best,
+        );
+        add(
+            format!("{short}_life"),
+            format!("{}: levelling in both lives as long as in none", load.name),
+            outcomes[0].life() / outcomes[3].life(),
+        );
     }
     for (load, outcomes) in &rows[..3] {
         for (memory, name) in ["M", "S"].into_iter().enumerate() {
             let [on, off] = [0, 3].map(|case: usize| f64::from(outcomes[case].wear[memory].most));
             let claim = format!("{}: most writes of a sector of {name}, case 4 over 1", load.name);
-            add(claim, off / on);
+            add(format!("{}_most_writes_{}", load.name, snake(name)), claim, off / on);
         }
     }
 }

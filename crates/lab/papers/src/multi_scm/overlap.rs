@@ -3,7 +3,8 @@
 
 use super::loads::{Load, PUBLISHED};
 use super::stack::{Figures, Outcome, Setup};
-use super::{SERIAL, TABLE, each, gain, play_all, serial, serial_gain};
+use super::{CASES as ALL, SERIAL, TABLE, each, gain, play_all, serial, serial_gain};
+use crate::stage::stages;
 use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Size, Watch};
 
 /// Cases with published gains, in the order of [`PUBLISHED`].
@@ -26,6 +27,17 @@ const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. A written page that 
                            overwrite of a page of M in ours, because a memory cannot distinguish \
                            it, and a fill in the model. Ours therefore levels more there.";
 
+/// Returns whether the stand-in of prxy_0 as long as the trace is added.
+fn is_whole_added(first: &Load, options: &Options) -> bool {
+    options.size != Size::Quick && !first.is_real()
+}
+
+/// Returns the number of requests that [`add`] plays.
+pub(super) fn requests(first: &Load, options: &Options) -> u64 {
+    let runs = if is_whole_added(first, options) { 2 * ALL } else { 0 };
+    runs as u64 * Load::whole_prxy_0().count
+}
+
 /// Adds the table and its claims.
 pub(super) fn add(
     findings: &mut Findings,
@@ -34,7 +46,8 @@ pub(super) fn add(
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Gains over case 1 by scheduling of the memories, in %")
+    let title = "Gains over case 1 by scheduling of the memories, in %";
+    let mut sheet = Sheet::new("scheduling", title)
         .words(["workload"])
         .input(["case"])
         .ours([
@@ -55,9 +68,9 @@ pub(super) fn add(
         }
     }
     let claim = "stand-ins, one thing at a time: points that ours is off the model, the most";
-    let check = Check::new(claim, off, Band::AtMost(POINT));
+    let check = Check::new("serial_difference", claim, off, Band::AtMost(POINT));
     findings.checks.push(check.because(OVERLAP));
-    if options.size != Size::Quick && !rows[0].0.is_real() {
+    if is_whole_added(rows[0].0, options) {
         whole(findings, &mut sheet, options, watch)?;
     }
     findings.sheets.push(sheet);
@@ -75,15 +88,18 @@ fn whole(
     watch: &dyn Watch,
 ) -> Result<(), Error> {
     let load = Load::whole_prxy_0();
-    let jobs: Vec<_> = (1..=4).map(|case| (&load, Setup::case(case))).collect();
-    let outcomes = play_all(&jobs, options, watch)?;
-    let computed = each(&jobs, options, watch, (", the model", serial::play))?;
+    let jobs: Vec<_> = (1..=ALL).map(|case| (&load, Setup::case(case))).collect();
+    let parts = stages(watch, [1, 1]);
+    let outcomes = play_all(&jobs, options, &parts[0])?;
+    let computed = each(&jobs, options, &parts[1], (", the model", serial::play))?;
     for (case, known) in CASES.into_iter().zip(PUBLISHED[0].gains) {
         let gains = Gains::of(&outcomes, &computed, case);
         sheet.row(gains.row(format!("{}, as long as the trace", load.name), case, known));
+        let name = format!("{}_long_gain_case_{case}", load.name);
         let claim = format!("{}, as large and long as the trace: gain of case {case}", load.name);
         let known = known.expect("both are published");
-        let check = Check::near_published(claim, Known::new(known, TABLE), gains.in_turn, NEAR);
+        let check =
+            Check::near_published(name, claim, Known::new(known, TABLE), gains.in_turn, NEAR);
         let check = check.computed(Known::new(gains.computed, SERIAL));
         findings.checks.push(check.because(LENGTH));
     }

@@ -7,9 +7,12 @@ use hostftl_report::{Axis, Lines};
 use super::loads::Load;
 use super::play_all;
 use super::stack::{Outcome, Setup};
+use crate::sheet::snake;
 use crate::{Cell, Error, Findings, Options, Sheet, Watch};
 
 const INTERVALS: [u32; 4] = [0, 5, 20, 100];
+/// Share of each workload that is played: the first quarter.
+const PART: u64 = 4;
 const SHARES: [u32; 4] = [10, 50, 100, 200];
 const POLICIES: [(TierPolicy, &str); 4] = [
     (TierPolicy::Lru, "lru"),
@@ -17,6 +20,12 @@ const POLICIES: [(TierPolicy, &str); 4] = [
     (TierPolicy::Writes, "writes"),
     (TierPolicy::After(2), "after-2"),
 ];
+
+/// Returns the number of requests that the sweep plays.
+pub(super) fn requests(all: &[Load]) -> u64 {
+    let setups = POLICIES.len() * SHARES.len() * INTERVALS.len();
+    all.iter().map(|load| load.shorter(PART).count).sum::<u64>() * setups as u64
+}
 
 /// Adds a table and a chart for each workload.
 pub(super) fn sweep(
@@ -33,7 +42,7 @@ pub(super) fn sweep(
             }
         }
     }
-    let short: Vec<Load> = all.iter().map(|load| load.shorter(4)).collect();
+    let short: Vec<Load> = all.iter().map(|load| load.shorter(PART)).collect();
     let jobs: Vec<(&Load, Setup)> =
         short.iter().flat_map(|load| setups.iter().map(move |&setup| (load, setup))).collect();
     let outcomes = play_all(&jobs, options, watch)?;
@@ -75,7 +84,7 @@ fn front(outcomes: &[Outcome], mut order: Vec<usize>) -> Vec<usize> {
 
 fn table(load: &Load, setups: &[Setup], outcomes: &[Outcome], front: &[usize]) -> Sheet {
     let title = format!("{}: speed against life, Pareto front", load.name);
-    let mut sheet = Sheet::new(title)
+    let mut sheet = Sheet::new(format!("pareto_{}", snake(&load.name)), title)
         .words(["policy"])
         .input(["M (%)", "interval"])
         .ours(["IOPS", "life (GB written)"]);

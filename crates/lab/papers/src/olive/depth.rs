@@ -14,7 +14,8 @@ const DEPTHS: [u32; 6] = [3, 4, 5, 6, 7, 8];
 /// Adds the table. A stream keeps both places of its chip busy with any of these numbers, so its
 /// gain does not depend on them.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Gains of random writes under LightNVM by the requests in progress")
+    let title = "Gains of random writes under LightNVM by the requests in progress";
+    let mut sheet = Sheet::new("requests_in_progress", title)
         .input(["KiB"])
         .published(["published"])
         .ours(DEPTHS.map(|depth| format!("ours, {depth}")));

@@ -5,6 +5,7 @@ use hostftl_trace::Op;
 use super::SIZES;
 use super::bench::{Bench, Driver, Found, Walk};
 use super::closed;
+use crate::sheet::snake;
 use crate::{Cell, Check, Error, Findings, Known, Sheet};
 
 /// A row of both tables: name, whether the driver is LightNVM, reads or writes, whether random, and
@@ -53,7 +54,7 @@ pub(super) fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
 
 /// Adds both tables and their claims.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Block driver and LightNVM (Tables 3 and 4)")
+    let mut sheet = Sheet::new("drivers", "Block driver and LightNVM (Tables 3 and 4)")
         .words(["cell"])
         .input(["size (KiB)"])
         .published(["published"])
@@ -76,8 +77,11 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
                 Cell::off(published, *figure),
             ]);
             if op == Op::Read {
+                let driver = if nvm { "lightnvm" } else { "block" };
+                let walk = if random { "random" } else { "sequential" };
+                let short = format!("{driver}_{walk}_read_{kib}k");
                 let claim = format!("{name}, {kib} KiB");
-                let check = Check::near_published(claim, source(published), *figure, 8.0);
+                let check = Check::near_published(short, claim, source(published), *figure, 8.0);
                 let check = check.computed(Known::new(closed::reads(random, kib), SLOWEST));
                 findings.checks.push(check.because(CONSTANTS));
             }
@@ -110,11 +114,12 @@ fn claims(findings: &mut Findings, ours: &[[f64; 3]]) {
         [("sequential write", false, 4, STREAM), ("random write", true, 6, RANDOM)]
     {
         for (size, kib) in SIZES.into_iter().enumerate() {
+            let short = format!("gain_{}_{kib}k", snake(name));
             let claim = format!("gain of LightNVM, {name}, {kib} KiB");
             let known = Known::new(published_gain(random, size), "Table 4");
             let gain = ours[block + 1][size] / ours[block][size];
             let computed = Known::new(closed::gain(random), NETWORK);
-            let check = Check::near_published(claim, known, gain, NEAR).computed(computed);
+            let check = Check::near_published(short, claim, known, gain, NEAR).computed(computed);
             findings.checks.push(check.because(why));
         }
     }

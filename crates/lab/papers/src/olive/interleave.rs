@@ -54,7 +54,7 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut writes = Vec::new();
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
         let title = format!("Sequential {name} under LightNVM by interleave (MB/s)");
-        let mut sheet = Sheet::new(title.clone())
+        let mut sheet = Sheet::new(format!("interleave_{name}"), title.clone())
             .input(["request (KiB)"])
             .ours(WIDTHS.map(|width| format!("{width} KiB")))
             .ours(["ours, best (KiB)"])
@@ -96,17 +96,19 @@ fn claim_writes(findings: &mut Findings, writes: &[Vec<f64>]) {
     let met = sizes().filter(|(speeds, best)| is_best(speeds, *best)).count();
     let alone = sizes()
         .filter(|(speeds, best)| WIDTHS.iter().filter(|width| is_best(speeds, **width)).eq([best]));
-    for (claim, ours) in [
-        ("request sizes, of 3, that no interleave writes faster than the published best", met),
-        ("request sizes, of 3, that the published interleave alone writes fastest", alone.count()),
+    let fastest = "request sizes, of 3, that no interleave writes faster than the published best";
+    let only = "request sizes, of 3, that the published interleave alone writes fastest";
+    for (name, claim, ours) in [
+        ("write_interleaves_fastest", fastest, met),
+        ("write_interleaves_only_fastest", only, alone.count()),
     ] {
         let known = Known::new(3.0, "section 4.2");
-        let check = Check::near_published(claim, known, ours as f64, 0.0);
+        let check = Check::near_published(name, claim, known, ours as f64, 0.0);
         findings.checks.push(check.because(JUMPS));
     }
     let ratios = writes[0][1..].windows(2).map(|pair| pair[1] / pair[0]);
     let claim = "4 KiB writes from 8 KiB on: an interleave over the next narrower one, at most";
-    let check = Check::new(claim, ratios.fold(0.0, f64::max), Band::AtMost(1.0));
+    let check = Check::new("write_4k_wider", claim, ratios.fold(0.0, f64::max), Band::AtMost(1.0));
     let why = "section 4.2: slower with each wider interleave; fewer chips are busy";
     findings.checks.push(check.because(why));
 }
@@ -115,7 +117,8 @@ fn claim_reads(findings: &mut Findings, kib: u32, stated: Option<u32>, speeds: &
     let (most, least) = extremes(speeds);
     let Some(width) = stated else {
         let claim = format!("{kib} KiB reads: fastest over slowest interleave");
-        let check = Check::new(claim, most / least, Band::AtMost(1.01));
+        let check =
+            Check::new(format!("read_{kib}k_flat"), claim, most / least, Band::AtMost(1.01));
         let known = Known::new(1.0, "section 4.2: almost no influence");
         findings.checks.push(check.published(known));
         return;
@@ -123,16 +126,19 @@ fn claim_reads(findings: &mut Findings, kib: u32, stated: Option<u32>, speeds: &
     let claim = format!("{kib} KiB reads: the best interleave, in KiB");
     let known = Known::new(width.into(), "section 4.2");
     let ours = f64::from(best(speeds));
-    findings.checks.push(Check::near_published(claim, known, ours, 0.0));
+    let name = format!("read_{kib}k_best_interleave");
+    findings.checks.push(Check::near_published(name, claim, known, ours, 0.0));
     let (slowest, narrow) = (extremes(&speeds[WIDE]).1, extremes(&speeds[..WIDE.start]).0);
     let claim = format!("{kib} KiB reads: the slowest of 16 to 128 KiB over the faster of 4 and 8");
-    let check = Check::new(claim, slowest / narrow, Band::AtLeast(1.01));
+    let name = format!("read_{kib}k_wide_over_narrow");
+    let check = Check::new(name, claim, slowest / narrow, Band::AtLeast(1.01));
     findings.checks.push(check.because(
         "section 4.2: higher. Each piece costs the host time, and with 4 or 8 KiB a chip serves \
          several pieces of a request",
     ));
     let claim = format!("{kib} KiB reads: 2 MiB over the slowest of 16 to 128 KiB");
-    let check = Check::new(claim, speeds[WIDE.end] / slowest, Band::AtMost(0.9));
+    let name = format!("read_{kib}k_2m");
+    let check = Check::new(name, claim, speeds[WIDE.end] / slowest, Band::AtMost(0.9));
     findings.checks.push(check.because(format!(
         "section 4.2: very low, without a figure; {:.2} of the speed at the best interleave",
         speeds[WIDE.end] / most

@@ -10,7 +10,7 @@ use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// Adds the table of the ports.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let mut sheet = Sheet::new("Ports, interleave 128 KiB")
+    let mut sheet = Sheet::new("ports", "Ports, interleave 128 KiB")
         .words([""])
         .input(["size (KiB)"])
         .ours(["4 ACP (MB/s)", "1 ACP + 4 HP (MB/s)", "ours, ratio"])
@@ -36,10 +36,11 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
                 Cell::Number(acp / hp, 2),
                 stated.map_or(Cell::Nothing, |ratio| Cell::Number(ratio, 1)),
             ]);
+            let short = format!("acp_over_hp_{name}_{kib}k");
             let claim = format!("ACP over HP, {name}, {kib} KiB");
             let check = |it| {
                 let known = Known::new(it, "section 4.3");
-                let check = Check::near_published(claim, known, acp / hp, 10.0);
+                let check = Check::near_published(short, claim, known, acp / hp, 10.0);
                 check.because("the time of HP to flush caches is fitted")
             };
             findings.checks.extend(stated.map(check));
@@ -59,7 +60,8 @@ pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Er
         "for the chip (µs per piece)",
     ];
     let title = "Conflicts: random reads of 128 KiB, interleave 32 KiB";
-    let mut sheet = Sheet::new(title).input(["chips", "buses", "controllers"]).ours(ours);
+    let mut sheet =
+        Sheet::new("conflicts", title).input(["chips", "buses", "controllers"]).ours(ours);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {
         let mut bench = Bench::new(Driver::Block, Op::Read, Walk::Random, 128);
@@ -83,6 +85,6 @@ pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Er
     findings.sheets.push(sheet);
     let claim = "8 chips on 2 buses behind 1 controller, over 4 chips without conflicts";
     let ours = speeds[4] / speeds[0];
-    findings.checks.push(Check::new(claim, ours, Band::AtMost(1.0)));
+    findings.checks.push(Check::new("conflicts", claim, ours, Band::AtMost(1.0)));
     Ok(())
 }

@@ -20,7 +20,7 @@ const MANAGERS: [(&str, LayerKind, u32, u32); 3] = [
 /// Adds the table.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let title = "Our media managers on four raw chips, which the board does not offer (MB/s)";
-    let mut sheet = Sheet::new(title)
+    let mut sheet = Sheet::new("media_managers", title)
         .words(["writes", "manager"])
         .ours(SIZES.map(|kib| format!("{kib} KiB")))
         .computed(["computed, six commands in progress"]);

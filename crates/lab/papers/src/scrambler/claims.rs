@@ -6,6 +6,7 @@ use super::bench::Measured;
 use super::cases::REFERENCE;
 use super::loads::{HEADLINE, Workload};
 use super::{BySlot, FREE, Pair};
+use crate::sheet::snake;
 use crate::{Band, Check, Findings, Known};
 
 /// Source name of the model in the specification.
@@ -15,12 +16,14 @@ const MODEL: &str = "independent model of the description";
 pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured) {
     for (case, pair) in REFERENCE.iter().zip(reference) {
         let claim = format!("gain, {}", case.name);
-        let check = Check::near_computed(claim, Known::new(case.gain, MODEL), pair.gain(), 25.0);
+        let (name, known) = (format!("gain_{}", snake(case.name)), Known::new(case.gain, MODEL));
+        let check = Check::near_computed(name, claim, known, pair.gain(), 25.0);
         findings.checks.push(check.because(
             "the model collects in batches below 3 free blocks, ours in step with writes",
         ));
     }
     let grain = Check::new(
+        "page_grain",
         "gain with page-grain slots: nothing is gained",
         reference[7].gain(),
         Band::AtMost(1.05),
@@ -28,7 +31,7 @@ pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured)
     findings.checks.push(grain.computed(Known::new(0.89, MODEL)));
     let programs = blind.programs as f64 / blind.requests as f64;
     let claim = "programs for each request without rule 2: a catastrophe";
-    let check = Check::new(claim, programs, Band::AtLeast(8.0));
+    let check = Check::new("without_rule_2", claim, programs, Band::AtLeast(8.0));
     findings.checks.push(check.computed(Known::new(15.0, MODEL)));
     // There are 160 blocks for 128 blocks of data, and up to four are reserved. Each write programs
     // a page.
@@ -36,11 +39,11 @@ pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured)
     let waf = none.programs as f64 / none.requests as f64;
     let known = Known::new(theory::greedy(158.0 / 128.0, 256), "closed form, greedy, α 1.234");
     let claim = "pages programmed for each written, no layer, 20 % free, 4 KiB";
-    findings.checks.push(Check::near_computed(claim, known, waf, 5.0));
+    findings.checks.push(Check::near_computed("write_amplification", claim, known, waf, 5.0));
     let falls = [0, 5, 6].map(|row: usize| reference[row].gain());
     let least = (falls[0] - falls[1]).min(falls[1] - falls[2]);
     let claim = "the gain falls as free space grows: its least step";
-    findings.checks.push(Check::new(claim, least, Band::AtLeast(0.0)));
+    findings.checks.push(Check::new("gain_falls", claim, least, Band::AtLeast(0.0)));
     findings.lead = format!(
         "At 20 % free capacity, 4 KiB writes are {:.2} times as fast (computed 1.88), because \
          {:.0} % fewer pages are copied; at 80 % there is no gain.",
@@ -68,7 +71,7 @@ fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
     let most = headline().flat_map(|(_, pairs)| pairs).map(Pair::write_gain).fold(0.0, f64::max);
     let claim = "write performance, src1_0, the most of the four free capacities";
     let known = Known::new(2.2, "Fig. 5 and section 4");
-    let check = Check::near_published(claim, known, most, 25.0);
+    let check = Check::near_published("src1_0_write_gain", claim, known, most, 25.0);
     if headline().any(|(load, _)| load.given) {
         check.on_given_trace().because(GIVEN_TRACE)
     } else {
@@ -89,20 +92,21 @@ fn by_size(checks: &mut Vec<Check>, by_slot: &[BySlot]) {
     let gains =
         |offset: usize| by_slot.iter().skip(offset).step_by(2).map(|it| it.lba.write_gain());
     let claim = "the most gain of writes of 8 to 64 KiB off by 31.5 KiB, slots of 512 B";
-    let check = Check::near_computed(claim, Known::new(1.77, ALIGNMENT), greatest(gains(1)), 15.0);
-    checks.push(check);
+    let (name, known) = ("misaligned_most", Known::new(1.77, ALIGNMENT));
+    checks.push(Check::near_computed(name, claim, known, greatest(gains(1)), 15.0));
     let claim = "the least gain of writes of 8 to 64 KiB off by 31.5 KiB, slots of 512 B";
-    let check = Check::near_computed(claim, Known::new(1.19, ALIGNMENT), smallest(gains(1)), 15.0);
-    checks.push(check);
+    let (name, known) = ("misaligned_least", Known::new(1.19, ALIGNMENT));
+    checks.push(Check::near_computed(name, claim, known, smallest(gains(1)), 15.0));
     let claim = "writes of 16 KiB and more, aligned, 512 B slots: nothing is gained";
     let ours = greatest(gains(0).skip(1));
-    checks.push(Check::new(claim, ours, Band::AtMost(1.05)).computed(Known::new(0.97, MODEL)));
+    let check = Check::new("aligned", claim, ours, Band::AtMost(1.05));
+    checks.push(check.computed(Known::new(0.97, MODEL)));
     let of_best = by_slot
         .iter()
         .map(|it| it.by_chosen().write_gain() / it.lba.write_gain().max(it.block.write_gain()));
     let claim = "writes with the slot that the first of them choose, over the better of 512 B and \
                  4 KiB: the least";
-    checks.push(Check::new(claim, smallest(of_best), Band::AtLeast(0.95)));
+    checks.push(Check::new("slot_auto", claim, smallest(of_best), Band::AtLeast(0.95)));
 }
 
 /// Adds the claims of the abstract, which does not name their workloads.
@@ -111,7 +115,8 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     let noted = |check: Check| if given { check.on_given_trace() } else { check };
     let energy = paper.iter().filter_map(|pair| pair.change(|it| it.energy));
     let claim = "energy, the least change in per cent, all workloads";
-    let check = Check::new(claim, energy.fold(0.0, f64::min), Band::AtMost(-30.0));
+    let least = energy.fold(0.0, f64::min);
+    let check = Check::new("energy", claim, least, Band::AtMost(-30.0));
     checks.push(
         noted(check)
             .published(Known::new(-60.0, ABSTRACT))
@@ -121,7 +126,7 @@ fn extremes(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair]) {
     let many = paper.iter().filter(|pair| pair.scrambled.erases >= ENOUGH);
     let longer = many.filter_map(|pair| pair.change(|it| it.erases as f64));
     let longer = longer.map(|change| 100.0 / (100.0 + change)).fold(0.0, f64::max);
-    let check = Check::new(claim, longer, Band::AtLeast(1.2));
+    let check = Check::new("endurance", claim, longer, Band::AtLeast(1.2));
     checks.push(
         noted(check)
             .published(Known::new(1.55, ABSTRACT))

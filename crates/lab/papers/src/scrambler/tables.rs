@@ -27,7 +27,7 @@ fn erases(it: &Measured) -> f64 {
 /// Returns the results compared with the reference model.
 pub(super) fn reference(pairs: &[Pair]) -> Sheet {
     let title = "An independent model (512 MiB of data) and ours: time per request";
-    let mut sheet = Sheet::new(title)
+    let mut sheet = Sheet::new("reference", title)
         .words(["case"])
         .computed(["computed, no layer (us)"])
         .ours(["ours (us)"])
@@ -65,7 +65,7 @@ pub(super) fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
     let title = "Fill limit of a page, at 20 % free and 4 KiB (not in the reference model)";
     let shares = UTIL.iter().map(|(share, _)| format!("{share:.2}")).chain(["1.00".to_owned()]);
     let all = less_full.iter().chain([&whole.scrambled]);
-    varied(title, "util_max", shares.zip(all), whole)
+    varied("fill_limit", title, "util_max", shares.zip(all), whole)
 }
 
 /// Returns the results by the thresholds of rules 1 and 2.
@@ -73,18 +73,19 @@ pub(super) fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
     let title = "Sufficient (rule 1) and enough (rule 2), at 20 % free and 4 KiB";
     let names = THRESHOLDS.iter().map(|(name, _)| (*name).to_owned());
     let all = names.zip(measured).chain([("both 0".to_owned(), &whole.scrambled)]);
-    varied(title, "threshold", all, whole)
+    varied("thresholds", title, "threshold", all, whole)
 }
 
 /// Returns a table with a row for each of several scramblers on the drive of `whole`.
 fn varied<'a>(
+    name: &str,
     title: &str,
     head: &str,
     all: impl Iterator<Item = (String, &'a Measured)>,
     whole: &Pair,
 ) -> Sheet {
     let ours = ["us per request", "gain", "copied pages", "programs per request"];
-    let mut sheet = Sheet::new(title).input([head]).ours(ours);
+    let mut sheet = Sheet::new(name, title).input([head]).ours(ours);
     for (name, it) in all {
         let pair = Pair { none: whole.none.clone(), scrambled: it.clone() };
         sheet.row([
@@ -110,7 +111,8 @@ fn rows<'a>(
 pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let ours = ["ours, write gain", "gc runs", "copied pages", "energy", "endurance", "read time"];
     let title = "The paper's workloads: effect of the scrambler, slots of 512 B";
-    let sheet = Sheet::new(title).words(["workload, free"]).published(["published, write gain"]);
+    let sheet = Sheet::new("workload_gains", title).words(["workload, free"]);
+    let sheet = sheet.published(["published, write gain"]);
     let mut sheet = sheet.ours(ours);
     for (name, pair) in rows(loads, pairs) {
         sheet.row([
@@ -138,7 +140,7 @@ pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
         "slot=auto chooses",
         "ours, write gain, auto",
     ];
-    let mut sheet = Sheet::new(title).input(["size", "off by (sectors)"]).ours(ours);
+    let mut sheet = Sheet::new("alignment", title).input(["size", "off by (sectors)"]).ours(ours);
     for of in by_slot {
         sheet.row([
             of.case.name.into(),
@@ -156,7 +158,7 @@ pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
 
 /// Returns internal figures of the scrambler.
 pub(super) fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
-    let mut sheet = Sheet::new("Inside: shares of the rules, tables, throughput")
+    let mut sheet = Sheet::new("rules", "Inside: shares of the rules, tables, throughput")
         .words(["workload, free"])
         .ours(["fresh", "preferred", "least used", "tables KiB", "write MB/s"]);
     for (name, pair) in rows(loads, pairs) {

@@ -7,6 +7,8 @@
 mod array;
 mod files;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hostftl_report::Bars;
 
 use crate::{Band, Cell, Check, Error, Findings, Known, Options, Sheet, Size, Watch};
@@ -35,14 +37,17 @@ pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Erro
     let mut findings = Findings::new("XDP: a log array with compression and RAID 5");
     watch.progress("fio's job on files", 0, PARTS);
     let real = files::measure(options, watch)?;
+    let done = AtomicUsize::new(1);
     let costs = [hostftl_sim::Job::default(); Lab::ALL.len()];
     let labs = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
-        watch.progress(Lab::ALL[index].name(), index + 1, PARTS);
-        array::measure(Lab::ALL[index], options, watch)
+        let name = Lab::ALL[index].name();
+        watch.progress(name, done.load(Ordering::Relaxed), PARTS);
+        let measured = array::measure(Lab::ALL[index], options, watch);
+        watch.progress(name, done.fetch_add(1, Ordering::Relaxed) + 1, PARTS);
+        measured
     });
     let labs = labs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let labs: &[Outcome; 4] = labs.as_array().expect("one per drive");
-    watch.progress("done", PARTS, PARTS);
     setting(&mut findings, &real, labs, options);
     findings.sheets.push(ratios(&real));
     findings.sheets.push(steps(&real));
@@ -103,7 +108,7 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 4], options: &
 }
 
 fn ratios(real: &Real) -> Sheet {
-    let mut sheet = Sheet::new("Compression, and bytes sent to the drives")
+    let mut sheet = Sheet::new("bytes", "Compression, and bytes sent to the drives")
         .words(["bytes"])
         .published(["published"])
         .computed(["computed"])
@@ -119,7 +124,7 @@ fn ratios(real: &Real) -> Sheet {
 }
 
 fn steps(real: &Real) -> Sheet {
-    let mut sheet = Sheet::new("From the host to the drives, random writes only")
+    let mut sheet = Sheet::new("steps", "From the host to the drives, random writes only")
         .words(["step"])
         .ours(["MiB", "per byte of the host"]);
     for (name, bytes) in real.steps() {
@@ -139,8 +144,8 @@ fn speeds(labs: &[Outcome; 4]) -> Sheet {
         "years at 1 drive write per day",
         "p99 (µs)",
     ];
-    let mut sheet =
-        Sheet::new("Random 4 KiB writes on modelled TLC drives").words(["stack"]).ours(ours);
+    let title = "Random 4 KiB writes on modelled TLC drives";
+    let mut sheet = Sheet::new("speeds", title).words(["stack"]).ours(ours);
     for lab in labs {
         sheet.row([
             lab.kind.name().into(),
@@ -158,28 +163,30 @@ fn speeds(labs: &[Outcome; 4]) -> Sheet {
 
 fn checks(findings: &mut Findings, real: &Real, labs: &[Outcome; 4]) {
     let checks = &mut findings.checks;
-    let check = Check::new("compression: written over stored", real.ratio(), RATIO_BAND);
+    let claim = "compression: written over stored";
+    let check = Check::new("compression", claim, real.ratio(), RATIO_BAND);
     let check = check.published(Known::new(RATIO, "Fig. 8"));
     let check = check.computed(Known::new(LZ4, "LZ4 and a header of 20 bytes"));
     checks.push(check.because("our records have a different header"));
     let share = real.sent_per_byte() / real.predicted();
     let what = "sent bytes over (1/c)·(N/(N−1))·WA + padding + metadata (times)";
-    let check = Check::new(what, share, Band::Within(0.97, 1.03));
+    let check = Check::new("sent_identity", what, share, Band::Within(0.97, 1.03));
     checks.push(check.because("padding and metadata have parity too"));
     let known = Known::new(SENT, "the same identity at the published fill");
-    let check = Check::near_computed("sent over written", known, real.sent_per_byte(), 15.0);
+    let ours = real.sent_per_byte();
+    let check = Check::near_computed("sent", "sent over written", known, ours, 15.0);
     checks.push(check.because("padding and metadata are added; the files are slightly emptier"));
     let [one, raid5, md, log] = labs;
     let what = "the array does more random writes than one drive (times)";
-    let check = Check::new(what, log.iops / one.iops, Band::AtLeast(1.0));
+    let check = Check::new("array_over_drive", what, log.iops / one.iops, Band::AtLeast(1.0));
     checks.push(check.because("published as a sentence only: faster than a drive alone"));
     let what = "and more than RAID 5 over the same drives, the faster of both (times)";
     let faster = raid5.iops.max(md.iops);
-    checks.push(Check::new(what, log.iops / faster, Band::AtLeast(3.0)));
+    checks.push(Check::new("array_over_raid5", what, log.iops / faster, Band::AtLeast(3.0)));
     let what =
         "RAID 5, cache grown: bytes sent for each of the host, one of data and one of parity";
     let known = Known::new(2.0, "rules of md: a small write becomes two writes");
-    checks.push(Check::near_computed(what, known, raid5.sent_per_byte, 1.0));
+    checks.push(Check::near_computed("raid5_sent", what, known, raid5.sent_per_byte, 1.0));
     findings.notes.push(
         "The figure of the speed of the card is lost (an image). The text only states that it \
          exceeds the data sheet of one of its drives, 215 K random writes per second, and that \
@@ -212,7 +219,7 @@ fn rating(findings: &mut Findings, one: &Outcome) {
     let claim =
         "the lone drive: random 4 KiB writes a second, beside its rating (no result of XDP)";
     let known = Known::new(RATED, "Table 1, data sheet of the drive");
-    let check = Check::near_published(claim, known, one.iops, 25.0);
+    let check = Check::near_published("drive_rating", claim, known, one.iops, 25.0);
     findings.checks.push(check.because(
         "over-provisioning and dies of the model are fitted to the \
          data sheet",
