@@ -30,6 +30,7 @@ pub use change::add::{AddSpec, Added};
 pub use change::replace::{ReplaceSpec, Replaced};
 pub use hostftl_io::{Access, protect};
 pub use metadata::config::Config;
+pub use metadata::record::RecordOptions;
 pub use open::gather::OpenOptions;
 pub use open::inspect::sweep::{DataRead, Progress};
 pub use open::names::DeviceId;

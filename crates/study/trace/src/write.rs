@@ -90,6 +90,14 @@ impl Writer {
             .map_err(|source| self.failed(source))
     }
 
+    /// Returns the bytes in the file so far. Buffers of less than 1 MiB are not included.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn file_bytes(&self) -> Result<u64, TraceError> {
+        fs::metadata(&self.partial).map(|file| file.len()).map_err(|source| self.failed(source))
+    }
+
     fn begin(&mut self, compress: bool) -> io::Result<()> {
         if self.path.exists() {
             let why = "the file exists; remove it or use another name";

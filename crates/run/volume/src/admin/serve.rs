@@ -1,6 +1,6 @@
 //! A served volume: the driver's thread, the port for jobs, and the end of the session.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -96,8 +96,8 @@ impl Volume {
         let reads = rehearses || self.access == Access::ReadOnly;
         let rehearsal = self.roster.target().filter(|_| rehearses);
         let _volume_lock = VolumeLock::take(self.config.uuid, &self.path)?;
-        let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
-        let events = self.events(rehearses)?;
+        let (note, events) = (self.write_file(reads)?, self.events(rehearses)?);
+        let recording = self.recording(options, &events)?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let mut views = DeviceViews::new(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
@@ -182,9 +182,13 @@ impl Volume {
     }
 
     /// Creates the recording of the layer's inputs, if one was requested.
-    fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
+    fn recording(
+        &self,
+        options: &StartOptions,
+        events: &Events,
+    ) -> Result<Option<Recording>, Error> {
         let infos = crate::open::machine::infos(&self.devices);
-        let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
+        let record = |to| Recording::new(to, events, &self.layer, &infos, self.mode);
         options.record.as_ref().map(record).transpose()
     }
 }

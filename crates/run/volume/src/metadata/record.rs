@@ -3,10 +3,11 @@
 //! # Invariants
 //! - Records are in the order of the layer's steps; the digest covers each output in that order.
 //! - After the first write error nothing more is written, and `finish` returns it.
+//! - A recording that reaches its limit is complete: it ends before an input, with the digest.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use hostftl_core::{AdminCommand, DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest};
@@ -16,11 +17,28 @@ use hostftl_layers::{LayerConfig, Mode};
 
 use crate::metadata::entry::{END, Head, HeadDevice, MAGIC, emit, emit_command};
 use crate::util::error::{Error, file};
+use crate::util::events::{Events, Level};
 use crate::util::lock;
 use crate::util::private::new_private;
 
 /// Bytes of records that are written together.
 const BATCH: usize = 256 << 10;
+
+/// Where the layer's inputs are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Path of the recording; the file must not exist.
+    pub path: PathBuf,
+    /// Bytes after which the recording ends, while the volume runs on.
+    pub limit: u64,
+}
+
+impl RecordOptions {
+    /// Returns a recording without a limit.
+    pub fn unlimited(path: impl Into<PathBuf>) -> Self {
+        RecordOptions { path: path.into(), limit: u64::MAX }
+    }
+}
 
 /// A recording in progress.
 #[derive(Debug)]
@@ -43,12 +61,18 @@ struct RecordWriter {
     steps: u64,
     digest: StreamDigest,
     failure: Option<io::Error>,
+    /// Bytes that may still be written; `None` when the recording is complete.
+    left: Option<u64>,
+    path: PathBuf,
+    events: Events,
 }
 
 impl Recording {
-    /// Creates the recording `path`, which must not exist, for a layer with this configuration.
+    /// Creates the recording for a layer with this configuration. Its end at the limit is reported
+    /// to `events`.
     pub(crate) fn new(
-        path: &Path,
+        RecordOptions { path, limit }: &RecordOptions,
+        events: &Events,
         layer: &LayerConfig,
         devices: &[DeviceInfo],
         mode: Mode,
@@ -87,6 +111,9 @@ impl Recording {
             steps: 0,
             digest: StreamDigest::default(),
             failure: None,
+            left: Some(*limit),
+            path: path.into(),
+            events: events.clone(),
         };
         Ok(Recording { path: path.into(), pen: Arc::new(Mutex::new(pen)) })
     }
@@ -99,8 +126,7 @@ impl Recording {
     /// Ends the file with the digest, durably. The driver must have stopped.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let mut pen = lock(&self.pen);
-        pen.write_batch();
-        pen.write_end();
+        pen.complete();
         match pen.failure.take() {
             Some(error) => Err(file(&self.path, "write the recording")(error)),
             None => Ok(()),
@@ -117,6 +143,15 @@ impl RecordWriter {
 
     /// Appends the record of an input.
     fn note(&mut self, now: Nanos, emit: impl FnOnce(Nanos, &mut Vec<u8>)) {
+        match self.left {
+            None => return,
+            Some(0) => {
+                self.complete();
+                let text = format!("recording {} is complete at its limit", self.path.display());
+                return self.events.report(Level::Info, "note", text);
+            }
+            Some(_) => {}
+        }
         let since = now - self.last;
         (self.last, self.steps, self.records) = (now, self.steps + 1, self.records + 1);
         emit(since, &mut self.batch);
@@ -126,19 +161,30 @@ impl RecordWriter {
     }
 
     fn write_batch(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
-        if !batch.is_empty() {
-            // The seed is the batch's number, so that a missing or repeated batch is detected.
-            let words = [batch.len() as u32, self.records, crc32c(self.batches, &batch)];
-            self.write(|out| {
-                out.write_all(words.map(u32::to_le_bytes).as_flattened())?;
-                out.write_all(&batch)
-            });
+        if self.batch.is_empty() {
+            return;
         }
+        let mut batch = std::mem::take(&mut self.batch);
+        self.left = self.left.map(|left| left.saturating_sub(batch.len() as u64));
+        // The seed is the batch's number, so that a missing or repeated batch is detected.
+        let words = [batch.len() as u32, self.records, crc32c(self.batches, &batch)];
+        self.write(|out| {
+            out.write_all(words.map(u32::to_le_bytes).as_flattened())?;
+            out.write_all(&batch)
+        });
+        batch.clear();
         self.batch = batch;
-        self.batch.clear();
         self.records = 0;
         self.batches += 1;
+    }
+
+    /// Ends the file with the digest, durably, unless it has ended.
+    fn complete(&mut self) {
+        if self.left.is_some() {
+            self.write_batch();
+            self.write_end();
+            self.left = None;
+        }
     }
 
     fn write_end(&mut self) {
@@ -162,6 +208,9 @@ impl Tap for Listener {
     }
 
     fn output(&mut self, now: Nanos, output: &Output) {
-        lock(&self.0).digest.absorb(now, output);
+        let mut pen = lock(&self.0);
+        if pen.left.is_some() {
+            pen.digest.absorb(now, output);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Options for starting and serving a volume.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::metadata::record::RecordOptions;
 use crate::util::start_progress::StartProgress;
 
 /// Earliest time at which changes of a volume are acknowledged.
@@ -20,8 +20,8 @@ pub enum Acks {
 /// Options for starting a volume.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
-    /// Path of a recording of the layer's inputs; the file must not exist.
-    pub record: Option<PathBuf>,
+    /// Records the layer's inputs.
+    pub record: Option<RecordOptions>,
     /// How clients are served. Without it there are no clients, and the session mark does not
     /// change.
     pub service: Option<Service>,

@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use hostftl_layers::LayerKind::{self, Hard};
 use hostftl_test_skip::skipped;
 use hostftl_volume::front::JobOp;
-use hostftl_volume::{CreateSpec, StartOptions, Status, check, create, open, replay};
+use hostftl_volume::{
+    CreateSpec, RecordOptions, StartOptions, Status, check, create, open, replay,
+};
 
 use crate::common::{Client, MIB, Place};
 
@@ -119,7 +121,8 @@ const MUCH: u64 = 40 * MIB;
 fn fill_and_trim(place: &Place, device: &str, look: impl FnOnce()) -> Status {
     let spec = CreateSpec { devices: vec![device.into()], size: None, ..place.spec(Hard) };
     create(&spec).unwrap();
-    let options = StartOptions { record: Some(place.path("recording")), ..StartOptions::default() };
+    let record = Some(RecordOptions::unlimited(place.path("recording")));
+    let options = StartOptions { record, ..StartOptions::default() };
     let (running, port) = open(&spec.path).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     for at in (0..MUCH).step_by(MIB as usize) {

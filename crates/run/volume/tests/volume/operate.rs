@@ -6,8 +6,8 @@ use hostftl_core::HostError;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::JobOp;
 use hostftl_volume::{
-    AdminRequest, CreateSpec, Error, Running, StartOptions, create, open, operate, operate_here,
-    replay, set,
+    AdminRequest, CreateSpec, Error, RecordOptions, Running, StartOptions, create, open, operate,
+    operate_here, replay, set,
 };
 
 use crate::common::{Client, MIB, Place, noise};
@@ -19,7 +19,8 @@ fn a_refusal_by_the_layer_of_a_served_volume_is_returned() {
     let path = place.path("v.toml");
     assert!(matches!(operate(&path, &AdminRequest::Scrub), Ok(None)), "the volume is not served");
     let recording = place.path("recording");
-    let options = StartOptions { record: Some(recording.clone()), ..StartOptions::default() };
+    let record = Some(RecordOptions::unlimited(&recording));
+    let options = StartOptions { record, ..StartOptions::default() };
     let (running, port) = open(&path).unwrap().start(&options).unwrap();
     let client = Client::new(port);
     client.write(0, &[7; 4096], false).unwrap();

@@ -9,7 +9,7 @@ use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
 use hostftl_test_skip::skipped;
 use hostftl_volume::front::{JobOp, Port};
-use hostftl_volume::{CreateSpec, StartOptions, check, create, open, replay};
+use hostftl_volume::{CreateSpec, RecordOptions, StartOptions, check, create, open, replay};
 
 use crate::common::{Client, MIB, Place, layers, noise};
 use crate::zoned::zoned_log;
@@ -36,7 +36,7 @@ fn read_round(bytes: &[u8], number: u64) -> u64 {
 fn child() {
     let Some(path) = std::env::var_os(VOLUME) else { return };
     let options = StartOptions {
-        record: std::env::var_os("HOSTFTL_TEST_RECORD").map(PathBuf::from),
+        record: std::env::var_os("HOSTFTL_TEST_RECORD").map(RecordOptions::unlimited),
         ..StartOptions::default()
     };
     let (_running, port) = open(Path::new(&path)).unwrap().start(&options).unwrap();

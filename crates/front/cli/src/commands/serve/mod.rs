@@ -22,7 +22,7 @@ use crate::ending;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::notify;
-use crate::units::{bytes, counted};
+use crate::units::{bytes, counted, parse_size};
 
 use self::event_sinks::EventSinks;
 use self::limits::Limit;
@@ -120,6 +120,9 @@ pub(crate) struct Args {
     /// discards
     #[arg(long, value_name = "FILE")]
     record_trace: Option<PathBuf>,
+    /// Limit of each recording: --record ends there, --record-trace keeps the newest requests
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    record_limit: u64,
 }
 
 /// Value of `--ack`.

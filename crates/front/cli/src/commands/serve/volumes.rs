@@ -10,7 +10,8 @@ use std::time::Duration;
 use hostftl_serve::{Address, Exported, Metrics, RequestObserver};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    Events, Level, OpenOptions, Reach, Running, Service, Sink, StartOptions, StartProgress, Status,
+    Events, Level, OpenOptions, Reach, RecordOptions, Running, Service, Sink, StartOptions,
+    StartProgress, Status,
 };
 
 use crate::commands::witness::{Traced, Tracing};
@@ -110,7 +111,8 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Served
     let reach = if local { Reach::Machine } else { Reach::Beyond };
     let service = Some(Service { reach, reuse_export_name: args.reuse_export_name });
     let acks = args.acks();
-    let record = args.record.clone();
+    let limit = args.record_limit;
+    let record = args.record.clone().map(|path| RecordOptions { path, limit });
     let (running, port) = volume.start(&StartOptions {
         record,
         service,
@@ -122,7 +124,7 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Served
     })?;
     drop(progress);
     let tracing = args.record_trace.as_deref();
-    let tracing = tracing.map(|path| Tracing::begin(path, &running.events())).transpose()?;
+    let tracing = tracing.map(|path| Tracing::begin(path, limit, &running.events())).transpose()?;
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Ok(ServedVolume { file, running, port, tracing })
 }
