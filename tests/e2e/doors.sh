@@ -2,7 +2,7 @@
 # The other ways in: a TCP port, TLS with and without a client's certificate, a socket handed over.
 source "$(dirname "$0")/lib.sh"
 begin doors "$@"
-need nbdinfo nbdcopy openssl
+need nbdinfo nbdcopy openssl curl
 
 # sign NAME: NAME-cert.pem and NAME-key.pem, from the authority in $dir/tls.
 sign() {
@@ -42,7 +42,8 @@ mkdir "$dir/tls" "$dir/anonymous"
 cp "$dir/tls/ca-cert.pem" "$dir/anonymous"
 for verify in '' --tls-verify-peer; do
     # shellcheck disable=SC2086 # No option at all is meant when it is empty.
-    open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" $verify
+    open_door "$hostftl" serve "$volume" --nbd tcp:127.0.0.1:0 --tls-certificates "$dir/tls" $verify \
+        --http 127.0.0.1:0 2>"$dir/err"
     [[ $uri == nbds://* ]] || fail "the ready line says $uri"
     ! nbdinfo --size "nbd${uri#nbds}" || fail "a client without TLS is served"
     nbdcopy --connections=3 "$uri?tls-certificates=$dir/tls" "$dir/out.img"
@@ -52,6 +53,16 @@ for verify in '' --tls-verify-peer; do
         nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "a certificate was wanted"
     else
         ! nbdinfo --size "$uri?tls-certificates=$dir/anonymous" || fail "no certificate was wanted"
+    fi
+    page=$(sed -n 's|.*page at \(https://.*\)/$|\1|p' "$dir/err")
+    known=(--cert "$dir/tls/client-cert.pem" --key "$dir/tls/client-key.pem")
+    status() { curl -sf --max-time 20 --cacert "$dir/tls/ca-cert.pem" "$@" "$page/status.json"; }
+    status "${known[@]}" | grep '"state": "online"' || fail "the page has no state over TLS"
+    ! curl -sf --max-time 20 "http${page#https}/status.json" || fail "the page is served without TLS"
+    if [ -z "$verify" ]; then
+        status || fail "the page needs a certificate"
+    else
+        ! status || fail "the page needs no certificate"
     fi
     stop
 done

@@ -23,9 +23,9 @@ def find():
 
 
 class Browser:
-    """A browser with one tab."""
+    """A browser with one tab. It reaches only the host `reaches`, if there is one."""
 
-    def __init__(self, path):
+    def __init__(self, path, reaches=None):
         self.folder = tempfile.TemporaryDirectory(prefix="hostftl-page.")
         hear, say = os.pipe(), os.pipe()
         flags = [
@@ -33,8 +33,9 @@ class Browser:
             "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run",
             "--disable-component-update", "--disable-extensions", "--hide-scrollbars",
             "--force-color-profile=srgb", f"--user-data-dir={self.folder.name}",
-            # Whatever a page asks for, nobody answers.
-            "--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9",
+            # Requests to all other hosts fail.
+            "--host-resolver-rules=MAP * ~NOTFOUND" + (f", EXCLUDE {reaches}" if reaches else ""),
+            "--proxy-server=127.0.0.1:9",
         ]
 
         def plug():

@@ -7,7 +7,10 @@ use clap::Command;
 /// Groups of commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Study", &["compare", "sweep", "advise", "paper", "targets", "layers", "models", "calibrate"]),
-    ("Volume", &["create", "serve", "list", "status", "events", "set", "import", "delete", "ublk"]),
+    (
+        "Volume",
+        &["create", "serve", "list", "status", "top", "events", "set", "import", "delete", "ublk"],
+    ),
     ("Devices", &["device", "probe", "wait", "estimate-memory"]),
     ("Repair", &["check", "scrub", "clear", "dump"]),
     ("Traces", &["trace", "replay"]),

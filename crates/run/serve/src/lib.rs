@@ -18,6 +18,7 @@ mod channel;
 mod connection;
 mod error;
 mod fault;
+mod http;
 mod inlet;
 mod limit;
 mod listen;
@@ -39,9 +40,9 @@ mod writer;
 
 pub use address::Address;
 pub use error::ServeError;
+pub use http::{HttpOptions, HttpServer};
 pub use limit::Limits;
 pub use log::Log;
-pub use metrics::Metrics;
 pub use server::{Exported, Options, Served, Server, Stopper};
 pub use socket::SocketOwner;
 pub use tls::{Certificates, Secure};

@@ -126,6 +126,22 @@ fn names(certificate: &[u8]) -> Vec<String> {
     all
 }
 
+/// Checks that the certificate of a session's client has one of the names in `allow`, if there are
+/// any.
+pub(crate) fn check_names(session: &ServerConnection, allow: &[String]) -> io::Result<()> {
+    if allow.is_empty() {
+        return Ok(());
+    }
+    let own = session.peer_certificates().and_then(|chain| chain.first());
+    let names = own.map(|certificate| names(certificate)).unwrap_or_default();
+    if names.iter().any(|name| allow.contains(name)) {
+        return Ok(());
+    }
+    let names = names.join(", ");
+    let why = format!("rejected: its certificate is for {names:?}, which is not allowed");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
 /// TLS session of one client.
 #[derive(Debug)]
 pub(crate) struct Tls<'a> {
@@ -167,18 +183,7 @@ impl<'a> Tls<'a> {
 
     /// Checks that the client's certificate has one of the names in `allow`, if there are any.
     pub(crate) fn check_names(&self, allow: &[String]) -> io::Result<()> {
-        if allow.is_empty() {
-            return Ok(());
-        }
-        let session = lock(&self.session);
-        let own = session.peer_certificates().and_then(|chain| chain.first());
-        let names = own.map(|certificate| names(certificate)).unwrap_or_default();
-        if names.iter().any(|name| allow.contains(name)) {
-            return Ok(());
-        }
-        let names = names.join(", ");
-        let why = format!("rejected: its certificate is for {names:?}, which is not allowed");
-        Err(io::Error::new(ErrorKind::PermissionDenied, why))
+        check_names(&lock(&self.session), allow)
     }
 
     /// Sends the close notification of TLS.

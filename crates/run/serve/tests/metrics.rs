@@ -4,15 +4,20 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use hostftl_layers::LayerConfig;
-use hostftl_serve::Metrics;
-use hostftl_volume::{CreateSpec, StartOptions, create, open};
+use hostftl_serve::{Address, HttpOptions, HttpServer};
+use hostftl_volume::{CreateSpec, StartOptions, StatusHandle, create, open};
 
 /// Request of a scraper that accepts OpenMetrics.
 const OPEN: &str = "GET /metrics HTTP/1.1\r\nHost: here\r\n\
                     Accept: application/openmetrics-text;version=1.0.0\r\n\r\n";
 
-fn ask(metrics: &Metrics, request: &str) -> String {
-    let mut stream = TcpStream::connect(metrics.address()).unwrap();
+fn serve(address: &str, volumes: Vec<StatusHandle>) -> HttpServer {
+    let address = Address::Tcp(address.parse().unwrap());
+    HttpServer::serve(&HttpOptions { address, page: false, tls: None }, volumes).unwrap()
+}
+
+fn ask(metrics: &HttpServer, request: &str) -> String {
+    let mut stream = TcpStream::connect(metrics.address().unwrap()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -33,12 +38,12 @@ fn metrics_are_served_until_closed() {
     };
     create(&spec).unwrap();
     let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-    let metrics =
-        Metrics::serve("127.0.0.1:0".parse().unwrap(), vec![running.status_handle()]).unwrap();
+    let metrics = serve("127.0.0.1:0", vec![running.status_handle()]);
     let answer = ask(&metrics, OPEN);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
-    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("\r\ncontent-type: application/openmetrics-text"), "{head}");
+    assert!(head.contains(&format!("\r\ncontent-length: {}\r\n", body.len())), "{head}");
     assert!(body.ends_with("# EOF\n"));
     for line in [
         "hostftl_degraded{volume=\"a \\\"label\\\"\",layer=\"log\"} 0.0\n",
@@ -51,7 +56,7 @@ fn metrics_are_served_until_closed() {
     }
     let answer = ask(&metrics, "GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
     let (head, classic) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains("\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
+    assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4"), "{head}");
     assert!(!classic.contains("# EOF"));
     assert!(classic.contains("# HELP hostftl_written_bytes_total Bytes"), "{classic}");
     assert!(classic.contains("# TYPE hostftl_written_bytes_total counter\n"), "{classic}");
@@ -83,7 +88,7 @@ fn metrics_are_served_until_closed() {
         let answer = ask(&metrics, request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
-    let address = metrics.address();
+    let address = metrics.address().unwrap();
     drop(metrics);
     assert!(TcpStream::connect(address).is_err(), "it listens no more");
     running.stop().unwrap();
@@ -91,9 +96,8 @@ fn metrics_are_served_until_closed() {
 
 #[test]
 fn idle_connections_do_not_block_scrapers() {
-    let everywhere = "0.0.0.0:0".parse().unwrap();
-    let metrics = Metrics::serve(everywhere, Vec::new()).unwrap();
-    let address = ("127.0.0.1", metrics.address().port());
+    let metrics = serve("0.0.0.0:0", Vec::new());
+    let address = ("127.0.0.1", metrics.address().unwrap().port());
     // More connections than may wait at once: the oldest are closed.
     let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     for _ in 0..3 {
@@ -125,7 +129,7 @@ fn metrics_of_several_volumes_are_grouped_by_metric() {
     };
     let (one, two) = (start("one"), start("two"));
     let figures = vec![one.status_handle(), two.status_handle()];
-    let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), figures).unwrap();
+    let metrics = serve("127.0.0.1:0", figures);
     let answer = ask(&metrics, OPEN);
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     assert_eq!(body.matches("# EOF\n").count(), 1);

@@ -62,7 +62,8 @@ fn wait() -> bool {
     false
 }
 
-fn line(event: &Event) -> String {
+/// Formats an event as one line.
+pub(super) fn line(event: &Event) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(event.unix_ms);
     let at = humantime::format_rfc3339_seconds(at);
     format!("{:>5} {at} {:<7} {:<16} {}", event.number, event.level, event.kind, event.line())

@@ -33,6 +33,7 @@ mod set;
 mod status;
 mod sweep;
 mod targets;
+mod top;
 mod trace;
 mod ublk;
 mod wait;
@@ -85,6 +86,7 @@ commands! {
     Serve => serve,
     List => list,
     Status => status,
+    Top => top,
     Device => device,
     Check => check,
     Events => events,

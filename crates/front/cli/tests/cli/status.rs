@@ -1,5 +1,8 @@
 //! `hostftl status` and `hostftl list`.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -101,4 +104,29 @@ fn list_shows_the_served_volumes() {
     assert!(run(dir, &["list"]).1.lines().any(|line| line.contains(" v.toml ")));
     assert_eq!(server.end("-TERM").0, Some(0));
     assert!(!served(&uuid));
+}
+
+#[test]
+fn top_prints_a_block_each_second_until_interrupted() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let dir = folder.path();
+    json(dir, &CREATE);
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let mut command = hostftl();
+    command.current_dir(dir).args(["top", "v.toml"]).stdout(Stdio::piped());
+    let mut top = command.spawn().expect("hostftl starts");
+    let lines = BufReader::new(top.stdout.take().expect("a pipe")).lines();
+    // Rates follow from the second block.
+    let mut lines = lines.map(|line| line.expect("UTF-8"));
+    assert!(lines.any(|line| line.starts_with("v.toml: ONLINE, ")));
+    assert!(lines.any(|line| line.contains(" started ")), "the newest events");
+    assert!(lines.any(|line| line.contains(" WRITES/S ")), "rates of the devices");
+    assert!(lines.any(|line| line.contains(" 0 requests/s, ")), "rates of the clients");
+    let killed = Command::new("kill").args(["-INT", &top.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    assert!(lines.all(|line| !line.contains('\x1b')), "no terminal is redrawn");
+    assert_eq!(top.wait().expect("hostftl ends").code(), Some(0));
+    assert_eq!(server.end("-TERM").0, Some(0));
+    let (code, _, err) = run(dir, &["top", "other.toml"]);
+    assert_eq!(code, 1, "{err}");
 }

@@ -69,6 +69,11 @@ impl StatusHandle {
     pub fn status(&self) -> Status {
         self.0.status()
     }
+
+    /// Returns the events of the volume.
+    pub fn events(&self) -> Events {
+        self.0.samples.events.clone()
+    }
 }
 
 impl Volume {

@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Certificates, Metrics, Options, Secure, Served, Server, SocketOwner};
+use hostftl_serve::{
+    Address, Certificates, HttpServer, Options, Secure, Served, Server, SocketOwner,
+};
 use hostftl_volume::{Acks, Events, Level, Status};
 
 use crate::console::{Console, notice};
@@ -104,6 +106,10 @@ pub(crate) struct Args {
     /// Start a scrub at this interval, such as 30d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     scrub_every: Option<Duration>,
+    /// Serve a read-only page with the state of the volumes at ADDRESS:PORT or unix:PATH (mode
+    /// 0600); addresses other than loopback need --tls-certificates
+    #[arg(long, value_name = "ADDRESS", value_parser = page_address)]
+    http: Option<Address>,
     /// Export Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -153,12 +159,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let all = volumes::start(&files, args)?;
     // A signal from now on is handled by `doors::serve`, which stops cleanly.
     interrupt::then(|| {});
-    let totals = bind(args, owner, &all).and_then(|(server, metrics)| {
+    let totals = bind(args, owner, &all).and_then(|(server, http)| {
         all.iter().for_each(|one| one.follow(&sinks));
-        reload_at_hangup(server.as_ref().and_then(Server::secure), all[0].events());
+        let secure = server.iter().filter_map(Server::secure);
+        let secure = secure.chain(http.iter().filter_map(HttpServer::secure));
+        reload_at_hangup(secure.collect(), all[0].events());
         let disks = doors::attach(args, &all)?;
         let totals = doors::serve(server, disks, &all, args.on_failure, console);
-        drop(metrics);
+        drop(http);
         totals
     });
     manager::stopping();
@@ -170,20 +178,20 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     print_end(totals, &stopped, args.read_only, console)
 }
 
-/// Starts to listen for NBD clients and for metrics, as far as requested.
+/// Starts to listen for NBD and HTTP clients, as far as requested.
 fn bind(
     args: &Args,
     owner: SocketOwner,
     all: &[ServedVolume],
-) -> Result<(Option<Server>, Option<Metrics>), Failure> {
+) -> Result<(Option<Server>, Vec<HttpServer>), Failure> {
     let names: Vec<_> = all.iter().map(ServedVolume::name).collect();
     limits::check(&args.limit_requests, &names)?;
     limits::check(&args.limit_bytes, &names)?;
-    let metrics = volumes::metrics(args, all)?;
     let (verify_peer, allow) = (args.tls_verify_peer, args.tls_allow.clone());
     let folder = args.tls_certificates.clone();
     let tls = folder.map(|folder| Certificates { folder, verify_peer, allow });
-    let Some(address) = args.nbd.clone() else { return Ok((None, metrics)) };
+    let http = volumes::http(args, tls.as_ref(), all)?;
+    let Some(address) = args.nbd.clone() else { return Ok((None, http)) };
     if address.is_everywhere() && tls.is_none() {
         let text = format!(
             "{address} accepts connections from every network without authentication; use one \
@@ -193,7 +201,7 @@ fn bind(
     }
     let exports = all.iter().map(|one| one.exported(args)).collect();
     let server = Server::bind(Options { address, owner, tls, exports });
-    Ok((Some(server.map_err(Failure::failed)?), metrics))
+    Ok((Some(server.map_err(Failure::failed)?), http))
 }
 
 /// Prints the totals after the stop.
@@ -262,8 +270,21 @@ impl Args {
                         (io.max) for block devices";
             return Err(Failure::usage(text));
         }
-        if self.nbd.is_none() && self.tls_certificates.is_some() {
-            return Err(Failure::usage("--tls-certificates needs --nbd"));
+        let page = match &self.http {
+            Some(Address::Tcp(place)) => Some(place),
+            _ => None,
+        };
+        if self.tls_certificates.is_some() {
+            if self.nbd.is_none() && page.is_none() {
+                return Err(Failure::usage(
+                    "--tls-certificates needs --nbd or --http ADDRESS:PORT",
+                ));
+            }
+        } else if let Some(place) = page.filter(|place| !place.ip().is_loopback()) {
+            return Err(Failure::usage(format!(
+                "--http {place} needs --tls-certificates, because any host could read the page; \
+                 without TLS, use a loopback address such as 127.0.0.1:8080"
+            )));
         }
         let single = [
             ("--degraded", self.degraded),
@@ -287,6 +308,14 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "write octal permissions, such as 0660".into())
 }
 
+/// Parses the address of the page.
+fn page_address(text: &str) -> Result<Address, String> {
+    if text.starts_with("unix:") {
+        return text.parse().map_err(|_| "write unix:PATH".into());
+    }
+    text.parse().map(Address::Tcp).map_err(|_| "write ADDRESS:PORT or unix:PATH".into())
+}
+
 /// Parses a device and its command timeout in seconds.
 fn deadline(text: &str) -> Result<(String, u64), String> {
     // A URI may contain an equals sign.
@@ -297,10 +326,12 @@ fn deadline(text: &str) -> Result<(String, u64), String> {
 }
 
 /// Reloads the certificates at SIGHUP.
-fn reload_at_hangup(secure: Option<Secure>, events: Events) {
+fn reload_at_hangup(secure: Vec<Secure>, events: Events) {
     interrupt::at_hangup(move || {
-        let Some(secure) = &secure else { return };
-        match secure.reload() {
+        if secure.is_empty() {
+            return;
+        }
+        match secure.iter().try_for_each(Secure::reload) {
             Ok(()) => events.report(Level::Info, "note", "certificates reloaded"),
             Err(error) => {
                 let text = format!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostftl_serve::{Address, Exported, Metrics, RequestObserver};
+use hostftl_serve::{Address, Certificates, Exported, HttpOptions, HttpServer, RequestObserver};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     Events, Level, OpenOptions, Reach, RecordOptions, Running, Service, Sink, StartOptions,
@@ -164,12 +164,31 @@ impl ServedVolume {
     }
 }
 
-/// Starts the metrics server, if requested.
-pub(super) fn metrics(args: &Args, all: &[ServedVolume]) -> Result<Option<Metrics>, Failure> {
-    let Some(address) = args.metrics else { return Ok(None) };
-    let figures = all.iter().map(|one| one.running.status_handle()).collect();
-    let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;
-    let text = format!("metrics at http://{}/metrics", metrics.address());
-    all[0].events().report(Level::Info, "note", text);
-    Ok(Some(metrics))
+/// Starts the servers of the page and of the metrics, as far as requested.
+pub(super) fn http(
+    args: &Args,
+    tls: Option<&Certificates>,
+    all: &[ServedVolume],
+) -> Result<Vec<HttpServer>, Failure> {
+    let page = args.http.clone().map(|address| {
+        // A unix socket has permissions instead.
+        let tls = tls.filter(|_| !address.is_local()).cloned();
+        HttpOptions { address, page: true, tls }
+    });
+    let metrics = args.metrics.map(Address::Tcp);
+    let metrics = metrics.map(|address| HttpOptions { address, page: false, tls: None });
+    let mut servers = Vec::new();
+    for options in page.into_iter().chain(metrics) {
+        let volumes = all.iter().map(|one| one.running.status_handle()).collect();
+        let server = HttpServer::serve(&options, volumes).map_err(Failure::failed)?;
+        let scheme = if server.secure().is_some() { "https" } else { "http" };
+        let text = match (server.address(), options.page) {
+            (Some(address), true) => format!("page at {scheme}://{address}/"),
+            (Some(address), false) => format!("metrics at {scheme}://{address}/metrics"),
+            (None, _) => format!("page at {}", options.address),
+        };
+        all[0].events().report(Level::Info, "note", text);
+        servers.push(server);
+    }
+    Ok(servers)
 }

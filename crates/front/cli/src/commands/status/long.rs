@@ -9,6 +9,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos};
 
+use super::summary::per_second;
+use super::watch::Since;
+
 /// Prints the figures that the short form leaves out.
 pub(super) fn print(status: &Status, console: &mut Console) -> Result<(), Failure> {
     if let Some(space) = &status.space {
@@ -32,7 +35,7 @@ pub(super) fn print(status: &Status, console: &mut Console) -> Result<(), Failur
     if let Some(traffic) = &status.traffic {
         self::traffic(traffic, console)?;
     }
-    status.latencies.iter().try_for_each(|one| console.field("latency", latency(one)))?;
+    latencies(status, console)?;
     status.notes.iter().try_for_each(|note| console.field("note", note))
 }
 
@@ -123,7 +126,7 @@ fn drive(it: &DriveStatus, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Prints the traffic since the volume was started, from the host to the flash.
-fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
     let (wrote, read) = (bytes(traffic.host_write_bytes), bytes(traffic.host_read_bytes));
     let trimmed = bytes(traffic.host_trim_bytes);
     let flushes = format!("{} flushes", count(traffic.flushes));
@@ -151,19 +154,23 @@ fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Failure> {
     console.field("requests", format!("{received} received, {answered} answered, {failed} failed"))
 }
 
+/// Prints the latencies since the volume was started.
+pub(super) fn latencies(status: &Status, console: &mut Console) -> Result<(), Failure> {
+    status.latencies.iter().try_for_each(|one| console.field("latency", latency(one)))
+}
+
 fn latency(one: &Latency) -> String {
     let Latency { request, p50_ns, p99_ns, p999_ns, max_ns, .. } = one;
     let [median, p99, p999, max] = [p50_ns, p99_ns, p999_ns, max_ns].map(|it| nanos(*it));
     format!("{request}: median {median}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
-/// Returns the rates between two statuses.
-pub(super) fn rates(now: &Status, before: &Status, time: Duration) -> String {
+/// Returns the rates since an earlier status.
+pub(super) fn rates(now: &Status, (time, before): Since<'_>) -> String {
     let (Some(now), Some(before)) = (&now.traffic, &before.traffic) else {
         return "not served".into();
     };
-    let seconds = time.as_secs_f64();
-    let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds) as u64;
+    let rate = |now, before| per_second(now, before, time);
     format!(
         "{} requests/s, host writes {}/s, host reads {}/s, device writes {}/s",
         count(rate(now.requests_answered, before.requests_answered)),

@@ -2,21 +2,19 @@
 
 mod long;
 mod summary;
+mod watch;
 
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::slice;
+use std::time::Duration;
 
 use hostftl_volume::Status;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::interrupt;
 
 pub(super) use summary::color;
-
-/// Interval at which `--watch` checks for Ctrl-C.
-const POLL: Duration = Duration::from_millis(50);
+pub(super) use watch::{Since, watch};
 
 /// Show the state of a volume and its devices
 ///
@@ -29,7 +27,7 @@ pub(crate) struct Args {
     /// Also show capacity, memory, traffic, latencies, drives and notes
     #[arg(long)]
     long: bool,
-    /// Refresh until Ctrl-C, with current rates [interval in seconds, default: 1]
+    /// Refresh until Ctrl-C or q, with current rates [interval in seconds, default: 1]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     watch: Option<f64>,
 }
@@ -46,53 +44,45 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             }
         }
         Some(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            watch(args, Duration::from_secs_f64(seconds), console)
+            let every = Duration::from_secs_f64(seconds);
+            watch(slice::from_ref(&args.volume), every, console, |status, since, console| {
+                show(status, args.long, since, console)
+            })
         }
         Some(_) => Err(Failure::usage("--watch takes 0.1 to 86400 seconds")),
     }
 }
 
-/// Shows the status repeatedly until Ctrl-C; a terminal is redrawn.
-fn watch(args: &Args, every: Duration, console: &mut Console) -> Result<(), Failure> {
-    let mut before: Option<(Instant, Status)> = None;
-    let mut due = Instant::now();
-    loop {
-        let (at, status) = (Instant::now(), hostftl_volume::status(&args.volume)?);
-        let since = before.as_ref().map(|(then, before)| (at - *then, before));
-        match (console.is_json(), console.is_terminal()) {
-            (true, _) => {}
-            (false, true) => console.clear()?,
-            (false, false) if before.is_some() => console.line("")?,
-            (false, false) => {}
-        }
-        show(&status, args.long, since, console)?;
-        console.flush()?;
-        before = Some((at, status));
-        due += every;
-        while Instant::now() < due {
-            if interrupt::asked() {
-                return Ok(());
-            }
-            thread::sleep(POLL.min(due.saturating_duration_since(Instant::now())));
-        }
-    }
-}
-
+/// Shows a status, with rates if there was an earlier one.
 fn show(
     status: &Status,
     is_long: bool,
-    since: Option<(Duration, &Status)>,
+    since: Option<Since<'_>>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(status);
     }
-    summary::print(status, is_long, console)?;
+    summary::print(status, is_long, since, console)?;
     if is_long {
         long::print(status, console)?;
     }
     match since {
-        Some((time, before)) => console.field("now", long::rates(status, before, time)),
+        Some(since) => console.field("now", long::rates(status, since)),
         None => Ok(()),
     }
+}
+
+/// Shows a status for `hostftl top`: the short form, the load, latencies and the write path.
+pub(super) fn show_with_load(
+    status: &Status,
+    since: Option<Since<'_>>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    show(status, false, since, console)?;
+    if console.is_json() {
+        return Ok(());
+    }
+    long::latencies(status, console)?;
+    status.traffic.as_ref().map_or(Ok(()), |traffic| long::traffic(traffic, console))
 }

@@ -1,5 +1,7 @@
 //! Short form of a status: at most twelve lines for a healthy volume of four devices.
 
+use std::time::Duration;
+
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use hostftl_format::letters::Plain;
 use hostftl_layers::LayerConfig;
@@ -10,11 +12,19 @@ use crate::console::{Color, Console};
 use crate::failure::Failure;
 use crate::units::{bytes, counted};
 
+use super::watch::Since;
+
 /// Maximum number of problems in the short form.
 const MOST_PROBLEMS: usize = 3;
 
-/// Prints the state, the redundancy, the space, the tasks, the devices and the problems.
-pub(super) fn print(status: &Status, is_long: bool, console: &mut Console) -> Result<(), Failure> {
+/// Prints the state, the redundancy, the space, the tasks, the devices and the problems. The
+/// devices have rates if there was an earlier status.
+pub(super) fn print(
+    status: &Status,
+    is_long: bool,
+    since: Option<Since<'_>>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let served = match status.served_by {
         Some(process) => format!("served by process {process} ({})", status.engine),
         None => "not served".to_owned(),
@@ -41,7 +51,7 @@ pub(super) fn print(status: &Status, is_long: bool, console: &mut Console) -> Re
     } else {
         status.tasks.iter().try_for_each(|task| console.field("task", wait::line(task)))?;
     }
-    for line in console.fit(devices(&status.devices)).trim_fmt().lines() {
+    for line in console.fit(devices(&status.devices, since)).trim_fmt().lines() {
         console.coloured(format_args!(" {line}"))?;
     }
     let shown = if is_long { status.problems.len() } else { MOST_PROBLEMS };
@@ -66,6 +76,11 @@ pub(in crate::commands) fn color(state: VolumeState) -> Color {
         VolumeState::Rebuilding | VolumeState::Degraded => Color::Yellow,
         VolumeState::Faulted => Color::Red,
     }
+}
+
+/// Returns the rate of a counter.
+pub(super) fn per_second(now: u64, before: u64, time: Duration) -> u64 {
+    (now.saturating_sub(before) as f64 / time.as_secs_f64()) as u64
 }
 
 /// Returns the failures that the volume survives.
@@ -119,12 +134,14 @@ fn space(space: &Space, exported: u64) -> String {
     text
 }
 
-/// Returns one row for each device.
-fn devices(devices: &[DeviceStatus]) -> Table {
+/// Returns one row for each device, with rates if there was an earlier status.
+fn devices(devices: &[DeviceStatus], since: Option<Since<'_>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["#", "STATE", "SIZE", "WRITTEN", "READ", "ERRORS", "DEVICE"]);
-    for one in devices {
+    let rates: &[_] = if since.is_some() { &["WRITES/S", "READS/S"] } else { &[] };
+    let head = ["#", "STATE", "SIZE", "WRITTEN", "READ", "ERRORS"];
+    table.set_header(head.iter().chain(rates).chain(&["DEVICE"]));
+    for (index, one) in devices.iter().enumerate() {
         let color = match one.health.as_str() {
             "online" => Color::Green,
             "errors" | "failing" | "removed" => Color::Yellow,
@@ -132,17 +149,25 @@ fn devices(devices: &[DeviceStatus]) -> Table {
         };
         let role = if one.role.is_empty() { String::new() } else { format!(" ({})", one.role) };
         let name = format!("{}{role}", one.name);
-        table.add_row([
+        let mut row = vec![
             Cell::new(one.number),
             Cell::new(one.health.to_uppercase()).fg(color.into()),
             Cell::new(bytes(one.bytes)),
             Cell::new(bytes(one.written_bytes)),
             Cell::new(bytes(one.read_bytes)),
             Cell::new(one.errors),
-            Cell::new(Plain(&name)),
-        ]);
+        ];
+        if let Some((time, before)) = since {
+            // A device that was just added has no earlier counters.
+            let before = before.devices.get(index).unwrap_or(one);
+            let rate = |now, before| bytes(per_second(now, before, time));
+            row.push(Cell::new(rate(one.written_bytes, before.written_bytes)));
+            row.push(Cell::new(rate(one.read_bytes, before.read_bytes)));
+        }
+        row.push(Cell::new(Plain(&name)));
+        table.add_row(row);
     }
-    for column in table.column_iter_mut().skip(2).take(4) {
+    for column in table.column_iter_mut().skip(2).take(4 + rates.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
