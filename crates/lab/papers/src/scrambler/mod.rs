@@ -7,6 +7,8 @@
 mod bench;
 mod cases;
 mod claims;
+#[cfg(test)]
+mod collection;
 mod loads;
 mod tables;
 
