@@ -1,8 +1,8 @@
 //! Selects one of several layers: the cheapest that meets the limits, or none.
 //!
-//! Flash is the cost, so the measure is the bytes programmed per byte written by the host. Layers
-//! within [`EQUAL`] of the minimum count as equal, and the one with the least memory is taken among
-//! them. If running without a layer is among them, it wins: a layer must pay for itself.
+//! Flash is the cost, so the measure is the bytes programmed per byte written by the host. No layer
+//! wins if it is within [`PAYS`] of the minimum: a layer must pay for itself. Otherwise the layer
+//! with the least memory is taken of those within [`EQUAL`].
 
 use hostftl_layers::LayerKind;
 use serde::Serialize;
@@ -11,7 +11,9 @@ use crate::row::Row;
 use crate::scale::Scaled;
 
 /// Factor of bytes programmed up to which two layers count as equal.
-pub const EQUAL: f64 = 1.03;
+const EQUAL: f64 = 1.01;
+/// Factor of bytes programmed from which a layer is better than none.
+const PAYS: f64 = 1.03;
 
 /// The costs of one layer, or of no layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -201,7 +203,10 @@ fn least(offers: &[Offer], among: &[usize]) -> Option<usize> {
 /// Returns the best offer of `among`.
 fn best(offers: &[Offer], among: &[usize]) -> Option<usize> {
     let least = offers[least(offers, among)?].waf;
-    let equal = among.iter().copied().filter(|&index| offers[index].waf <= EQUAL * least);
+    let equal = among.iter().copied().filter(|&index| {
+        let most = if offers[index].is_none { PAYS } else { EQUAL };
+        offers[index].waf <= most * least
+    });
     equal.min_by_key(|&index| (!offers[index].is_none, offers[index].memory_bytes))
 }
 
@@ -242,7 +247,8 @@ mod tests {
             (advice.verdict, advice.runner_up)
         };
         assert_eq!(all([4.0, 2.0, 3.0, 2.5]), (Some(1), Some(3)));
-        assert_eq!(all([4.0, 2.0, 2.05, 2.5]), (Some(2), Some(1)), "equal, and less memory");
+        assert_eq!(all([4.0, 2.0, 2.01, 2.5]), (Some(2), Some(1)), "equal, and less memory");
+        assert_eq!(all([4.0, 2.0, 2.05, 2.5]), (Some(1), Some(2)), "not equal");
         assert_eq!(all([4.0, 4.2, 3.95, 9.0]), (Some(0), Some(2)), "not worth it");
         assert_eq!(all([4.0, 9.0, 8.0, 9.5]), (Some(0), Some(2)));
     }

@@ -46,7 +46,7 @@ mod wear;
 mod work;
 mod world;
 
-pub use advice::{Advice, EQUAL, Limit, Limits, Offer, Relative, advise};
+pub use advice::{Advice, Limit, Limits, Offer, Relative, advise};
 pub use compare::{compare, compare_all};
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;
