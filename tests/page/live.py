@@ -40,6 +40,22 @@ REFUSED = """(async () => {
     script.remove();
     return [refused, window.ran === true];
 })()"""
+# Numbers of elements after half an hour and after an hour of updates with new figures and events.
+HOUR = """(() => {
+    const all = [...volumes.values()].map((it) => structuredClone(it.status));
+    const pass = (from, to) => {
+        for (let number = from; number < to; number += 1) {
+            const event = { number, unix_ms: Date.now(), count: 1, level: "info", kind: "note", text: "x" };
+            show(all.map((status) => {
+                status.traffic.requests_answered += number;
+                status.devices[0].written_bytes += 4096;
+                return { status: structuredClone(status), events: [event] };
+            }));
+        }
+        return document.querySelectorAll("*").length;
+    };
+    return [pass(0, 1800), pass(1800, 3600)];
+})()"""
 
 
 class Server:
@@ -148,6 +164,9 @@ def main():
             faults = []
             for width in WIDTHS:
                 faults += check(browser, server, len(args.volumes), width, args.shots)
+            half, whole = browser.run(HOUR)
+            if whole > half:
+                faults.append(f"the page grows from {half} to {whole} elements within half an hour")
             faults += missed(browser, server)
     finally:
         server.kill()

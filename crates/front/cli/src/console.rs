@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table};
 use hostftl_format::letters::{Plain, PlainLines};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::failure::{Failure, code};
@@ -76,14 +77,29 @@ pub(crate) struct Console {
     has_value: bool,
     /// Width of a paragraph.
     columns: usize,
+    /// Size of the terminal that was cleared, with the rows that are left.
+    screen: Option<Screen>,
     out: io::BufWriter<StdoutLock<'static>>,
+}
+
+/// Terminal that is redrawn.
+struct Screen {
+    columns: usize,
+    rows_left: usize,
 }
 
 impl Console {
     /// Returns the standard output of this process.
     pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
         let out = io::BufWriter::new(io::stdout().lock());
-        Console { json, is_coloured: color.is_on(), has_value: false, columns: COLUMNS, out }
+        Console {
+            json,
+            is_coloured: color.is_on(),
+            has_value: false,
+            columns: COLUMNS,
+            screen: None,
+            out,
+        }
     }
 
     /// Wraps further paragraphs at 80 columns.
@@ -133,8 +149,7 @@ impl Console {
 
     /// Prints one line.
     pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
-        writeln!(self.out, "{}", Plain(&text.to_string()))?;
-        Ok(())
+        self.coloured(Plain(&text.to_string()))
     }
 
     /// Prints several lines, such as a table.
@@ -145,6 +160,16 @@ impl Console {
 
     /// Prints text with colour codes. It is not escaped; parts from outside must be escaped before.
     pub(crate) fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        let text = text.to_string();
+        if let Some(screen) = &mut self.screen {
+            let rows = |line: &str| line.chars().count().div_ceil(screen.columns).max(1);
+            let rows = text.split('\n').map(rows).sum();
+            // The first lines are the most important ones and must not scroll away.
+            screen.rows_left = screen.rows_left.saturating_sub(rows);
+            if screen.rows_left == 0 {
+                return Ok(());
+            }
+        }
         writeln!(self.out, "{text}")?;
         Ok(())
     }
@@ -189,8 +214,12 @@ impl Console {
         self.lines(text)
     }
 
-    /// Clears the terminal and moves the cursor to its top.
+    /// Clears the terminal and moves the cursor to its top. Further lines are dropped when the
+    /// terminal is full.
     pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+        let size = tcgetwinsize(io::stdout()).ok().filter(|it| it.ws_col > 0 && it.ws_row > 0);
+        self.screen =
+            size.map(|it| Screen { columns: it.ws_col.into(), rows_left: it.ws_row.into() });
         write!(self.out, "\x1b[H\x1b[2J")?;
         Ok(())
     }

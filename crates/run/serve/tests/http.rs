@@ -175,6 +175,32 @@ fn idle_and_slow_clients_are_disconnected() {
 }
 
 #[test]
+fn a_stream_that_is_not_read_is_closed_and_another_continues() {
+    let running = start();
+    // The first update is longer than the buffers of the sockets.
+    let text = "x".repeat(900);
+    (0..100).for_each(|_| running.events().report(Level::Info, "note", text.as_str()));
+    let (_server, address) = serve(vec![running.status_handle(); 100]);
+    let ask = || send(address, "GET /stream HTTP/1.1\r\n\r\n");
+    let (mut unread, mut read) = (ask(), ask());
+    let mut buffer = vec![0; 1 << 20];
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(12) {
+        assert!(read.read(&mut buffer).unwrap() > 0, "a client that reads is not closed");
+    }
+    let begun = Instant::now();
+    let is_closed = loop {
+        match unread.read(&mut buffer) {
+            Ok(0) | Err(_) => break true,
+            Ok(_) if begun.elapsed() > Duration::from_secs(5) => break false,
+            Ok(_) => {}
+        }
+    };
+    assert!(is_closed, "it still receives updates");
+    running.stop().unwrap();
+}
+
+#[test]
 fn a_flood_does_not_keep_others_out() {
     let running = start();
     let (_server, address) = serve(vec![running.status_handle()]);
