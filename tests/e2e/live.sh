@@ -10,7 +10,8 @@ need python3 qemu-io
     --label "<img src=x onerror=alert(2)>"
 uri="nbd+unix:///%3Cscript%3Ealert%281%29%3C/script%3E?socket=$sock"
 serve vol
-qemu-io -f raw -c 'write -P 7 0 8M' -c flush -c 'read -P 7 0 8M' "$uri"
+load="qemu-io -f raw -c 'write -P 7 0 8M' -c flush -c 'read -P 7 0 8M' '$uri'"
+eval "$load"
 stop
 rm "$dir/c.img"
 serve vol --degraded --wait-devices 0
@@ -19,7 +20,7 @@ stop
 shots=()
 [ -z "${SHOTS:-}" ] || shots=(--shots "$SHOTS")
 status=0
-said=$(python3 "$root/tests/page/live.py" "${shots[@]}" "$hostftl" "$sock" \
+said=$(python3 "$root/tests/page/live.py" "${shots[@]}" --load "$load >&2" "$hostftl" "$sock" \
     "$dir"/{vol,single}.toml) || status=$?
 echo "$said"
 [ $status -ne 77 ] || skip "no browser is installed (see scripts/setup.sh)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the page of a served volume in a browser: live.py [--shots FOLDER] HOSTFTL SOCKET VOLUME…
+"""Checks the page of a served volume in a browser: live.py [--shots FOLDER] [--load COMMAND] HOSTFTL SOCKET VOLUME…
 
-The page is shown on a desk and on a phone, in light and dark colours, while the server is killed and
+The command accesses the volumes after each start of the server. The page is shown on a desk and on a phone, in light and dark colours, while the server is killed and
 started again. It must obey checks.js, run no script of a label, and connect to no other server. Exit
 code 77: there is no browser.
 """
@@ -23,7 +23,8 @@ CONNECTION = "document.getElementById('connection').textContent"
 # Whether each volume is shown with its devices and its events.
 COMPLETE = """[...document.querySelectorAll("section")].length === %d &&
     [...document.querySelectorAll("section")].every((it) =>
-        it.querySelectorAll("table").length >= 2 && it.querySelector(".events tbody tr"))"""
+        it.querySelectorAll("table").length >= 2 && it.querySelector(".events tbody tr")) &&
+    document.querySelector(".histogram")"""
 # Time from the navigation to the first update, in ms.
 LOADED = """(async () => {
     while (!document.querySelector("section") && performance.now() < %d) {
@@ -61,20 +62,21 @@ HOUR = """(() => {
 class Server:
     """A server of volumes with a page on a fixed port."""
 
-    def __init__(self, hostftl, nbd, volumes):
+    def __init__(self, hostftl, nbd, volumes, load):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/"
         self.command = [hostftl, "serve", *volumes, "--nbd", f"unix:{nbd}", "--http",
                         f"127.0.0.1:{self.port}", "--reuse-export-name"]
-        self.process = None
+        self.process, self.load = None, load
 
     def start(self):
-        """Starts the server and waits until clients can connect."""
+        """Starts the server, waits until clients can connect, and runs the load."""
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
         if not self.process.stdout.readline().startswith("ready "):
             raise RuntimeError("the server is not ready")
+        subprocess.run(self.load, shell=True, check=True)
 
     def kill(self):
         """Kills the server."""
@@ -85,7 +87,7 @@ class Server:
 def await_page(browser, script, reason):
     """Waits until an expression is true in the page. Returns a list of faults."""
     end = time.monotonic() + PATIENCE
-    while not browser.run(script):
+    while not browser.run(f"Boolean({script})"):
         if time.monotonic() > end:
             return [f"{reason}: {browser.run(CONNECTION)}"]
         time.sleep(0.1)
@@ -150,6 +152,7 @@ def main():
     """Checks the page at each width."""
     args = argparse.ArgumentParser()
     args.add_argument("--shots", type=pathlib.Path)
+    args.add_argument("--load", default="true")
     args.add_argument("hostftl")
     args.add_argument("nbd")
     args.add_argument("volumes", nargs="+")
@@ -157,7 +160,7 @@ def main():
     path = devtools.find()
     if path is None:
         sys.exit(77)
-    server = Server(args.hostftl, args.nbd, args.volumes)
+    server = Server(args.hostftl, args.nbd, args.volumes, args.load)
     server.start()
     try:
         with devtools.Browser(path, "127.0.0.1") as browser:

@@ -49,5 +49,4 @@ pub use running::status::{DeviceStatus, Status, VolumeFile, VolumeState};
 pub use util::busy::find_user;
 pub use util::error::{AdminError, AdminErrorKind, Error};
 pub use util::events::{Event, Events, KINDS, Level, Sink};
-pub use util::guests::{Guest, Guests};
 pub use util::start_progress::{Recovering, StartProgress};

@@ -13,7 +13,7 @@ use rustix::net::{Shutdown, shutdown};
 
 /// Bounded set of connections without a request.
 #[derive(Debug)]
-pub struct Guests {
+pub(crate) struct Guests {
     most: usize,
     state: Mutex<State>,
 }
@@ -27,20 +27,20 @@ struct State {
 
 /// Entry of a connection, removed when it is dropped.
 #[derive(Debug)]
-pub struct Guest<'a> {
+pub(crate) struct Guest<'a> {
     guests: &'a Guests,
     number: u64,
 }
 
 impl Guests {
     /// Creates a set for `most` connections.
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Guests { most, state: Mutex::default() }
     }
 
     /// Adds a connection by a duplicate of its socket. If the set is full, the oldest one is shut
     /// down.
-    pub fn enter(&self, socket: OwnedFd) -> Guest<'_> {
+    pub(crate) fn enter(&self, socket: OwnedFd) -> Guest<'_> {
         let mut state = self.lock();
         if state.all.len() >= self.most {
             // Its thread notices the end of the stream and leaves by itself.
@@ -53,7 +53,7 @@ impl Guests {
     }
 
     /// Shuts down all connections.
-    pub fn turn_out(&self) {
+    pub(crate) fn turn_out(&self) {
         self.lock().all.values().for_each(shut);
     }
 

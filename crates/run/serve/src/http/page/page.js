@@ -250,12 +250,34 @@ const space = ({ status }) => {
   return [heading("Space"), make("p", lines.join(", ")), make("div.stack", bars), make("ul.key", key)];
 };
 
+// Makes a bar for each range of latencies up to the range `end`; the height is logarithmic.
+const histogram = (it, end) => {
+  const counts = it.buckets.slice(0, end).map((one, at) => one.count - (it.buckets[at - 1]?.count ?? 0));
+  const most = Math.log1p(Math.max(...counts));
+  const bars = counts.map((some, at) => {
+    const bar = make("div.f0");
+    bar.style.height = `${100 * Math.log1p(some) / Math.max(1, most)}%`;
+    bar.title = `up to ${nanos(it.buckets[at].up_to_ns)}: ${count(some)}`;
+    return bar;
+  });
+  return [make("div", it.request), make("div.histogram", bars)];
+};
+
 const latencies = ({ status }) => {
+  const head = heading("Latency since the start");
+  const all = status.latencies;
+  if (all.length === 0) return [head, make("p.soft", "no requests since the start")];
   const columns = [["Request", ".word"], ["Count", ""], ["Median", ""], ["p99", ""], ["p99.9", ""], ["Max", ""]];
-  const rows = status.latencies.map((it) => [it.request, count(it.count),
+  const rows = all.map((it) => [it.request, count(it.count),
     ...[it.p50_ns, it.p99_ns, it.p999_ns, it.max_ns].map(nanos)]);
-  const list = rows.length > 0 ? table("", columns, rows) : make("p.soft", "no requests since the start");
-  return [heading("Latency since the start"), list];
+  // Longer ranges than the longest latency are empty.
+  const used = (it) => it.buckets.findIndex((one) => one.count === it.count) + 1 || it.buckets.length;
+  const end = Math.max(...all.map(used));
+  const bounds = all[0].buckets;
+  const axis = make("div.axis", [bounds[0], bounds[end - 1]].map((it) => make("span", `up to ${nanos(it.up_to_ns)}`)));
+  const bars = make("div.histograms", all.flatMap((it) => histogram(it, end)), make("div"), axis);
+  const note = make("p.soft.small", "Requests by latency; the height of a bar is logarithmic.");
+  return [head, table("", columns, rows), bars, note];
 };
 
 const LEVELS = { info: "soft", warning: "warn", error: "bad" };
