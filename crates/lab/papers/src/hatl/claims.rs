@@ -4,6 +4,7 @@ use hostftl_sim::Row;
 
 use super::cells::Rows;
 use super::model::{Open, Shatl, Stream};
+use super::replay::Parts;
 use super::tables::{FREE, HIDDEN};
 use super::{LAYERS, Made, busy, of};
 use crate::sheet::snake;
@@ -14,6 +15,14 @@ use crate::{Band, Check, Findings, Known};
 const SEED: &str = "section V";
 /// Source name of an independent model of the description.
 const MODEL: &str = "independent model";
+/// Source name of the model that plays the trace.
+const REPLAYED: &str = "the description on the trace, each flush closes a superpage";
+/// Explanation of the distance of sHATL from HARD under the shipped trace.
+const MOVES: &str = "published as a sentence: no large difference (section V). The cause is moves \
+                     home, which the description itself needs on this trace: 54.4 s without log, \
+                     padding and free superpages, 56.9 s here, of 108 s that HARD takes. Small \
+                     writes touch superpages of 828 MiB, and the hidden area has 128 MiB; with 256 \
+                     and 512 MiB the quotient is 1.32 and 1.20";
 /// Cost of HARD under uniform writes of 4 KiB: a sixteenth of the program of a superpage, relative
 /// to a read and a program.
 const HARD: f64 = 800.0 / (16.0 * 860.0);
@@ -28,7 +37,7 @@ pub(super) fn add(findings: &mut Findings, made: &Made, open: &[Open]) {
     }
     uniform(checks, made);
     if !made.real().is_empty() {
-        sentences(checks, made.real());
+        sentences(checks, made);
     }
     reference(checks, made, open);
     growth(checks, made);
@@ -104,7 +113,8 @@ fn models(scaled: bool) -> [f64; 2] {
 
 /// Adds the paper's verbal claims on its benchmarks, checked on real traces. Expected results exist
 /// only for the shipped trace.
-fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
+fn sentences(checks: &mut Vec<Check>, made: &Made) {
+    let real = made.real();
     let given = are_given(real);
     let told = |check: Check| if given { check.on_given_trace() } else { check };
     let most =
@@ -129,11 +139,24 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
         let quotient = |rows: &Rows| busy(of(rows, layer)) / busy(of(rows, "HARD"));
         let name = format!("{}_over_hard", snake(layer));
         let check = Check::new(name, claim, most(&quotient), Band::AtMost(1.25));
-        checks.push(told(check).because(
-            "published as a sentence: no large difference (section V); these traces flush often, \
-             and their working set exceeds the memory of the layer (see the sweep)",
-        ));
+        let check = match described(made).filter(|_| layer == "sHATL" && !given) {
+            Some(quotient) => check.computed(Known::new(quotient, REPLAYED)).because(MOVES),
+            None => check.because(
+                "published as a sentence: no large difference (section V); these traces flush \
+                 often, and their working set exceeds the memory of the layer (see the sweep)",
+            ),
+        };
+        checks.push(told(check));
     }
+}
+
+/// Returns the model's quotient of sHATL and HARD under the shipped trace, where each flush closes
+/// a superpage. The model has no reads of the host, so those of the experiment are added to both.
+fn described(made: &Made) -> Option<f64> {
+    let replayed = made.replayed.as_ref()?;
+    let (_, rows) = made.real().iter().find(|(name, _)| name == SHIPPED)?;
+    let busy = |layer, parts: &Parts| parts.all() + of(rows, layer).busy_ns.read as f64 / 1e3;
+    Some(busy("sHATL", &replayed.shatl[1]) / busy("HARD", &replayed.hard[1]))
 }
 
 /// Returns whether there is a trace without expected results.

@@ -5,12 +5,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hostftl_sim::Load;
+use hostftl_trace::{Source, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::model::Stream;
+use super::replay::Replayed;
 use crate::Error;
 use crate::traces::SHIPPED;
+
+/// Superpages of the hidden area in the paper: 128 MiB.
+const HIDDEN_SEED: u32 = 2048;
 
 /// Real traces; the first is shipped.
 const TRACES: [&str; 10] = [
@@ -88,6 +93,16 @@ pub(super) fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), 
         Some(load.map(|load| (load, crate::traces::file(&path))))
     });
     files.collect()
+}
+
+/// Plays the shipped trace on the model, if the folder contains it.
+pub(super) fn replayed(folder: Option<&Path>) -> Result<Option<Replayed>, Error> {
+    let path = folder.and_then(|folder| crate::traces::find(folder, SHIPPED));
+    let Some(path) = path else { return Ok(None) };
+    let failed = |why: TraceError| Error::Failed(why.to_string());
+    let source: Source = path.display().to_string().parse().map_err(failed)?;
+    let records = source.open(0, true).map_err(failed)?;
+    Replayed::new(records, HIDDEN_SEED).map(Some).map_err(failed)
 }
 
 /// Returns uniform writes over `mib` MiB.

@@ -7,6 +7,7 @@ mod cells;
 mod claims;
 mod loads;
 mod model;
+mod replay;
 mod tables;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +18,9 @@ use crate::stage::stages;
 use crate::{Error, Findings, Options, Watch};
 use cells::{Group, Layers, Rows};
 pub use loads::drawn;
-use loads::{REFERENCE, Reference, Scratch, footprint, parse, traces};
+use loads::{REFERENCE, Reference, Scratch, footprint, parse, replayed, traces};
 use model::Open;
+use replay::Replayed;
 
 /// Configuration of the paper: 32 GiB, 65,536 leaves (256 KiB), 128 MiB of hidden area. The first
 /// layer is the baseline.
@@ -105,6 +107,8 @@ struct Made {
     seed: Vec<(String, Rows)>,
     /// Files of the real traces.
     files: Vec<String>,
+    /// The shipped trace on the model.
+    replayed: Option<Replayed>,
     /// Whether the published size is scaled to a sixteenth.
     scaled: bool,
     sweep: Vec<(u64, Rows)>,
@@ -123,6 +127,7 @@ impl Made {
         };
         let folder = options.traces.as_deref().filter(|_| !scaled);
         let (real, files) = traces(folder)?;
+        let replayed = replayed(folder)?;
         let sweep = extent.footprints.iter().map(|mib| footprint(*mib, extent.swept));
         let texts = drawn(options.seed, extent.drawn, extent.drawn_writes);
         let short = |text: &String| text.trim_start_matches("synth:").to_owned();
@@ -153,6 +158,7 @@ impl Made {
         Ok(Made {
             seed: names.zip(real.into_iter().chain(uniform)).collect(),
             files,
+            replayed,
             scaled,
             sweep: extent.footprints.iter().copied().zip(sweep).collect(),
             reference: extent.cases.iter().copied().zip(reference).collect(),
@@ -201,6 +207,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     for (name, rows) in &made.seed {
         findings.sheets.push(tables::split(name, rows));
     }
+    tables::add_parts(&mut findings, &made);
     findings.figures.push(tables::bars(&made.seed));
     findings.figures.push(tables::lines(&made.sweep));
     claims::add(&mut findings, &made, &open);

@@ -152,7 +152,8 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
          both 480 ns per sector on the bus; memory for 1.25 of the user's data, 5 % of it M. A \
          tenth of M is kept free: half by the cache, half for levelling. The paper levels on \
          overwrites. In our reading, filling a page of M therefore wears it, but does not count \
-         towards its move."
+         towards its move: it raises the threshold by one. Neither of two other rules meets more \
+         of the published gains at both sizes (decision 032)."
             .into(),
     );
     setting.push(
@@ -298,6 +299,11 @@ const GIVEN_TRACE: &str = "the trace itself; the paper states neither the part o
 /// Explanation of a difference on a stand-in.
 const STAND_IN: &str = "the trace is not available, and its stand-in has a different skew; the \
                         paper does not state the rule for moving a page to M";
+/// Explanation of the gain of case 3 under the stand-in of prxy_0.
+const FEW_HITS: &str = "with an exponent above 1 the hottest twentieth of the pages receives fewer \
+                        of the requests at a reduced size, so levelling in M is a smaller part of \
+                        the time, here and in the model; at the published size the gain is within \
+                        5 points";
 
 fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Figures]]) {
     for (((load, outcomes), computed), of) in rows.iter().zip(computed).zip(&PUBLISHED) {
@@ -305,7 +311,11 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[F
             let name = format!("{}_gain_case_{case}", load.name);
             let claim = format!("{}: requests/s of case {case} over case 1", load.name);
             let ours = outcomes[case - 1].iops / outcomes[0].iops;
-            let why = if load.is_real() { GIVEN_TRACE } else { STAND_IN };
+            let why = match (load.is_real(), of.name, case) {
+                (true, ..) => GIVEN_TRACE,
+                (false, "prxy_0", 3) => FEW_HITS,
+                _ => STAND_IN,
+            };
             let serial = Known::new(computed[case - 1].iops / computed[0].iops, SERIAL);
             let check = match gain {
                 Some(gain) => {
@@ -335,7 +345,8 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[F
     findings.notes.push(
         "The paper states neither the rule for moving a page to M nor how M is filled and \
          emptied. Ours fetches a page at its first access and writes a dirty page back when it is \
-         the least recently used. The claim is the order of the gains, not their size."
+         the least recently used. The exponents of the stand-ins are fitted, because the traces \
+         are not available; each gain must be within 5 points of the published one."
             .into(),
     );
     findings.notes.push(
