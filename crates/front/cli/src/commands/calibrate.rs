@@ -24,11 +24,13 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 pub(crate) struct Args {
     /// Log of the drive
     log: PathBuf,
-    /// Passes that are fitted, with the one that fills the drive
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u16).range(2..))]
-    fit_passes: u16,
+    /// Passes that are fitted, with the one that fills the drive [default: the first 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    fit_passes: Option<u16>,
 }
+
+/// Passes that are fitted by default.
+const FIT_PASSES: usize = 5;
 
 /// Write amplification of the passes that were not fitted, by eighths of a pass.
 struct HeldBack {
@@ -42,7 +44,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&args.log)
         .map_err(|why| Failure::failed(format!("cannot read {name}: {why}")))?;
     let log = Log::parse(&text).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
-    let passes = usize::from(args.fit_passes).min(log.passes());
+    let all = log.passes();
+    let passes = args.fit_passes.map_or(all.min(FIT_PASSES), usize::from);
+    if passes > all {
+        let why = format!("{name}: has {all} passes, fewer than --fit-passes {passes}");
+        return Err(Failure::usage(why));
+    }
     let found = fit(&log, passes).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
     let rest = (passes < log.passes()).then(|| HeldBack {
         real: log.eighths(passes, log.passes()),
