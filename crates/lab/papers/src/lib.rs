@@ -72,31 +72,31 @@ pub const ALL: &[Paper] = &[
     Paper {
         name: "multi-scm",
         about: "a fast memory as a cache of a slower one, with wear levelling in either",
-        seconds: 60,
+        seconds: 90,
         run: multi_scm::run,
     },
     Paper {
         name: "olive",
         about: "eMMC chips behind an FPGA: block driver and LightNVM compared, interleave, ports",
-        seconds: 10,
+        seconds: 4,
         run: olive::run,
     },
     Paper {
         name: "xdp",
         about: "a log array over several SSDs: compression, RAID 5, and bytes sent to the drives",
-        seconds: 60,
+        seconds: 70,
         run: xdp::run,
     },
     Paper {
         name: "hatl",
         about: "small random writes gathered for drives that map in superpages",
-        seconds: 400,
+        seconds: 320,
         run: hatl::run,
     },
     Paper {
         name: "scrambler",
         about: "writes to the blocks that the drive collects next",
-        seconds: 100,
+        seconds: 70,
         run: scrambler::run,
     },
 ];
