@@ -124,19 +124,11 @@ fn program(sectors: u32) -> f64 {
     f64::from(sectors) / f64::from(WIDE) * WRITE
 }
 
-/// A hidden superpage.
-#[derive(Clone, Debug, Default)]
-struct Superpage {
-    /// Logical sectors in it that are valid, and their slots.
-    held: Vec<u32>,
-    /// Its LSPs with the number of their valid sectors.
-    lsps: Vec<(u32, u32)>,
-}
-
 /// sHATL.
 #[derive(Debug)]
 struct Shatl {
-    area: Vec<Superpage>,
+    /// LSPs of each hidden superpage, with the number of their valid sectors in it.
+    area: Vec<Vec<(u32, u32)>>,
     /// Slot of each hidden logical sector.
     place: Vec<u32>,
     free: Vec<u32>,
@@ -154,9 +146,8 @@ struct Shatl {
 impl Shatl {
     /// Creates a layer with `hidden` superpages of hidden area, of which `kept` are never used.
     fn new(hidden: u32, kept: usize, pads: bool) -> Self {
-        let superpage = Superpage { held: vec![NOWHERE; WIDE as usize], lsps: Vec::new() };
         Shatl {
-            area: vec![superpage; hidden as usize],
+            area: vec![Vec::new(); hidden as usize],
             place: Vec::new(),
             free: (1..hidden).rev().collect(),
             full: VecDeque::new(),
@@ -174,13 +165,12 @@ impl Shatl {
         if slot == NOWHERE {
             return;
         }
-        let superpage = &mut self.area[(slot / WIDE) as usize];
-        superpage.held[(slot % WIDE) as usize] = NOWHERE;
+        let lsps = &mut self.area[(slot / WIDE) as usize];
         let is_of = |it: &(u32, u32)| it.0 == sector / WIDE;
-        let at = superpage.lsps.iter().position(is_of).expect("a hidden sector has its LSP");
-        superpage.lsps[at].1 -= 1;
-        if superpage.lsps[at].1 == 0 {
-            superpage.lsps.swap_remove(at);
+        let at = lsps.iter().position(is_of).expect("a hidden sector has its LSP");
+        lsps[at].1 -= 1;
+        if lsps[at].1 == 0 {
+            lsps.swap_remove(at);
         }
     }
 
@@ -193,12 +183,11 @@ impl Shatl {
             self.place.resize(sector as usize + 1, NOWHERE);
         }
         self.place[sector as usize] = self.open * WIDE + self.fill;
-        let superpage = &mut self.area[self.open as usize];
-        superpage.held[self.fill as usize] = sector;
+        let lsps = &mut self.area[self.open as usize];
         self.fill += 1;
-        match superpage.lsps.iter_mut().find(|it| it.0 == sector / WIDE) {
+        match lsps.iter_mut().find(|it| it.0 == sector / WIDE) {
             Some(lsp) => lsp.1 += 1,
-            None => superpage.lsps.push((sector / WIDE, 1)),
+            None => lsps.push((sector / WIDE, 1)),
         }
     }
 
@@ -214,10 +203,10 @@ impl Shatl {
     /// Moves all LSPs with sectors in the victim home. The victim is read once, and for each LSP
     /// its home and every other superpage with sectors of it (Fig. 3(a)).
     fn collect(&mut self) {
-        let lsps = |it: &u32| self.area[*it as usize].lsps.len();
+        let lsps = |it: &u32| self.area[*it as usize].len();
         let at = (0..self.full.len()).min_by_key(|at| lsps(&self.full[*at]));
         let victim = self.full.remove(at.expect("a superpage is full")).expect("it is there");
-        let moved = self.area[victim as usize].lsps.clone();
+        let moved = self.area[victim as usize].clone();
         if !moved.is_empty() {
             self.parts.vgc += READ;
         }
@@ -267,7 +256,10 @@ impl Player for Shatl {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::hatl::loads::replayed;
 
     fn record(op: Op, lba: u64, sectors: u64) -> Result<Record, ()> {
         Ok(Record::new(0, op, 0, lba, sectors))
@@ -327,6 +319,19 @@ mod tests {
         assert_eq!(parts.request, 50.0 + 1200.0);
         assert_eq!(parts.copyback, 60.0 + 400.0, "half of the first superpage");
         assert!(layer.place.iter().all(|slot| *slot == NOWHERE));
-        assert!(layer.area.iter().all(|superpage| superpage.lsps.is_empty()));
+        assert!(layer.area.iter().all(Vec::is_empty));
+    }
+
+    /// The figures of docs/layers/shatl.md.
+    #[test]
+    fn the_description_needs_most_moves_on_the_shipped_trace() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../traces");
+        let replayed = replayed(Some(&folder)).unwrap().expect("the trace is shipped");
+        let seconds = |us: f64| (us / 1e5).round() / 10.0;
+        let vgc = replayed.shatl.map(|parts| seconds(parts.vgc));
+        let padding = replayed.shatl.map(|parts| seconds(parts.padding));
+        assert_eq!((vgc, padding), ([54.4, 66.2, 66.6], [0.0, 24.6, 24.6]));
+        assert_eq!(replayed.hard.map(|parts| seconds(parts.padding)), [0.0, 24.7, 24.7]);
+        assert_eq!(replayed.shatl.map(|parts| seconds(parts.request)), [65.7; 3]);
     }
 }
