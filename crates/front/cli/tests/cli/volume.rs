@@ -173,8 +173,7 @@ fn shrunk_and_missing_devices_are_named() {
 #[test]
 fn a_superpage_is_probed_for() {
     let dir = tempfile::tempdir().unwrap();
-    let layer = "hard:superpage=16k";
-    let auto = ["create", "v.toml", "--layer", layer, "--superpage", "auto", "--device"];
+    let auto = ["create", "v.toml", "--layer", "hard", "--superpage", "auto", "--device"];
     let made = json(dir.path(), &[&auto[..], &["drive:hatl-1g@flash.img"]].concat());
     assert_eq!(made["superpage_bytes"], 65536);
     let notes = made["notes"].to_string();
@@ -215,6 +214,30 @@ fn a_studied_stack_can_be_created_as_a_volume() {
     refused(dir, &["create", "w.toml", "--drive", "hatl-1g"], 2, &["names no layer", "--layer"]);
     refused(dir, &["create", "v.toml", "--drive", "stack.toml"], 1, &["v.toml", "exists"]);
     json(dir, &["check", "v.toml"]);
+}
+
+/// A parameter is stated by the layer or by an option, and redundancy in one way.
+#[test]
+fn contradictory_options_of_create_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let devices = ["--device", "a", "--device", "b", "--device", "c", "--size", "64M"];
+    for (options, why) in [
+        (&["--layer", "log:parity=2", "--level", "5"][..], "--level and parity= of --layer"),
+        (&["--layer", "log:spare=9", "--spare", "8"], "--spare and spare= of --layer"),
+        (&["--layer", "hard:superpage=16k", "--superpage", "auto"], "--superpage and superpage="),
+        (&["--level", "10"], "--level 6 stores as much"),
+        (&["--level", "7"], "no level 7"),
+        (&["--level", "5", "--mirror"], "cannot be used with"),
+        (&["--level", "1"], "--mirror needs two devices"),
+        (&["--layer", "log", "--vhc"], "only log with parity or a mirror"),
+        (&["--level", "5", "--vhc", "--spare", "auto"], "state the spare"),
+        (&["--level", "5", "--vhc", "--logical-size", "50M"], "cannot be used with"),
+    ] {
+        let all = [&["create", "v.toml"][..], &devices, options].concat();
+        refused(dir, &all, 2, &[why]);
+    }
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "nothing was made");
 }
 
 /// The devices of the published systems can be used as volumes: zones of raw flash and memories.

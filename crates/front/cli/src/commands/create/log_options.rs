@@ -91,6 +91,20 @@ impl LogOptions {
         }
     }
 
+    /// Returns each option, the parameter of the layer that it sets, and whether it is given.
+    pub(super) fn given(&self) -> [(&'static str, &'static str, bool); 8] {
+        [
+            ("--parity", "parity", self.parity.is_some()),
+            ("--mirror", "parity", self.mirror),
+            ("--level", "parity", self.level.is_some()),
+            ("--vhc", "logical-size", self.vhc),
+            ("--map-memory", "map-memory", self.map_memory.is_some()),
+            ("--reclaim-unit", "reclaim-unit", self.reclaim_unit.is_some()),
+            ("--logical-size", "logical-size", self.logical_size.is_some()),
+            ("--journal", "journal", self.journal.is_some()),
+        ]
+    }
+
     /// Returns the device of `--journal`.
     pub(super) fn journal(&self) -> Option<String> {
         self.journal.clone()

@@ -208,6 +208,7 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // After a signal the created files are removed.
     interrupt::undo();
+    refuse_twice(args)?;
     let Parts { mut layer, mut devices, size, journal, iu_sectors } = parts(args)?;
     set_common(args, &mut layer).map_err(Failure::usage)?;
     let sampled =
@@ -244,6 +245,21 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     created.notes.extend(virtual_spare);
     created.notes.extend(reported.notes(&spec.layer));
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
+}
+
+/// Refuses a parameter that both `--layer` and an option state.
+fn refuse_twice(args: &Args) -> Result<(), Failure> {
+    let text = args.layer.as_ref().map_or("", |layer| &layer.text);
+    let common = [
+        ("--superpage", "superpage", args.superpage.is_some()),
+        ("--spare", "spare", args.spare.is_some()),
+    ];
+    let mut given = common.into_iter().chain(args.log.given()).filter(|(_, _, given)| *given);
+    let twice = given.find(|(_, key, _)| text.contains(&format!(":{key}=")));
+    twice.map_or(Ok(()), |(option, key, _)| {
+        let why = format!("{option} and {key}= of --layer are both given; omit one of them");
+        Err(Failure::usage(why))
+    })
 }
 
 /// Sets the parameters of `--superpage` and `--spare`, which several layers have.
