@@ -68,9 +68,16 @@ struct Recorder {
 }
 
 impl Tracing {
-    /// Starts recording to `path`, which must not exist. The newest requests are kept within about
-    /// `limit` bytes. A failed write is reported to `events` and ends the recording.
+    /// Starts recording to `path`. It and its predecessor must not exist. The newest requests are
+    /// kept within about `limit` bytes. A failed write is reported to `events` and ends the
+    /// recording.
     pub(super) fn begin(path: &Path, limit: u64, events: &Events) -> Result<Self, Failure> {
+        let older = predecessor(path);
+        if older.exists() {
+            let older = older.display();
+            let why = "the file exists and would be replaced; remove it or use another name";
+            return Err(Failure::failed(format!("{older}: {why}")));
+        }
         let writer = create(path).map_err(Failure::failed)?;
         let (sender, records) = sync_channel(QUEUE);
         let (queue, dropped) = (Mutex::new(Some(sender)), AtomicU64::new(0));
@@ -221,6 +228,9 @@ mod tests {
         };
         assert_eq!(count(&older).0, kept.older);
         assert_eq!(count(&path).0, kept.newest);
+        fs::remove_file(&path).unwrap();
+        let refused = Tracing::begin(&path, limit, &Events::default()).err().unwrap().text;
+        assert!(refused.contains("t.1.hft: the file exists"), "{refused}");
         assert_eq!(predecessor(Path::new("/a/t.csv.zst")), Path::new("/a/t.1.csv.zst"));
     }
 }

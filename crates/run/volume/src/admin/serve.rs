@@ -101,8 +101,8 @@ impl Volume {
         let reads = rehearses || self.access == Access::ReadOnly;
         let rehearsal = self.roster.target().filter(|_| rehearses);
         let _volume_lock = VolumeLock::take(self.config.uuid, &self.path)?;
-        let (note, events) = (self.write_file(reads)?, self.events(rehearses)?);
-        let recording = self.recording(options, &events)?;
+        let events = self.events(rehearses)?;
+        let (recording, note) = (self.recording(options, &events)?, self.write_file(reads)?);
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let mut views = DeviceViews::new(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;

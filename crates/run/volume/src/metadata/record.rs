@@ -127,6 +127,7 @@ impl Recording {
     pub(crate) fn finish(self) -> Result<(), Error> {
         let mut pen = lock(&self.pen);
         pen.complete();
+        pen.write(|out| out.sync_all());
         match pen.failure.take() {
             Some(error) => Err(file(&self.path, "write the recording")(error)),
             None => Ok(()),
@@ -135,9 +136,16 @@ impl Recording {
 }
 
 impl RecordWriter {
+    /// Writes unless an earlier write failed. The first failure is reported at once.
     fn write(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) {
-        if self.failure.is_none() {
-            self.failure = write(&mut self.out).err();
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = write(&mut self.out).err();
+        if let Some(error) = &self.failure {
+            let path = self.path.display();
+            let text = format!("recording {path} stopped: {error}; the volume keeps running");
+            self.events.report(Level::Warning, "note", text);
         }
     }
 
@@ -147,15 +155,19 @@ impl RecordWriter {
             None => return,
             Some(0) => {
                 self.complete();
-                let text = format!("recording {} is complete at its limit", self.path.display());
-                return self.events.report(Level::Info, "note", text);
+                if self.failure.is_none() {
+                    let text = format!("recording {} ended at its limit", self.path.display());
+                    self.events.report(Level::Info, "note", text);
+                }
+                return;
             }
             Some(_) => {}
         }
         let since = now - self.last;
         (self.last, self.steps, self.records) = (now, self.steps + 1, self.records + 1);
         emit(since, &mut self.batch);
-        if self.batch.len() >= BATCH {
+        let most = self.left.map_or(BATCH, |left| left.min(BATCH as u64) as usize);
+        if self.batch.len() >= most {
             self.write_batch();
         }
     }
@@ -178,7 +190,8 @@ impl RecordWriter {
         self.batches += 1;
     }
 
-    /// Ends the file with the digest, durably, unless it has ended.
+    /// Ends the file with the digest, unless it has ended. The layer waits for this, so the file is
+    /// made durable later.
     fn complete(&mut self) {
         if self.left.is_some() {
             self.write_batch();
@@ -192,8 +205,7 @@ impl RecordWriter {
         let words = [END, 0, crc32c(self.batches, last.as_flattened())];
         self.write(|out| {
             out.write_all(words.map(u32::to_le_bytes).as_flattened())?;
-            out.write_all(last.as_flattened())?;
-            out.sync_all()
+            out.write_all(last.as_flattened())
         });
     }
 }

@@ -3,19 +3,21 @@
 //! Invariants
 //! - An event never waits for the program: at most [`QUEUE`] events wait, and further ones are
 //!   dropped and reported.
-//! - One program runs at a time, in the order of the events, for at most [`TIME_LIMIT`].
+//! - One program runs at a time, in the order of the events, for at most [`TIME_LIMIT`]. What it
+//!   started in its process group is killed with it.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hostftl_serve::Log;
 use hostftl_volume::{Event, Level};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::failure::Failure;
 
@@ -80,12 +82,15 @@ impl OnEvent {
         }
     }
 
-    /// Waits until the programs of all earlier events have ended, for at most `most`.
+    /// Waits until the programs of all earlier events have ended, for at most `most`, and logs if
+    /// they have not.
     pub(super) fn finish(&self, most: Duration) {
-        let (mark, ended) = channel();
-        if self.events.try_send(Message::Mark(mark)).is_ok() {
-            // No message is sent; the wait ends when the marker is dropped.
-            ended.recv_timeout(most).ok();
+        let (mark, ended) = channel::<()>();
+        let is_queued = self.events.try_send(Message::Mark(mark)).is_ok();
+        // No message is sent; the wait ends when the marker is dropped.
+        if !is_queued || ended.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
+            let text = "--on-event: the server ends before the programs of the last events";
+            self.lines.line(Level::Warning, "serve", text);
         }
     }
 }
@@ -138,7 +143,7 @@ fn run(program: &Path, one: &Occurrence, limit: Duration) -> io::Result<Option<E
             return Ok(Some(status));
         }
         if begun.elapsed() >= limit {
-            child.kill()?;
+            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
             return Ok(None);
         }
@@ -213,12 +218,33 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_killed() {
+    fn a_program_that_hangs_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
-        let program = script(folder.path(), "exec sleep 1000");
+        let out = folder.path().join("out");
+        // The child of the shell writes as long as it lives.
+        let text = format!("(while :; do echo >>{}; sleep 0.01; done) & wait", out.display());
+        let program = script(folder.path(), &text);
         let (file, volume) = ("/v.toml".into(), "v".into());
         let one = Occurrence { file, volume, event: event(1, "note", None) };
-        assert_eq!(run(&program, &one, Duration::from_millis(50)).unwrap(), None);
+        assert_eq!(run(&program, &one, Duration::from_millis(500)).unwrap(), None);
+        let written = || fs::metadata(&out).unwrap().len();
+        let before = written();
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!((before > 0, written()), (true, before));
+    }
+
+    #[test]
+    fn the_end_of_the_server_before_that_of_a_program_is_logged() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = script(folder.path(), "sleep 2");
+        let written = Written::default();
+        let lines = Log::to(written.clone()).unwrap();
+        let handler = OnEvent::start(&program, &lines).unwrap();
+        handler.pass(Path::new("/v.toml"), "vol", &event(1, "note", None));
+        handler.finish(Duration::from_millis(50));
+        lines.finish(Duration::from_secs(60));
+        let log = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(log.contains("the server ends before the programs"), "{log}");
     }
 
     #[test]
