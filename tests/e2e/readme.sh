@@ -56,6 +56,18 @@ while read -r command; do
         (cd "$dir" && eval "$command") >>"$dir/other"
         ran=$((ran + 1))
         ;;
+    # It runs until it is ended: here, after it has shown a volume that is served.
+    "hostftl top")
+        create watched 64M
+        serve watched
+        (cd "$dir" && eval "exec $command") >"$dir/top" &
+        top=$!
+        await "hostftl top does not show the volume" grep -qs watched "$dir/top"
+        kill -INT "$top"
+        ended "$top" || fail "hostftl top ended with status $? after SIGINT"
+        stop
+        ran=$((ran + 1))
+        ;;
     # The figures of docs/busy.svg: several minutes.
     "hostftl compare traces/mariadb-oltp-head.csv.zst --compact --drive hatl-2g "*)
         elsewhere=$((elsewhere + 1))
