@@ -9,6 +9,7 @@ pub mod nearest;
 pub mod program;
 mod question;
 pub mod seeds;
+pub mod shadow;
 pub mod sheet;
 mod slice;
 pub mod spread;
