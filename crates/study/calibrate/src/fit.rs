@@ -1,10 +1,12 @@
 //! Search for the pool whose curve has the least difference from a log.
 
 use hostftl_drives::pool::GcPolicy;
-use thiserror::Error;
 
+use crate::interval::Interval;
 use crate::log::{BINS, EIGHTHS, Log, eighths};
-use crate::pool::{PoolShape, simulate};
+use crate::pool::{Early, PoolShape, simulate};
+use crate::refusal::{FitError, Refusal};
+use crate::{interval, units};
 
 /// Policies that a fit distinguishes.
 pub const POLICIES: [GcPolicy; 3] = [GcPolicy::Greedy, GcPolicy::Fifo, GcPolicy::DChoices(2)];
@@ -16,14 +18,19 @@ const NEXT_SPARE: f64 = 1.06;
 /// Numbers of units at which the search of each policy starts.
 const UNITS: [u32; 2] = [70, 160];
 /// Limits of the search.
-const LEAST_UNITS: u32 = 24;
-const MOST_UNITS: u32 = 1000;
+pub(crate) const LEAST_UNITS: u32 = 24;
+pub(crate) const MOST_UNITS: u32 = 1000;
 const LEAST_ALPHA: f64 = 1.015;
+/// Values at which the search for early collection starts: free space below which it starts, spare
+/// beyond that, and copies per write as a share of those in the part of a pass with most copies.
+const EARLY: [f64; 2] = [0.04, 0.08];
+const EARLY_SPARES: [f64; 6] = [0.03, 0.045, 0.06, 0.08, 0.11, 0.15];
+const EARLY_COPIES: [f64; 4] = [0.6, 0.75, 0.95, 1.2];
 /// Seeds averaged in the first and the last part of the search.
 const COARSE: u64 = 1;
-const FINE: u64 = 2;
+pub(crate) const FINE: u64 = 2;
 /// Root mean square of the relative residuals above which a log is refused.
-const REFUSED: f64 = 0.05;
+pub(crate) const REFUSED: f64 = 0.05;
 
 /// Fitted pool and its differences from the log.
 #[derive(Clone, Debug)]
@@ -38,21 +45,15 @@ pub struct Fit {
     pub rms: f64,
 }
 
-/// Reason why a log has no fit.
-#[derive(Clone, Debug, Error)]
-pub enum FitError {
-    /// The range of passes has no pass after the one that fills the drive.
-    #[error("{0} passes cannot be fitted; use at least 2, and at most those of the log")]
-    Passes(usize),
-    /// The shape differs too much.
-    #[error(
-        "cannot fit the log: the nearest pool ({gc}, α {alpha:.3}, {units} units) differs by \
-         {percent:+.0} % in eighth {eighth} of a pass; the drive was not empty, the \
-         workload is no permutation, or the drive collects garbage in another way",
-        gc = .0.shape.gc, alpha = .0.shape.alpha, units = .0.shape.units,
-        percent = 100.0 * .0.worst().1, eighth = .0.worst().0 + 1
-    )]
-    Shape(Box<Fit>),
+/// Fitted pool with the intervals of its parameters.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// Fitted pool.
+    pub fit: Fit,
+    /// Interval of α, at 95 %.
+    pub alpha: Interval<f64>,
+    /// Interval of the number of units, at 95 %, or `None` if the log does not determine it.
+    pub units: Option<Interval<u32>>,
 }
 
 impl Fit {
@@ -70,67 +71,128 @@ impl Fit {
     }
 }
 
-/// Fits a pool to the first `passes` passes of a log.
+/// Fits a pool to the first `passes` passes of a log. Early collection is tried only if no pool
+/// without it has the shape.
 ///
 /// # Errors
 /// When the log has fewer passes, or no pool has its shape.
-pub fn fit(log: &Log, passes: usize) -> Result<Fit, FitError> {
+pub fn fit(log: &Log, passes: usize) -> Result<Calibration, FitError> {
     if passes < 2 || passes > log.passes() {
         return Err(FitError::Passes(passes));
     }
-    let fitted = log.eighths(1, passes);
-    let best = POLICIES.map(|gc| search(gc, &fitted, passes));
-    let best = best.into_iter().min_by(|a, b| a.rms.total_cmp(&b.rms)).expect("policies");
-    if best.rms > REFUSED {
-        return Err(FitError::Shape(Box::new(best)));
+    let part = Part { log, fitted: log.eighths(1, passes), passes };
+    let mut tried = POLICIES.map(|gc| part.search_plain(gc)).to_vec();
+    if best(&tried).rms > REFUSED {
+        tried.extend(part.search_early(best(&tried).shape.gc));
     }
-    Ok(best)
+    let mut found = best(&tried);
+    if found.rms > REFUSED {
+        return Err(FitError::Shape(Box::new(Refusal::new(log, tried))));
+    }
+    let units = units::estimate(&found.shape, log, passes);
+    if let Some(units) = &units {
+        let shape = PoolShape { units: units.value, ..found.shape };
+        found = part.refine(part.evaluate(shape, FINE).unwrap_or(found), false);
+    }
+    let alpha = interval::of_alpha(&found, |shape| part.evaluate(shape, FINE));
+    Ok(Calibration { fit: found, alpha, units })
 }
 
-/// Returns the best pool with one policy: the best point of a grid, then a pattern search that
-/// halves its steps.
-fn search(gc: GcPolicy, fitted: &[f64; EIGHTHS], passes: usize) -> Fit {
-    let alphas = (0..ALPHAS).map(|step| 1.0 + FIRST_SPARE * NEXT_SPARE.powi(step));
-    let starts = alphas.flat_map(|alpha| UNITS.map(|units| PoolShape { alpha, units, gc }));
-    let least = |points: &mut dyn Iterator<Item = PoolShape>, seeds: u64| {
-        let points = points.filter_map(|shape| evaluate(shape, fitted, passes, seeds));
-        points.min_by(|a, b| a.rms.total_cmp(&b.rms))
-    };
-    let mut best = least(&mut starts.into_iter(), COARSE).expect("the grid has possible pools");
-    let (mut spare, mut factor) = (NEXT_SPARE, 1.6_f64);
-    for seeds in [COARSE, COARSE, COARSE, FINE, FINE, FINE] {
-        best = evaluate(best.shape, fitted, passes, seeds).unwrap_or(best);
-        for _ in 0..6 {
-            let near = neighbours(best.shape, spare, factor);
-            match least(&mut near.into_iter(), seeds).filter(|it| it.rms < best.rms) {
-                Some(better) => best = better,
-                None => break,
+fn best(tried: &[Fit]) -> Fit {
+    tried.iter().min_by(|a, b| a.rms.total_cmp(&b.rms)).expect("policies were tried").clone()
+}
+
+/// Part of a log to which a pool is fitted.
+struct Part<'a> {
+    log: &'a Log,
+    fitted: [f64; EIGHTHS],
+    passes: usize,
+}
+
+impl Part<'_> {
+    /// Returns the best pool with one policy: the best point of a grid, then a pattern search.
+    fn search_plain(&self, gc: GcPolicy) -> Fit {
+        let alphas = (0..ALPHAS).map(|step| 1.0 + FIRST_SPARE * NEXT_SPARE.powi(step));
+        let shape = |alpha, units| PoolShape { alpha, units, gc, early: None };
+        let starts = alphas.flat_map(|alpha| UNITS.map(|units| shape(alpha, units)));
+        let start = self.least(starts, COARSE).expect("the grid has possible pools");
+        self.refine(start, true)
+    }
+
+    /// Returns the best pool with early collection, or `None` if none is possible.
+    fn search_early(&self, gc: GcPolicy) -> Option<Fit> {
+        let curve = self.log.mean_pass(1, self.passes);
+        let most = curve.iter().copied().fold(1.0, f64::max) - 1.0;
+        let mut starts = Vec::new();
+        for share in EARLY {
+            for spare in EARLY_SPARES {
+                for copies in EARLY_COPIES.map(|it| it * most) {
+                    let early = Some(Early { share, copies });
+                    starts.push(PoolShape {
+                        alpha: 1.0 + spare + share,
+                        units: UNITS[1],
+                        gc,
+                        early,
+                    });
+                }
             }
         }
-        (spare, factor) = (spare.sqrt(), factor.sqrt());
+        let starts = starts.into_iter().filter(|it| it.alpha > LEAST_ALPHA);
+        Some(self.refine(self.least(starts, COARSE)?, false))
     }
-    best
+
+    fn least(&self, shapes: impl IntoIterator<Item = PoolShape>, seeds: u64) -> Option<Fit> {
+        let fits = shapes.into_iter().filter_map(|shape| self.evaluate(shape, seeds));
+        fits.min_by(|a, b| a.rms.total_cmp(&b.rms))
+    }
+
+    /// Improves a fit by a pattern search that reduces its steps. The number of units changes only
+    /// with `units`.
+    fn refine(&self, mut best: Fit, units: bool) -> Fit {
+        let (mut spare, mut factor) = (NEXT_SPARE, 1.6_f64);
+        for seeds in [COARSE, COARSE, COARSE, FINE, FINE, FINE] {
+            best = self.evaluate(best.shape, seeds).unwrap_or(best);
+            for _ in 0..6 {
+                let near = neighbours(best.shape, spare, if units { factor } else { 1.0 });
+                match self.least(near, seeds).filter(|it| it.rms < best.rms) {
+                    Some(better) => best = better,
+                    None => break,
+                }
+            }
+            (spare, factor) = (spare.sqrt(), factor.sqrt());
+        }
+        best
+    }
+
+    /// Compares a pool with the fitted passes. Returns `None` if the pool is impossible.
+    fn evaluate(&self, shape: PoolShape, seeds: u64) -> Option<Fit> {
+        let model = predict(&shape, 1, self.passes, seeds)?;
+        let squares = residuals(&model, &self.fitted).map(|it| it * it);
+        let rms = (squares.iter().sum::<f64>() / EIGHTHS as f64).sqrt();
+        Some(Fit { shape, model, fitted: self.fitted, rms })
+    }
 }
 
-fn neighbours(
-    PoolShape { alpha, units, gc }: PoolShape,
-    spare: f64,
-    factor: f64,
-) -> [PoolShape; 8] {
+/// Returns the shapes at one step from another one: of spare and units, or of the spare and of
+/// early collection.
+fn neighbours(shape: PoolShape, spare: f64, factor: f64) -> Vec<PoolShape> {
     let steps = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)];
-    steps.map(|(a, u)| {
-        let alpha = (1.0 + (alpha - 1.0) * spare.powi(a)).max(LEAST_ALPHA);
-        let units = (f64::from(units) * factor.powi(u)).round() as u32;
-        PoolShape { alpha, units: units.clamp(LEAST_UNITS, MOST_UNITS), gc }
-    })
-}
-
-/// Compares a pool with the passes `1..passes` of a log. Returns `None` if the pool is impossible.
-fn evaluate(shape: PoolShape, fitted: &[f64; EIGHTHS], passes: usize, seeds: u64) -> Option<Fit> {
-    let model = predict(&shape, 1, passes, seeds)?;
-    let squares = residuals(&model, fitted).map(|it| it * it);
-    let rms = (squares.iter().sum::<f64>() / EIGHTHS as f64).sqrt();
-    Some(Fit { shape, model, fitted: *fitted, rms })
+    let Some(early) = shape.early else {
+        return Vec::from(steps.map(|(a, u)| {
+            let alpha = (1.0 + (shape.alpha - 1.0) * spare.powi(a)).max(LEAST_ALPHA);
+            let units = (f64::from(shape.units) * factor.powi(u)).round() as u32;
+            PoolShape { alpha, units: units.clamp(LEAST_UNITS, MOST_UNITS), ..shape }
+        }));
+    };
+    let rest = shape.alpha - 1.0 - early.share;
+    let shares = [1.0, spare.powi(4), spare.powi(-4)].map(|it| it * early.share);
+    let near = shares.into_iter().flat_map(|share| {
+        steps.map(|(a, c)| {
+            let early = Some(Early { share, copies: early.copies * spare.powi(c) });
+            PoolShape { alpha: 1.0 + rest * spare.powi(a) + share, early, ..shape }
+        })
+    });
+    near.collect()
 }
 
 /// Returns the mean of several seeds, or `None` if the pool is impossible.

@@ -83,6 +83,21 @@ impl Log {
         self.curve.len() / BINS
     }
 
+    /// Returns the curve of the first passes.
+    pub(crate) fn curve(&self, passes: usize) -> &[f64] {
+        &self.curve[..passes * BINS]
+    }
+
+    /// Returns the mean of passes `from..to`, by 1/32.
+    pub(crate) fn mean_pass(&self, from: usize, to: usize) -> [f64; BINS] {
+        let passes = self.curve[from * BINS..to * BINS].chunks_exact(BINS);
+        let mut mean = [0.0; BINS];
+        for pass in passes {
+            mean.iter_mut().zip(pass).for_each(|(sum, it)| *sum += it / (to - from) as f64);
+        }
+        mean
+    }
+
     /// Returns the write amplification by eighths of a pass, as the mean of passes `from..to`.
     pub fn eighths(&self, from: usize, to: usize) -> [f64; EIGHTHS] {
         eighths(&self.curve[from * BINS..to * BINS])

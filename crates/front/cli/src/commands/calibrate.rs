@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
-use hostftl_calibrate::{EIGHTHS, Fit, Log, fit, mean_residual, residuals};
+use hostftl_calibrate::{Calibration, EIGHTHS, Fit, Log, fit, mean_residual, residuals};
 use serde_json::json;
 
 use crate::console::Console;
@@ -17,8 +17,8 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// The log is CSV with the header `host_bytes_per_capacity,waf`: one record for each 1/32 of the
 /// capacity written to an empty drive, with the write amplification of that part. The workload must
 /// write each block once per pass in a random order, as synth:permutation does. The first passes
-/// are fitted, and the others are compared with the model. A log of another shape is refused. The
-/// number of units is only an estimate.
+/// are fitted, and the others are compared with the model. Intervals are at 95 %. A log of another
+/// shape is refused, with the eighths of a pass that differ.
 #[derive(clap::Args)]
 #[command(after_help = "Example: hostftl calibrate drive.csv")]
 pub(crate) struct Args {
@@ -53,25 +53,42 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let found = fit(&log, passes).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
     let rest = (passes < log.passes()).then(|| HeldBack {
         real: log.eighths(passes, log.passes()),
-        predicted: found.predict(passes, log.passes()),
+        predicted: found.fit.predict(passes, log.passes()),
     });
     if console.is_json() {
         return console.value(&as_json(&found, rest.as_ref()));
     }
-    let shape = &found.shape;
+    let shape = &found.fit.shape;
     console.field("policy", shape.gc)?;
-    console.field("alpha", format!("{:.3}", shape.alpha))?;
-    // Pools with other numbers of units have nearly the same curve.
-    console.field("units", format!("{} (not determined by the log)", shape.units))?;
-    console.field("residual", format!("{:.1} % (rms)", 100.0 * found.rms))?;
-    console.lines(console.fit(table(&found, rest.as_ref())))
+    let alpha = &found.alpha;
+    console.field("alpha", format!("{:.3} ({:.3} to {:.3})", alpha.value, alpha.from, alpha.to))?;
+    console.field("units", units(&found))?;
+    if let Some(early) = shape.early {
+        let [share, copies] = [100.0 * early.share, early.copies];
+        let text = format!("below {share:.1} % free space, {copies:.1} copies per write at most");
+        console.field("early collection", text)?;
+    }
+    console.field("residual", format!("{:.1} % (rms)", 100.0 * found.fit.rms))?;
+    console.lines(console.fit(table(&found.fit, rest.as_ref())))
 }
 
-fn as_json(found: &Fit, rest: Option<&HeldBack>) -> serde_json::Value {
+fn units(found: &Calibration) -> String {
+    match &found.units {
+        Some(units) => format!("{} ({} to {})", units.value, units.from, units.to),
+        None => String::from("not determined by the log"),
+    }
+}
+
+fn as_json(found: &Calibration, rest: Option<&HeldBack>) -> serde_json::Value {
+    let Calibration { fit: found, alpha, units } = found;
     json!({
         "policy": found.shape.gc.to_string(),
-        "alpha": found.shape.alpha,
-        "units": found.shape.units,
+        "alpha": alpha.value,
+        "alpha_interval": [alpha.from, alpha.to],
+        "units": units.map(|it| it.value),
+        "units_interval": units.map(|it| [it.from, it.to]),
+        "early_percent": found.shape.early.map(|it| 100.0 * it.share),
+        "early_copies": found.shape.early.map(|it| it.copies),
         "rms": found.rms,
         "model": found.model,
         "fitted": found.fitted,

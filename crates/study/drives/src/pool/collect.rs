@@ -6,11 +6,15 @@
 //! decisions. Copies are made in bursts and ahead of need, as many as the flash executes in
 //! parallel.
 //!
+//! Early collection starts before free space runs out, and makes at most a stated number of copies
+//! for each host write. A victim with more valid pages then takes longer, and the free space
+//! shrinks meanwhile. When it has run out, the rest of the victim is moved at the necessary pace.
+//!
 //! Wear levelling moves a segment with few erases, because its data is cold, to write points that
 //! open the most worn segments. The cold data rests there, and the segment that it leaves wears
 //! like others.
 
-use super::{BITS, FlashOp, Frontier, Frontiers, NONE, Pool, Sink, State, bits};
+use super::{BITS, EarlyGc, FlashOp, Frontier, Frontiers, NONE, Pool, Sink, State, bits};
 
 /// Host writes for each copy of wear levelling. The copies add at most a quarter to write
 /// amplification.
@@ -55,8 +59,36 @@ impl Pool {
     #[inline]
     pub(super) fn collect(&mut self, sink: &mut impl Sink) {
         if self.victims_now[GC].segment != NONE || self.choose(sink) {
+            if self.is_early && self.room <= self.aside {
+                self.hurry();
+            }
             self.work.copies += u64::from(self.advance(GC, sink));
         }
+    }
+
+    /// Sets the pace of a victim that was chosen early, so that it is erased just when its free
+    /// pages are needed.
+    #[cold]
+    fn hurry(&mut self) {
+        let Victim { segment, moved, .. } = self.victims_now[GC];
+        let stale = self.segments[segment as usize].stale;
+        // Host writes since the free space ran out have used a part of the gain.
+        let writes = (stale - moved + self.room).saturating_sub(self.aside).max(1);
+        let victim = &mut self.victims_now[GC];
+        (victim.copies, victim.writes, victim.due) = (self.spec.pages - stale, writes, 0);
+        self.is_early = false;
+    }
+
+    /// Sets the pace of a victim that is chosen early. Copies that were made ahead of the pace of
+    /// the previous victim delay it.
+    fn limit(&mut self, early: EarlyGc) {
+        let victim = &mut self.victims_now[GC];
+        let limited = u64::from(early.percent) * u64::from(victim.writes);
+        if u64::from(victim.copies) * 100 > limited {
+            (victim.copies, victim.writes) = (early.percent, 100);
+        }
+        victim.due = -i64::from(self.ahead) * i64::from(victim.writes);
+        (self.is_early, self.ahead) = (true, 0);
     }
 
     /// Continues with the cold segment.
@@ -64,9 +96,10 @@ impl Pool {
         self.work.levelled += u64::from(self.advance(COLD, sink));
     }
 
-    /// Chooses the next victim that has both valid and invalid pages. Returns false if the choice
-    /// had no valid page: it is erased at once, which gains enough, and no victim is in progress. A
-    /// choice without invalid pages is moved at once, without gain.
+    /// Chooses the next victim that has both valid and invalid pages. Returns false if no victim is
+    /// in progress: the choice had no valid page and was erased at once, which gains enough, or
+    /// early collection found no invalid page. Otherwise a choice without invalid pages is moved at
+    /// once, without gain.
     #[cold]
     fn choose(&mut self, sink: &mut impl Sink) -> bool {
         let pages = self.spec.pages;
@@ -74,9 +107,20 @@ impl Pool {
         loop {
             let segments = &self.segments;
             let live = |index: u32| pages - segments[index as usize].stale;
-            let segment = self.policy.pick(self.work.host, live).expect("invalid pages are sealed");
+            let early = self.spec.early.filter(|_| self.room > self.aside);
+            let choice = self.policy.pick(self.work.host, live);
+            let segment = match (choice, early) {
+                (Some(segment), None) => segment,
+                (Some(segment), Some(_)) if live(segment) < pages => segment,
+                (_, Some(_)) => return false,
+                (None, None) => panic!("invalid pages are sealed"),
+            };
             let (live, stale) = (live(segment), pages - live(segment));
             self.begin(GC, Victim::new(segment, live, stale));
+            self.is_early = false;
+            if let Some(early) = early {
+                self.limit(early);
+            }
             if live == 0 {
                 self.erase(GC, sink);
                 return false;
@@ -168,6 +212,9 @@ impl Pool {
     #[cold]
     fn erase(&mut self, which: usize, sink: &mut impl Sink) {
         let victim = std::mem::replace(&mut self.victims_now[which], Victim::NO);
+        if which == GC && self.is_early {
+            self.ahead = (-victim.due / i64::from(victim.writes)).max(0) as u32;
+        }
         let index = victim.segment;
         self.clear(index);
         let segment = &mut self.segments[index as usize];

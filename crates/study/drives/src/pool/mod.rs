@@ -30,7 +30,7 @@ use collect::{COLD, Victim};
 use hostftl_layers::policy::Victims;
 pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
 pub use saved::LoadError;
-pub use spec::{PoolError, PoolSpec};
+pub use spec::{EarlyGc, PoolError, PoolSpec};
 pub(crate) use work::bits;
 pub use work::{FlashOp, PoolWork, Sink};
 
@@ -90,8 +90,16 @@ pub struct Pool {
     /// Highest number of erases of a segment.
     worn: u32,
     room: u32,
-    /// Pages kept out of circulation. Garbage collection runs while `room` is not above this.
+    /// Pages kept out of circulation. Garbage collection must gain pages while `room` is not above
+    /// this.
     aside: u32,
+    /// Garbage collection runs while `room` is not above this. It exceeds `aside` by the segments
+    /// of early collection.
+    start: u32,
+    /// Whether the victim was chosen by early collection, and has its pace.
+    is_early: bool,
+    /// Copies of the previous victim that early collection made ahead of its pace.
+    ahead: u32,
     mapped: u64,
     work: PoolWork,
 }
@@ -117,6 +125,9 @@ impl Pool {
             worn: 0,
             room: spec.segments * spec.pages,
             aside: spec.aside() * spec.pages,
+            start: spec.starts_at(),
+            is_early: false,
+            ahead: 0,
             mapped: 0,
             work: PoolWork::default(),
             spec,
@@ -155,7 +166,7 @@ impl Pool {
     /// When there is no such page.
     #[inline]
     pub fn write_to(&mut self, logical: u32, placement: u8, sink: &mut impl Sink) {
-        if self.room <= self.aside {
+        if self.room <= self.start {
             self.collect(sink);
         }
         if self.victims_now[COLD].segment != NONE {

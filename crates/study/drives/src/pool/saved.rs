@@ -1,7 +1,8 @@
 //! Saved state of a pool, so that a preconditioned drive can be reused.
 //!
 //! The format is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters,
-//! the segments, the free list, the write points, the victims, the policy, the map, and the
+//! the segments, the free list, the write points, the victims, the state of early collection if the
+//! pool has it, the policy, the map, and the
 //! CRC-64/NVME of all of these. Numbers are little-endian. Tables that follow from the map (invalid
 //! pages and the logical page of each physical page) are not stored.
 
@@ -44,9 +45,12 @@ pub enum LoadError {
 }
 
 fn words(spec: &PoolSpec) -> String {
+    let early = spec.early.map_or_else(String::new, |early| {
+        format!(", early={} segments at {} %", early.segments, early.percent)
+    });
     format!(
         "{} segments of {} pages, {} exported, gc={}, frontiers={}, placements={}, level={}, \
-         burst={}, seed={}",
+         burst={}, seed={}{early}",
         spec.segments,
         spec.pages,
         spec.logical,
@@ -90,6 +94,10 @@ impl Pool {
             let fields = [segment, word, copies, writes, moved];
             fields.iter().try_for_each(|&field| out.put_u32(field))?;
             out.put_u64(due as u64)?;
+        }
+        if self.spec.early.is_some() {
+            out.put_u32(self.is_early.into())?;
+            out.put_u32(self.ahead)?;
         }
         let mut result = Ok(());
         self.policy.save(&mut |word| {
@@ -157,6 +165,10 @@ impl Pool {
             let (writes, moved) = (field()?, field()?);
             let due = from.take_u64()? as i64;
             *victim = Victim { segment, word, copies, writes, due, moved };
+        }
+        if self.spec.early.is_some() {
+            self.is_early = from.take_u32()? != 0;
+            self.ahead = from.take_u32()?;
         }
         let (spec, mut result) = (self.spec, Ok(()));
         let mut take = || from.take_u64().map_err(|error| result = Err(error)).ok();

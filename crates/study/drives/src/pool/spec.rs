@@ -5,6 +5,17 @@ use thiserror::Error;
 
 use super::{BITS, Frontier, NONE, Segment};
 
+/// Garbage collection at a limited rate that starts before free space runs out. Without a limit it
+/// would only reduce the spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyGc {
+    /// Free segments, besides those kept out of circulation, below which it starts.
+    pub segments: u32,
+    /// Maximum number of copies per 100 host writes while more than the segments kept out of
+    /// circulation are free.
+    pub percent: u32,
+}
+
 /// Parameters of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
@@ -26,6 +37,8 @@ pub struct PoolSpec {
     /// Copies made together, as many as the flash executes in parallel. 1 spreads copies most
     /// evenly. Higher values simulate faster if the tables exceed the processor's caches.
     pub burst: u32,
+    /// Early garbage collection; `None` if collection starts when free space has run out.
+    pub early: Option<EarlyGc>,
     /// Seed of the policy's random choices.
     pub seed: u64,
 }
@@ -44,6 +57,8 @@ pub enum PoolError {
     NoPlacement,
     #[error("a burst of 0 copies; use at least 1")]
     NoBurst,
+    #[error("early collection of 0 copies per 100 writes; use at least 1")]
+    NoEarlyCopies,
     #[error(
         "{segments} segments of {pages} pages can't export {logical} pages: {aside} segments are \
          reserved for open segments and garbage collection; export at most {most} pages"
@@ -53,7 +68,7 @@ pub enum PoolError {
 
 impl PoolSpec {
     /// Makes a spec with greedy victims, one shared write point, one placement, no wear levelling,
-    /// single copies, and seed 1.
+    /// single copies, no early collection, and seed 1.
     pub fn new(segments: u32, pages: u32, logical: u32) -> Self {
         PoolSpec {
             segments,
@@ -64,6 +79,7 @@ impl PoolSpec {
             placements: 1,
             level: 0,
             burst: 1,
+            early: None,
             seed: 1,
         }
     }
@@ -107,6 +123,12 @@ impl PoolSpec {
         self.open() + u32::from(self.level > 0)
     }
 
+    /// Returns the number of free pages at which garbage collection starts.
+    pub(super) fn starts_at(&self) -> u32 {
+        let early = self.early.map_or(0, |early| early.segments.min(self.segments));
+        (self.aside() + early).saturating_mul(self.pages)
+    }
+
     /// Checks that such a pool is possible.
     ///
     /// # Errors
@@ -127,6 +149,9 @@ impl PoolSpec {
         }
         if self.burst == 0 {
             return Err(PoolError::NoBurst);
+        }
+        if self.early.is_some_and(|early| early.percent == 0) {
+            return Err(PoolError::NoEarlyCopies);
         }
         // When a victim is chosen, as many segments may be free as are open. Beyond these there
         // must be invalid pages to gain.
@@ -170,6 +195,10 @@ mod tests {
             (PoolSpec { placements: 2, ..spec }, "export at most 768 pages"),
             (PoolSpec { frontiers: Frontiers::Separate, ..spec }, "export at most 768 pages"),
             (PoolSpec { segments: 1, ..spec }, "export at most 0 pages"),
+            (
+                PoolSpec { early: Some(EarlyGc { segments: 1, percent: 0 }), ..spec },
+                "use at least 1",
+            ),
         ] {
             let error = refused(spec);
             assert!(error.contains(part), "{spec:?}: {error}");

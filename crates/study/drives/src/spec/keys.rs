@@ -101,7 +101,7 @@ pub(crate) const LIFE: [Key; 1] =
     [key("cycles", "1..=4294967295", "from cell", "endurance of a block in erases")];
 
 /// Keys of a drive that translates.
-pub(crate) const BLOCK: [Key; 6] = [
+pub(crate) const BLOCK: [Key; 8] = [
     key(
         "over_provisioning_percent",
         "0..=90",
@@ -126,6 +126,19 @@ pub(crate) const BLOCK: [Key; 6] = [
         "greedy|fifo|random|d-choices:D|cost-benefit|declining-cost",
         "greedy",
         "victim policy of garbage collection",
+    ),
+    key(
+        "gc_early_percent",
+        "0..=90",
+        "0",
+        "free space, in percent of the exported capacity, below which garbage collection starts \
+         before it is necessary; 0: off",
+    ),
+    key(
+        "gc_early_copies",
+        "0.01..=1000",
+        "5",
+        "maximum number of copies per host write of early garbage collection",
     ),
     key(
         "frontiers",

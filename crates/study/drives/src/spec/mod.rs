@@ -9,7 +9,7 @@ mod shape;
 
 use hostftl_core::{Cause, DeviceInfo, Nanos, SECTOR};
 
-use crate::pool::{Frontiers, GcPolicy, PoolSpec};
+use crate::pool::{EarlyGc, Frontiers, GcPolicy, PoolSpec};
 use crate::work::DriveWork;
 use crate::zoned::ZonedSpec;
 pub use shape::Shape;
@@ -43,6 +43,11 @@ pub struct DriveSpec {
     pub pools: Pooling,
     /// Victim policy of garbage collection.
     pub gc: GcPolicy,
+    /// Free space below which garbage collection starts early, in percent of the exported
+    /// capacity.
+    pub gc_early_percent: f64,
+    /// Maximum number of copies per host write of early garbage collection.
+    pub gc_early_copies: f64,
     /// Write points of copies.
     pub frontiers: Frontiers,
     /// Number of placement ids that the drive distinguishes.
@@ -192,10 +197,18 @@ impl DriveSpec {
         let lanes = self.shape.lanes() / pools;
         let block = u64::from(self.shape.rows) * u64::from(self.shape.row_sectors);
         let units = (self.exported / u64::from(self.map_unit)) as u32;
+        let pages = (u64::from(lanes) * block / u64::from(self.map_unit)) as u32;
+        let logical = units.div_ceil(pools);
+        let early = EarlyGc {
+            segments: (f64::from(logical) * self.gc_early_percent / 100.0 / f64::from(pages))
+                .round() as u32,
+            percent: (self.gc_early_copies * 100.0).round() as u32,
+        };
         PoolSpec {
             segments: self.shape.blocks,
-            pages: (u64::from(lanes) * block / u64::from(self.map_unit)) as u32,
-            logical: units.div_ceil(pools),
+            pages,
+            logical,
+            early: (early.segments > 0).then_some(early),
             gc: self.gc,
             frontiers: self.frontiers,
             placements: self.placements,

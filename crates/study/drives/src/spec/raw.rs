@@ -39,6 +39,8 @@ impl File {
             ("map_unit_kib", at(&self.map_unit_kib)),
             ("pools", at(&self.pools)),
             ("gc", at(&self.gc)),
+            ("gc_early_percent", at(&self.gc_early_percent)),
+            ("gc_early_copies", at(&self.gc_early_copies)),
             ("frontiers", at(&self.frontiers)),
             ("write_buffer_kib", at(&self.write_buffer_kib)),
         ];

@@ -1,7 +1,7 @@
 //! Adversarial hosts: with the least over-provisioning, and any order and placement of writes, a
 //! write point always finds a segment and every invariant holds.
 
-use hostftl_drives::pool::{FlashOp, Frontiers, Pool, PoolSpec};
+use hostftl_drives::pool::{EarlyGc, FlashOp, Frontiers, Pool, PoolSpec};
 use proptest::prelude::*;
 
 /// A series of host writes.
@@ -32,14 +32,17 @@ fn spec() -> impl Strategy<Value = PoolSpec> {
     let gc = prop::sample::select(words.to_vec());
     let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
     let frontiers = prop::sample::select(frontiers.to_vec());
-    (gc, frontiers, 1..4u8, 0..3u32, 1..20u32, 2..40u32, 1..9u32).prop_map(
-        |(gc, frontiers, placements, level, burst, pages, sealed)| {
+    let early = prop::option::of((0..6u32, 1..2_000u32));
+    (gc, frontiers, 1..4u8, 0..3u32, 1..20u32, 2..40u32, 1..9u32, early).prop_map(
+        |(gc, frontiers, placements, level, burst, pages, sealed, early)| {
             let gc = gc.parse().expect("a policy");
-            let spec =
-                PoolSpec { gc, frontiers, placements, level, burst, ..PoolSpec::new(0, 0, 0) };
-            // No surplus: the smallest number of segments that is possible for the exported
-            // capacity.
-            let segments = 2 * spec.aside() + sealed;
+            let early = early.map(|(segments, percent)| EarlyGc { segments, percent });
+            let empty = PoolSpec::new(0, 0, 0);
+            let spec = PoolSpec { gc, frontiers, placements, level, burst, early, ..empty };
+            // The smallest number of segments that is possible for the exported capacity. Early
+            // collection has more, or it would never start early.
+            let more = early.map_or(0, |early| early.segments / 2);
+            let segments = 2 * spec.aside() + sealed + more;
             PoolSpec { segments, pages, logical: sealed * pages, ..spec }
         },
     )

@@ -1,6 +1,6 @@
 //! A loaded pool behaves like the saved one, and invalid data is refused.
 
-use hostftl_drives::pool::{FlashOp, Frontiers, LoadError, Pool, PoolSpec};
+use hostftl_drives::pool::{EarlyGc, FlashOp, Frontiers, LoadError, Pool, PoolSpec};
 use proptest::prelude::*;
 
 fn spec() -> impl Strategy<Value = PoolSpec> {
@@ -11,7 +11,9 @@ fn spec() -> impl Strategy<Value = PoolSpec> {
     (shape, gc, prop::sample::select(frontiers.to_vec()), 1..3u8, 0..4u32, 1..4u32).prop_map(
         |((segments, pages, spare), gc, frontiers, placements, level, burst)| {
             let gc = gc.parse().expect("a policy");
-            let spec = PoolSpec { gc, frontiers, placements, level, burst, seed: 5, ..empty() };
+            let early = (spare > 0).then_some(EarlyGc { segments: spare, percent: 250 });
+            let spec = PoolSpec { gc, frontiers, placements, level, burst, early, ..empty() };
+            let spec = PoolSpec { seed: 5, ..spec };
             let logical = (segments - 2 * spec.aside() - spare) * pages;
             PoolSpec { segments, pages, logical, ..spec }
         },
