@@ -11,8 +11,8 @@ use std::time::Instant;
 use hostftl_core::SECTOR;
 use hostftl_frontend::{Question, Slice};
 use hostftl_sim::{
-    Candidate, Export, LayerSpec, Outcome, Pace, Row, Shadow, ShadowReport, ShadowSpec, Silent,
-    Study, Tap, compare,
+    Candidate, Doubt, Export, LayerSpec, Outcome, Pace, Row, Shadow, ShadowReport, ShadowSpec,
+    Silent, Study, Tap, compare,
 };
 
 /// Maximum number of repetitions of a workload.
@@ -111,7 +111,10 @@ impl Case<'_> {
                 shadow.observe(&record.expect("a request"));
                 requests += 1;
             }
-            if shadow.report().doubts.is_empty() {
+            let doubts = shadow.report().doubts;
+            let is_early =
+                |it: &Doubt| matches!(it, Doubt::FewWrites { .. } | Doubt::Unsettled { .. });
+            if !doubts.iter().any(is_early) {
                 break;
             }
         }

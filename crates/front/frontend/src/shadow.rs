@@ -31,20 +31,28 @@ pub struct Volume {
     pub filled: f64,
 }
 
-/// Returns the shadow of `volume` on slices of the drive `model`, with `layers` as candidates.
+/// Returns the shadow of `volume` on slices of the drive `model`, with `layers` as candidates, for
+/// writes that are multiples of `granularity` sectors.
 ///
 /// # Errors
 /// If the drive is unknown, or is a stack of several devices.
-pub fn spec(volume: &Volume, model: &str, layers: Vec<LayerSpec>) -> Result<ShadowSpec, Wrong> {
+pub fn spec(
+    volume: &Volume,
+    model: &str,
+    layers: Vec<LayerSpec>,
+    granularity: u32,
+) -> Result<ShadowSpec, Wrong> {
     let share = volume.bytes as f64 / volume.drive_bytes as f64;
     let export = Export::Share((share * 1000.0).round().clamp(1.0, 1000.0) as u32);
-    let (model, real) = (model.to_owned(), volume.drive_bytes);
+    // A slice of a whole drive would be the model with its own capacity.
+    let (model, real) =
+        (model.to_owned(), volume.drive_bytes + volume.drive_bytes / 16 + (1 << 20));
     let slice = move |bytes: u64| Slice::new(&model, bytes, 1.0, export, Some(real));
-    slice(1 << 30)?;
+    slice(volume.bytes.min(1 << 30))?;
     let slice: SliceOf = Box::new(move |bytes| match slice(bytes) {
         Ok((_, stack)) => Ok(stack),
         Err(wrong) => Err(wrong.text),
     });
     let sectors = volume.bytes / SECTOR as u64;
-    Ok(ShadowSpec { sectors, layers, filled: volume.filled, granularity: 8, slice })
+    Ok(ShadowSpec { sectors, layers, filled: volume.filled, granularity, slice })
 }

@@ -42,6 +42,7 @@ pub use running::front::ram::ram_port;
 pub use running::status::drive::DriveStatus;
 pub use running::status::latency::{Latency, LatencyBucket};
 pub use running::status::memory::Memory;
+pub use running::status::shadow::{ShadowCandidate, ShadowStatus};
 pub use running::status::space::Space;
 pub use running::status::tasks::{TaskStatus, supported_tasks};
 pub use running::status::traffic::{Sent, Traffic, WafStep};

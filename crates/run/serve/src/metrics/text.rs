@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
-use hostftl_volume::{DeviceStatus, DriveStatus, Latency, Memory, Space, Status, Traffic};
+use hostftl_volume::{
+    DeviceStatus, DriveStatus, Latency, Memory, ShadowCandidate, ShadowStatus, Space, Status,
+    Traffic,
+};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -91,6 +94,9 @@ fn emit_one(status: &Status) -> String {
     devices(&mut sheet, &status.devices);
     if let Some(traffic) = &status.traffic {
         self::traffic(&mut sheet, traffic);
+    }
+    if let Some(shadow) = &status.shadow {
+        self::shadow(&mut sheet, shadow);
     }
     let help = "Time in the layer and its devices until requests were answered";
     let latencies = Latencies(status.latencies.clone());
@@ -258,6 +264,27 @@ fn traffic(sheet: &mut MetricsText, traffic: &Traffic) {
     sheet.total("device_flushes", "Flushes sent to devices", traffic.device_flushes);
 }
 
+/// Adds the figures of the shadow. The candidates are those of the command line.
+fn shadow(sheet: &mut MetricsText, shadow: &ShadowStatus) {
+    let figure = |figure: fn(&ShadowCandidate) -> Option<f64>| {
+        let all = shadow.candidates.iter();
+        all.filter_map(move |it| Some((label("candidate", &it.layer), figure(it)?)))
+    };
+    let help = "Modelled bytes written to flash per host byte";
+    sheet.levels("shadow_waf", help, figure(|it| it.waf));
+    let help = "Half of the 95 % interval of shadow_waf";
+    sheet.levels("shadow_waf_error", help, figure(|it| it.error));
+    let help = "Modelled bytes written to flash relative to no layer";
+    sheet.levels("shadow_relative", help, figure(|it| it.relative));
+    if let Some(waf) = shadow.served_waf {
+        let help = "Measured write amplification of the layer times that of the modelled drive";
+        sheet.level("shadow_served_waf", help, waf);
+    }
+    sheet.level("shadow_sampled_ratio", "Share of the volume that is sampled", shadow.sampled);
+    let doubts = shadow.doubts.len() as f64;
+    sheet.level("shadow_doubts", "Reasons not to trust the figures of the shadow", doubts);
+}
+
 /// Latencies as one histogram for each kind of request.
 #[derive(Debug)]
 struct Latencies(Vec<Latency>);
@@ -291,6 +318,30 @@ mod tests {
     use hostftl_volume::LatencyBucket;
 
     use super::*;
+
+    #[test]
+    fn a_shadow_has_a_series_for_each_candidate() {
+        let candidate = |layer: &str, waf, error| ShadowCandidate {
+            layer: layer.into(),
+            waf,
+            error,
+            ..ShadowCandidate::default()
+        };
+        let candidates =
+            vec![candidate("passthrough", Some(3.4), Some(0.2)), candidate("log", None, None)];
+        let doubts = vec!["too few writes".into()];
+        let shadow = ShadowStatus { candidates, doubts, ..ShadowStatus::default() };
+        let text = emit(&[Status { shadow: Some(shadow), ..Status::default() }]);
+        let sample = |name: &str| {
+            let is_it = |line: &&str| line.starts_with(&format!("{name}{{"));
+            text.lines().filter(is_it).count()
+        };
+        assert!(text.contains("candidate=\"passthrough\"} 3.4\n"), "{text}");
+        let names = ["hostftl_shadow_waf", "hostftl_shadow_waf_error", "hostftl_shadow_served_waf"];
+        assert_eq!(names.map(sample), [1, 1, 0]);
+        assert!(text.contains("hostftl_shadow_doubts{"), "{text}");
+        assert!(!emit(&[Status::default()]).contains("shadow"));
+    }
 
     #[test]
     fn latencies_are_a_histogram_of_each_kind_of_request() {

@@ -32,6 +32,7 @@ use crate::running::monitor::{Monitor, Samples};
 use crate::running::scrubbing::{KnownDamage, Scrubbing};
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
+use crate::running::status::shadow::ShadowStatus;
 use crate::running::status_sources::StatusSources;
 use crate::running::superblock_writer::SuperblockWriter;
 use crate::util::counted::counted;
@@ -73,6 +74,11 @@ impl StatusHandle {
     /// Returns the events of the volume.
     pub fn events(&self) -> Events {
         self.0.samples.events.clone()
+    }
+
+    /// Adds the figures of a shadow to the status, in place of the former ones.
+    pub fn set_shadow(&self, figures: ShadowStatus) {
+        self.0.set_shadow(figures);
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod drive;
 pub(crate) mod health;
 pub(crate) mod latency;
 pub(crate) mod memory;
+pub(crate) mod shadow;
 pub(crate) mod space;
 pub(crate) mod tasks;
 pub(crate) mod traffic;
@@ -29,6 +30,7 @@ use crate::running::front::job::Export;
 use crate::running::status::drive::DriveStatus;
 use crate::running::status::latency::{Latencies, Latency};
 use crate::running::status::memory::Memory;
+use crate::running::status::shadow::ShadowStatus;
 use crate::running::status::space::Space;
 use crate::running::status::tasks::TaskStatus;
 use crate::running::status::traffic::Traffic;
@@ -131,6 +133,9 @@ pub struct Status {
     pub memory: Memory,
     /// Traffic since the start; absent when the volume is not served.
     pub traffic: Option<Traffic>,
+    /// Figures of the shadow; absent without `serve --shadow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// Latencies since the start, one entry for each kind of request.
     #[serde(default)]
     pub latencies: Vec<Latency>,

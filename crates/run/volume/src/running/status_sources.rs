@@ -11,6 +11,7 @@ use crate::running::device_view::DeviceViews;
 use crate::running::monitor::Samples;
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
+use crate::running::status::shadow::ShadowStatus;
 use crate::running::status::tasks::TaskStatus;
 use crate::util::events::Event;
 use crate::util::lock;
@@ -23,6 +24,8 @@ pub(crate) struct StatusSources {
     latencies: Arc<Mutex<Latencies>>,
     pub samples: Samples,
     pub copy: CopySlot,
+    /// Figures of the shadow, if there is one.
+    shadow: Arc<Mutex<Option<ShadowStatus>>>,
 }
 
 impl StatusSources {
@@ -32,7 +35,8 @@ impl StatusSources {
         latencies: Arc<Mutex<Latencies>>,
         samples: Samples,
     ) -> Self {
-        StatusSources { device_views, event_host, latencies, samples, copy: CopySlot::default() }
+        let (copy, shadow) = (CopySlot::default(), Arc::default());
+        StatusSources { device_views, event_host, latencies, samples, copy, shadow }
     }
 
     /// Returns the current status.
@@ -62,9 +66,16 @@ impl StatusSources {
         device_views.add_to(&mut status);
         let copy = lock(&self.copy);
         copy.iter().for_each(|copy| copy.show(&mut status));
+        drop(copy);
+        status.shadow.clone_from(&lock(&self.shadow));
         // The state depends on the space and the tasks, so it comes last.
         status.set_state(snapshot.failed && !status.read_only);
         status
+    }
+
+    /// Sets the figures of the shadow.
+    pub(crate) fn set_shadow(&self, figures: ShadowStatus) {
+        *lock(&self.shadow) = Some(figures);
     }
 
     /// Returns the retained events, oldest first.

@@ -2,7 +2,7 @@
 
 use hostftl_trace::{Op, Record};
 
-use super::model::{Model, Written};
+use super::model::{Model, Sectors};
 use super::sample::GRAIN;
 
 /// Content of a grain as the models have it.
@@ -13,7 +13,7 @@ enum Content {
     /// Data that was on the volume before the shadow started.
     Assumed,
     /// Data that clients wrote since.
-    Live,
+    Written,
 }
 
 /// A class of the sample.
@@ -90,7 +90,7 @@ impl Class {
     /// Marks a grain as written. Data that was assumed makes room for it if there would be more
     /// than `most` grains with data.
     fn hold(&mut self, at: usize, most: usize) {
-        let before = std::mem::replace(&mut self.contents[at], Content::Live);
+        let before = std::mem::replace(&mut self.contents[at], Content::Written);
         self.full += usize::from(before == Content::Empty);
         while self.full > most && self.assumed > 0 {
             self.assumed -= 1;
@@ -118,10 +118,10 @@ impl Class {
     }
 
     /// Returns the sectors written so far by each candidate.
-    pub(super) fn written(&self) -> Vec<Written> {
+    pub(super) fn written(&self) -> Vec<Sectors> {
         let of = |model: &Result<Model, String>| match model {
             Ok(model) => model.written(),
-            Err(_) => Written::default(),
+            Err(_) => Sectors::default(),
         };
         self.models.iter().map(of).collect()
     }
@@ -162,7 +162,7 @@ mod tests {
         class.apply(&write(45), 1.0, 7);
         assert_eq!(
             (class.full, class.contents[6], class.contents[9]),
-            (7, Content::Empty, Content::Live)
+            (7, Content::Empty, Content::Written)
         );
         class.apply(&write(0), 1.0, 7);
         assert_eq!(class.full, 7, "data is replaced in place");

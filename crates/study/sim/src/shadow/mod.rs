@@ -1,5 +1,5 @@
-//! A shadow: live requests on a sample of a volume drive counting models of the drive, without a
-//! layer and with each of several layers.
+//! A shadow: requests of clients to a sample of a volume drive counting models of its drive,
+//! without a layer and with each of several layers.
 //!
 //! The sample is a set of grains of 1 MiB that a hash selects, in a few independent classes. Each
 //! class is a small volume on a slice of the drive with the same share of over-provisioning, so its
@@ -23,7 +23,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use hostftl_trace::{Op, Record};
+use hostftl_trace::{Compressibility, Op, Record};
 
 use crate::layer_spec::LayerSpec;
 use crate::stack::Stack;
@@ -35,15 +35,21 @@ use sample::{GRAIN, Selection};
 pub use tap::Tap;
 
 /// Maximum memory of all models in bytes.
-const MEMORY: u64 = 48 << 20;
+const MEMORY: u64 = 56 << 20;
 /// Maximum number of classes. More give a better interval, but each needs a slice of its own.
 const CLASSES: u64 = 8;
-/// Map units of the drive in a class: a slice with 512 reclaim units of 128 map units.
-const UNITS: u64 = 512 * 128;
-/// Minimum number of grains of a class. Fewer miss a small working set too often.
-const LEAST_GRAINS: u64 = 512;
+/// Number of classes below which the interval says little.
+const LEAST_CLASSES: u64 = 3;
+/// Number of grains of a class, if the memory suffices. On a drive with indirection units (IU) of
+/// 64 KiB the slice then has 512 reclaim units of 128 IUs. With an eighth of that, figures of
+/// layers differed from those of the whole drive by up to 10 %.
+const SIZE: u64 = 4096;
 /// Number of grains of a class below which a shadow that is too slow ends.
 const FEWEST_GRAINS: u64 = 64;
+/// Sectors from which reserves that do not depend on the size of the drive do not matter: 1 TiB.
+const LARGE: u64 = 1 << 31;
+/// Steps in which the slice of a layer is enlarged.
+const STEPS: usize = 4;
 /// Relative change over an overwrite of the volume below which write amplification has settled.
 const SETTLED: f64 = 0.05;
 /// Number of overwrites after which figures count in any case: the workload itself changes.
@@ -78,6 +84,8 @@ pub struct Shadow {
     classes: Vec<Class>,
     /// Requested number of grains of a class.
     size: u64,
+    /// Compressibility of the data, if it is known.
+    compress: Option<Compressibility>,
     /// Requests that were processed.
     taken: u64,
     /// Time of the last request.
@@ -125,16 +133,15 @@ impl Shadow {
         spec.layers.retain(|layer| !is_none(layer));
         spec.layers.insert(0, LayerSpec::parse("none").expect("no layer is built in"));
         let grains = (spec.sectors / GRAIN).max(1);
-        let unit = (spec.slice)(bytes(grains * GRAIN).min(1 << 30))?.map_unit();
-        let size = (UNITS * u64::from(unit) / GRAIN).max(LEAST_GRAINS);
         // A small volume is sampled as a whole.
-        let size = if grains < 2 * size { grains } else { size };
+        let size = if grains < 2 * SIZE { grains } else { SIZE };
         let used = spec.filled;
         let mut shadow = Shadow {
             spec,
             tap,
             grains,
             used,
+            compress: None,
             classes: Vec::new(),
             size,
             taken: 0,
@@ -149,21 +156,18 @@ impl Shadow {
     /// Selects up to `most` classes of the current size, or smaller ones if the memory does not
     /// suffice, and creates their models.
     fn select(&mut self, most: u64) -> Result<(), String> {
-        let ShadowSpec { layers, slice, granularity, .. } = &self.spec;
-        let memory = |grains: u64| -> Result<u64, String> {
-            let stack = slice(bytes(grains * GRAIN))?;
-            let exported = grains * GRAIN;
-            let suited = layers.iter().map(|layer| suited(layer, &stack, *granularity, exported));
-            Ok(suited.map(|layer| Model::memory(&layer, &stack)).sum())
+        let memory = |shadow: &Self, grains: u64| -> Result<u64, String> {
+            let slices = shadow.slices(grains * GRAIN)?;
+            Ok(slices.iter().map(|(layer, stack)| Model::memory(layer, stack)).sum())
         };
-        let mut classes = (self.grains / self.size).clamp(1, most);
-        // Two classes at least, unless the whole volume is one.
-        while self.size > FEWEST_GRAINS && memory(self.size)? * classes.min(2) > MEMORY {
-            self.size /= 2;
-            classes = (self.grains / self.size).clamp(1, most);
+        let count = |shadow: &Self| (shadow.grains / shadow.size).clamp(1, most);
+        // A few classes at least, unless the whole volume is one.
+        let least = |shadow: &Self| count(shadow).min(LEAST_CLASSES);
+        while self.size > FEWEST_GRAINS && memory(self, self.size)? * least(self) > MEMORY {
+            self.size = self.size * 3 / 4;
         }
-        classes = classes.min((MEMORY / memory(self.size)?.max(1)).max(1));
-        let selection = Selection::new(self.grains, self.size, classes);
+        let affordable = MEMORY / memory(self, self.size)?.max(1);
+        let selection = Selection::new(self.grains, self.size, count(self).min(affordable).max(1));
         let grains = selection.grains(self.grains).into_iter().filter(|it| !it.is_empty());
         let classes = grains.map(|grains| self.class(grains)).collect::<Result<_, _>>()?;
         self.classes = classes;
@@ -176,14 +180,41 @@ impl Shadow {
 
     fn class(&self, grains: Vec<u64>) -> Result<Class, String> {
         let exported = grains.len() as u64 * GRAIN;
-        let stack = (self.spec.slice)(bytes(exported))?;
-        let granularity = self.spec.granularity;
-        let model = |layer: &LayerSpec| {
-            Model::new(&suited(layer, &stack, granularity, exported), &stack, exported)
-        };
-        let mut class = Class::new(grains, self.spec.layers.iter().map(model).collect());
+        let models = self.slices(exported)?.into_iter();
+        let models = models.map(|(layer, stack)| Model::new(&layer, &stack, exported));
+        let mut class = Class::new(grains, models.collect());
         class.fill(self.used);
         Ok(class)
+    }
+
+    /// Returns each layer with its slice for a class of `exported` sectors.
+    ///
+    /// A layer reserves space that does not depend on the size of the drive, such as open segments.
+    /// Its slice is larger by the part that is too much for a slice, so that the same share of the
+    /// exported capacity is spare as on the whole drive.
+    fn slices(&self, exported: u64) -> Result<Vec<(LayerSpec, Stack)>, String> {
+        let ShadowSpec { sectors, layers, slice, granularity, .. } = &self.spec;
+        let sectors = (*sectors).min(LARGE);
+        let whole = slice(bytes(sectors))?;
+        let made = |layer: &LayerSpec, stack: &Stack| suited(layer, stack, *granularity, exported);
+        let each = layers.iter().map(|layer| {
+            let mut stack = slice(bytes(exported))?;
+            let most = model::exported(&suited(layer, &whole, *granularity, sectors), &whole);
+            let wanted = most.map(|most| most as f64 / sectors as f64 * exported as f64);
+            let (mut size, is_plain) = (exported as f64, layer.base().is_some());
+            for _ in 0..STEPS {
+                let found = model::exported(&made(layer, &stack), &stack);
+                let Some((wanted, found)) = wanted.zip(found).filter(|_| !is_plain) else { break };
+                let missing = wanted - found as f64;
+                if missing <= 0.0 {
+                    break;
+                }
+                size += missing;
+                stack = slice(bytes(size as u64))?;
+            }
+            Ok((made(layer, &stack), stack))
+        });
+        each.collect()
     }
 
     /// Returns the share of the volume that is sampled.
@@ -200,6 +231,11 @@ impl Shadow {
         self.used = share;
     }
 
+    /// Sets the compressibility of the data from now on.
+    pub fn set_compress(&mut self, compress: Option<Compressibility>) {
+        self.compress = compress;
+    }
+
     /// Observes a request in place of the tap.
     pub fn observe(&mut self, record: &Record) {
         if self.tap.takes(record) {
@@ -213,6 +249,8 @@ impl Shadow {
             return;
         }
         (self.taken, self.now_ns) = (self.taken + 1, record.t_ns);
+        let drawn = self.compress.map(|it| it.draw(0, record.lba, self.taken));
+        let record = &Record { saved: record.saved.or(drawn), ..*record };
         for class in &mut self.classes {
             let rate = class.len() as f64 / self.grains as f64;
             let most = (class.len() as f64 * self.used).round() as usize;
@@ -257,18 +295,17 @@ impl Shadow {
 
     /// Halves the sample, because processing it takes too long.
     pub fn shrink(&mut self) {
-        let count = self.classes.len();
-        if count >= 4 {
-            self.classes.truncate(count / 2);
-            self.period.from.rows.truncate(count / 2);
-            self.period.span.rows.truncate(count / 2);
-            let limit = self.tap.limit();
-            self.tap.select((limit / count as u64).saturating_mul(count as u64 / 2));
+        let (count, kept) = (self.classes.len() as u64, self.classes.len() / 2);
+        if kept as u64 >= LEAST_CLASSES {
+            self.classes.truncate(kept);
+            self.period.from.rows.truncate(kept);
+            self.period.span.rows.truncate(kept);
+            self.tap.select(self.tap.limit() / count * kept as u64);
             return;
         }
         // The slices of smaller classes are new, so the figures start again.
-        self.size /= if count == 1 { 4 } else { 2 };
-        self.is_over = self.size < FEWEST_GRAINS || self.select(2).is_err();
+        self.size = self.size * count / 2 / LEAST_CLASSES;
+        self.is_over = self.size < FEWEST_GRAINS || self.select(LEAST_CLASSES).is_err();
         if self.is_over {
             self.classes.clear();
             self.tap.select(0);

@@ -17,11 +17,11 @@ use crate::world::World;
 /// Maximum number of requests in progress, as in a counted study.
 const DEPTH: u64 = 32;
 /// Bytes of a model besides the tables of the drive and of the layer: queues of the world.
-const FIXED: u64 = 1 << 19;
+const FIXED: u64 = 1 << 18;
 
 /// Sectors written at each level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct Sectors {
     /// By the host.
     pub host: u64,
     /// By the layer to the drive.
@@ -30,9 +30,9 @@ pub(super) struct Written {
     pub programmed: u64,
 }
 
-impl Written {
-    pub(super) fn since(self, before: Written) -> Written {
-        Written {
+impl Sectors {
+    pub(super) fn since(self, before: Sectors) -> Sectors {
+        Sectors {
             host: self.host - before.host,
             sent: self.sent - before.sent,
             programmed: self.programmed - before.programmed,
@@ -122,10 +122,10 @@ impl Model {
     }
 
     /// Returns the sectors written so far.
-    pub(super) fn written(&self) -> Written {
+    pub(super) fn written(&self) -> Sectors {
         let sent = self.world.sent_to.iter().flatten().sum();
         let programmed = self.world.sample().programmed;
-        Written { host: self.asked.written_sectors, sent, programmed }
+        Sectors { host: self.asked.written_sectors, sent, programmed }
     }
 
     /// Stops the layer and checks the conservation laws.
@@ -134,6 +134,11 @@ impl Model {
         self.world.stop()?;
         crate::conserve::check(&self.world, &self.asked)
     }
+}
+
+/// Returns the sectors that a layer can export on `stack`, or `None` if it can't run there.
+pub(super) fn exported(layer: &LayerSpec, stack: &Stack) -> Option<u64> {
+    Some(layer.plan(&stack.infos(), stack.map_unit()).ok()?.limits.exported)
 }
 
 /// Returns the layer with its automatic parameters chosen for `stack`, of which `exported` sectors

@@ -4,7 +4,7 @@ use hostftl_core::SECTOR;
 use serde::Serialize;
 
 use super::class::Class;
-use super::model::Written;
+use super::model::Sectors;
 
 /// Deviation of the sample's share of the writes, in standard deviations, from which it is not
 /// chance.
@@ -125,13 +125,13 @@ impl std::fmt::Display for Doubt {
 }
 
 /// Sectors written by each candidate in one class.
-pub(super) type Row = Vec<Written>;
+pub(super) type Row = Vec<Sectors>;
 
 /// Returns the sums of all classes for each candidate.
 pub(super) fn sums(rows: &[Row]) -> Row {
     let count = rows.first().map_or(0, Vec::len);
     let sum = |index: usize| {
-        rows.iter().map(|row| row[index]).fold(Written::default(), |sum, it| Written {
+        rows.iter().map(|row| row[index]).fold(Sectors::default(), |sum, it| Sectors {
             host: sum.host + it.host,
             sent: sum.sent + it.sent,
             programmed: sum.programmed + it.programmed,

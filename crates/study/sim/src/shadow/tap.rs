@@ -25,11 +25,11 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Creates a tap that selects no address yet, and its queue.
+    /// Creates a tap that selects every address until a shadow selects a sample, and its queue.
     pub fn new() -> (Self, Receiver<Record>) {
         let (queue, records) = sync_channel(QUEUE);
-        let zero = || AtomicU64::new(0);
-        (Tap { limit: zero(), written: zero(), dropped: zero(), queue }, records)
+        let (limit, zero) = (AtomicU64::new(u64::MAX), || AtomicU64::new(0));
+        (Tap { limit, written: zero(), dropped: zero(), queue }, records)
     }
 
     /// Observes a request.

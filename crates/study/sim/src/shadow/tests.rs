@@ -43,17 +43,17 @@ fn waf(report: &ShadowReport, index: usize) -> f64 {
 #[test]
 fn a_sample_has_the_write_amplification_of_the_volume() {
     let text = "synth:uniform:size=32k,span=700m,count=40000";
-    let mut whole = shadow(1000, &["hatl-auto"]);
-    let mut part = shrunk(shadow(1000, &["hatl-auto"]), 170, 2);
+    let mut whole = shadow(1000, &["hatl-auto", "log"]);
+    let mut part = shrunk(shadow(1000, &["hatl-auto", "log"]), 128, 3);
     assert_eq!((whole.rate(), whole.classes.len()), (1.0, 1));
-    assert!(part.classes.len() == 2 && part.rate() < 0.4, "{}", part.rate());
+    assert!(part.classes.len() == 3 && part.rate() < 0.45, "{}", part.rate());
     for seed in 1..6 {
         play(&mut whole, text, seed);
         play(&mut part, text, seed);
     }
     let (whole, part) = (whole.report(), part.report());
     assert_eq!((&whole.doubts, &part.doubts), (&vec![], &vec![]));
-    for index in 0..2 {
+    for index in 0..3 {
         let (one, other) = (waf(&whole, index), waf(&part, index));
         assert!((other / one - 1.0).abs() < 0.05, "{one} {other}");
         assert!(part.candidates[index].error.is_some_and(|it| it < other), "{part:?}");
@@ -136,7 +136,7 @@ fn a_shadow_that_is_too_slow_takes_a_smaller_sample_and_ends_at_last() {
     let taken =
         (0..2000).filter(|at| shadow.tap.takes(&Record::new(0, Op::Discard, 0, at * GRAIN, 8)));
     assert_eq!(taken.count() as f64, half.rate * 2000.0, "the tap selects the same grains");
-    (0..2).for_each(|_| shadow.shrink());
+    shadow.shrink();
     let restarted = shadow.report();
     assert!(matches!(restarted.doubts[..], [Doubt::FewWrites { .. }]), "{restarted:?}");
     (0..8).for_each(|_| shadow.shrink());
@@ -156,7 +156,7 @@ fn the_memory_is_bounded_for_any_volume() {
                 spec.layers.iter().map(move |layer| Model::memory(layer, &stack))
             })
             .sum();
-        assert!(memory <= MEMORY + (MEMORY >> 3), "{mib}: {memory}");
+        assert!(memory <= MEMORY + (MEMORY >> 4), "{mib}: {memory}");
     }
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// A model for a device.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(in crate::commands) struct Model {
     pub name: &'static str,
     /// Capacity of the device in bytes.
     pub capacity: u64,
@@ -20,7 +20,7 @@ pub(super) struct Model {
 }
 
 /// Returns the model for a block device; `None` if the text is not one.
-pub(super) fn model(drive: &str) -> Result<Option<Model>, Failure> {
+pub(in crate::commands) fn model(drive: &str) -> Result<Option<Model>, Failure> {
     if !fs::metadata(drive).is_ok_and(|it| it.file_type().is_block_device()) {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
 //! `hostftl advise`: recommends a layer for a workload on a drive, or none.
 
-mod device;
+pub(super) mod device;
 mod page;
 mod progress;
 mod table;

@@ -21,6 +21,7 @@ use crate::notify;
 
 use super::event_sinks::EventSinks;
 use super::manager::Start;
+use super::shadow::{Several, Shadowing};
 use super::{Args, limits, log};
 
 /// A running volume.
@@ -30,6 +31,7 @@ pub(super) struct ServedVolume {
     pub running: Running,
     port: Port,
     tracing: Option<Tracing>,
+    shadowing: Option<Shadowing>,
 }
 
 /// Returns the volume files: the named ones, and `*.toml` in named folders.
@@ -126,7 +128,9 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Served
     let tracing = args.record_trace.as_deref();
     let tracing = tracing.map(|path| Tracing::begin(path, limit, &running.events())).transpose()?;
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    Ok(ServedVolume { file, running, port, tracing })
+    let shadow = args.shadow();
+    let shadow = shadow.map(|it| Shadowing::begin(&it, running.status_handle())).transpose()?;
+    Ok(ServedVolume { file, running, port, tracing, shadowing: shadow })
 }
 
 impl ServedVolume {
@@ -137,7 +141,13 @@ impl ServedVolume {
 
     /// Returns the export for a server.
     pub(super) fn exported(&self, args: &Args) -> Exported {
-        let witness: Option<Arc<dyn RequestObserver>> = self.tracing.as_ref().map(Tracing::witness);
+        let tracing = self.tracing.iter().map(Tracing::witness);
+        let all: Vec<_> = tracing.chain(self.shadowing.iter().map(Shadowing::observer)).collect();
+        let witness: Option<Arc<dyn RequestObserver>> = match &all[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            _ => Some(Arc::new(Several(all))),
+        };
         let limits = limits::of(&self.name(), &args.limit_requests, &args.limit_bytes);
         Exported { witness, events: self.events(), limits, ..Exported::new(self.port.clone()) }
     }
@@ -158,6 +168,7 @@ impl ServedVolume {
 
     /// Closes the volume cleanly, and ends its trace.
     pub(super) fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
+        self.shadowing.into_iter().for_each(Shadowing::finish);
         let status = self.running.stop().map_err(Failure::from);
         let traced = self.tracing.map(Tracing::finish).transpose();
         Ok((status?, traced?))

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hostftl_volume::{DeviceStatus, DriveStatus, Latency, Memory, Space, Status, Traffic};
+use hostftl_volume::{
+    DeviceStatus, DriveStatus, Latency, Memory, ShadowStatus, Space, Status, Traffic,
+};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -35,6 +37,7 @@ pub(super) fn print(status: &Status, console: &mut Console) -> Result<(), Failur
     if let Some(traffic) = &status.traffic {
         self::traffic(traffic, console)?;
     }
+    status.shadow.as_ref().map_or(Ok(()), |it| shadow(it, &status.layer, console))?;
     latencies(status, console)?;
     status.notes.iter().try_for_each(|note| console.field("note", note))
 }
@@ -152,6 +155,40 @@ pub(super) fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Fa
     let [received, answered, failed] =
         [traffic.requests_received, traffic.requests_answered, traffic.requests_failed].map(count);
     console.field("requests", format!("{received} received, {answered} answered, {failed} failed"))
+}
+
+/// Prints the figures of the shadow for each layer, and the reasons not to trust them.
+fn shadow(shadow: &ShadowStatus, layer: &str, console: &mut Console) -> Result<(), Failure> {
+    let host = bytes(shadow.host_bytes);
+    let sampled = format!("{:.3} %", 100.0 * shadow.sampled);
+    let model = format!("model {}, {host} of writes, {sampled} of the volume", shadow.drive);
+    console.field("shadow of", model)?;
+    for it in &shadow.candidates {
+        let served = if it.served { "served, modelled" } else { "" };
+        let line = match (it.text(), &it.failed) {
+            (_, Some(why)) => why.clone(),
+            (Some(waf), None) => {
+                let relative = it.relative.map_or(String::new(), |it| format!("×{it:.2}"));
+                let relative = match it.relative_error {
+                    Some(error) => format!("{relative} (±{error:.2})"),
+                    None => relative,
+                };
+                format!("{waf:<16} {relative:<16} {served}")
+            }
+            (None, None) => "no writes yet".to_owned(),
+        };
+        let name = match it.layer.as_str() {
+            "passthrough" => "none",
+            // The served layer has all of its parameters.
+            _ if it.served => layer,
+            other => other,
+        };
+        console.line(format!("    {name:<24} {line}").trim_end())?;
+    }
+    if let Some(waf) = shadow.served_waf {
+        console.line(format!("    {:<24} {waf:.2}", "measured layer, modelled drive"))?;
+    }
+    shadow.doubts.iter().try_for_each(|doubt| console.field("doubt", doubt))
 }
 
 /// Prints the latencies since the volume was started.

@@ -54,6 +54,9 @@ pub(super) fn print(
     for line in console.fit(devices(&status.devices, since)).trim_fmt().lines() {
         console.coloured(format_args!(" {line}"))?;
     }
+    if let Some(shadow) = &status.shadow {
+        console.field("shadow", &shadow.summary)?;
+    }
     let shown = if is_long { status.problems.len() } else { MOST_PROBLEMS };
     for problem in status.problems.iter().take(shown) {
         console.field("problem", problem)?;

@@ -225,6 +225,27 @@ const writePath = ({ status }) => {
   return [head, make("p.soft.small", sum), make("div.steps", cells)];
 };
 
+// Figures of the shadow; only those of the serving layer are partly measured.
+const shadow = ({ status: { shadow: it, layer } }) => {
+  if (!it) return [];
+  const number = (value, error) => {
+    if (value === null) return "";
+    return error === null ? value.toFixed(2) : `${value.toFixed(2)} ±${error.toFixed(2)}`;
+  };
+  const columns = [["Layer", ".word"], ["Bytes a byte", ""], ["Relative", ""], ["", ".word.long"]];
+  const rows = it.candidates.map((one) => [
+    one.layer === "passthrough" ? "none" : one.served ? layer : one.layer,
+    number(one.waf, one.error),
+    one.relative === null ? "" : `×${number(one.relative, one.relative_error)}`,
+    one.failed ?? (one.served ? "served" : ""),
+  ]);
+  const basis = `Modelled for the drive ${it.drive} on ${(100 * it.sampled).toFixed(3)} % of the volume, ` +
+    `${bytes(it.host_bytes)} of writes since ${time(it.since_unix_ms)} UTC.`;
+  const doubts = make("ul.problems", it.doubts.map((doubt) => make("li", doubt)));
+  return [heading("Flash wear with other layers"), make("p", it.summary), doubts, table("", columns, rows),
+    make("p.soft.small", basis)];
+};
+
 const PARTS = [["data", "physical_bytes"], ["reclaimable", "reclaimable_bytes"], ["free", "free_bytes"],
   ["parity", "parity_bytes"], ["reserved", "reserved_bytes"]];
 
@@ -310,6 +331,7 @@ const PARTS_OF_PAGE = [
   [devices, "", ({ status: it, rates }) => [it.devices, rates]],
   [load, "", ({ status: it, rates }) => [it.traffic, rates]],
   [writePath, "columns", ({ status: it }) => [it.traffic]],
+  [shadow, "columns", ({ status: it }) => [it.shadow]],
   [space, "columns", ({ status: it }) => [it.space, it.exported_bytes]],
   [latencies, "columns", ({ status: it }) => [it.latencies]],
   [notes, "columns", ({ status: it }) => [it.notes]],

@@ -1,0 +1,326 @@
+//! The shadow of a served volume: a thread that models the drive without a layer, and with others.
+//!
+//! Invariants
+//! - Serving threads never block: requests that do not fit into the queue are dropped and counted.
+//! - The thread takes at most [`CPU_SHARE`] of a processor, except while it creates its models. It
+//!   reduces the sample instead of delaying requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hostftl_core::SECTOR;
+use hostftl_frontend::shadow::{Volume, spec};
+use hostftl_serve::{RequestKind, RequestObserver};
+use hostftl_sim::{Export, LayerSpec, Shadow, ShadowReport, Tap, is_same};
+use hostftl_trace::{Compressibility, Grain, Op, Record};
+use hostftl_volume::{Level, ShadowCandidate, ShadowStatus, Status, StatusHandle};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::commands::advise::device;
+use crate::failure::Failure;
+
+/// Interval between reads of the queue. A reader that blocks would be woken for each request.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Interval between updates of the status.
+const PUBLISH: Duration = Duration::from_secs(1);
+/// Share of a processor.
+const CPU_SHARE: f64 = 0.03;
+/// Processor time by which a burst may exceed the share.
+const BURST: Duration = Duration::from_millis(300);
+/// Requests between checks of the processor time.
+const CHECK: usize = 64;
+/// Writes that show the granularity before the models are created.
+const EXAMINED: usize = 1000;
+/// Time after which fewer writes suffice.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of measured points in time.
+const POINTS: usize = 4096;
+/// Share of a volume without space accounting that holds data, as for `advise`.
+const FILLED: f64 = 0.7;
+/// Model of a drive that is not a block device.
+const MODEL: &str = "tlc";
+
+/// Settings of the shadow.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub layers: Vec<LayerSpec>,
+    /// Drive model; by default that of the device.
+    pub drive: Option<String>,
+}
+
+/// The running shadow of a volume.
+pub(super) struct Shadowing {
+    observer: Arc<Observer>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// Passes requests of clients to the tap.
+struct Observer {
+    began: Instant,
+    tap: Arc<Tap>,
+}
+
+impl RequestObserver for Observer {
+    fn observe(&self, kind: RequestKind, offset: u64, bytes: u64) {
+        let op = match kind {
+            RequestKind::Read => return,
+            RequestKind::Write => Op::Write,
+            RequestKind::Flush => Op::Flush,
+            RequestKind::Trim | RequestKind::Zeroes => Op::Discard,
+        };
+        let (lba, sectors) = (offset / SECTOR as u64, bytes / SECTOR as u64);
+        let t_ns = self.began.elapsed().as_nanos() as u64;
+        self.tap.observe(&Record::new(t_ns, op, 0, lba, sectors));
+    }
+}
+
+impl Shadowing {
+    /// Starts the shadow of a volume.
+    pub(super) fn begin(settings: &Settings, volume: StatusHandle) -> Result<Self, Failure> {
+        let status = volume.status();
+        let [device] = &status.devices[..] else {
+            let text = "--shadow models a volume on one device, not an array";
+            return Err(Failure::usage(text));
+        };
+        let drive = match &settings.drive {
+            Some(drive) => drive.clone(),
+            None => device::model(&device.name)?.map_or(MODEL, |it| it.name).to_owned(),
+        };
+        let mut layers = settings.layers.clone();
+        let served = LayerSpec::parse(&status.parameters).map_err(Failure::failed)?;
+        // Errors of the drive's name are reported at the start.
+        let whole = spec(&described(&status), &drive, Vec::new(), 8)?;
+        let whole = (whole.slice)(status.exported_bytes.min(1 << 30)).map_err(Failure::failed)?;
+        layers.retain(|layer| !is_same(&whole, Export::Usual, layer, &served));
+        layers.insert(0, served.clone());
+        let (tap, records) = Tap::new();
+        let (tap, stop) = (Arc::new(tap), Arc::new(AtomicBool::new(false)));
+        let observer = Arc::new(Observer { began: Instant::now(), tap: tap.clone() });
+        let began_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (points, served) = (Vec::new(), served.name);
+        let measured = Measured { volume, drive, served, began_unix, points };
+        let (is_stopped, clock) = (stop.clone(), observer.began);
+        let run = move || run(measured, layers, (tap, records), clock, &is_stopped);
+        let thread = thread::Builder::new().name("shadow".into()).spawn(run);
+        let thread =
+            thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        Ok(Shadowing { observer, stop, thread })
+    }
+
+    /// Returns the observer for a server.
+    pub(super) fn observer(&self) -> Arc<dyn RequestObserver> {
+        self.observer.clone()
+    }
+
+    /// Ends the shadow.
+    pub(super) fn finish(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+/// Describes a volume as its status has it.
+fn described(status: &Status) -> Volume {
+    let (bytes, drive_bytes) = (status.exported_bytes, status.device_bytes);
+    Volume { bytes, drive_bytes, filled: filled(status) }
+}
+
+/// Returns the share of the volume that holds data.
+fn filled(status: &Status) -> f64 {
+    let share = |bytes: u64| bytes as f64 / status.exported_bytes.max(1) as f64;
+    status.space.as_ref().map_or(FILLED, |space| share(space.logical_bytes).min(1.0))
+}
+
+/// Returns the compressibility of the data, if the layer that serves the volume compresses it.
+fn compressibility(status: &Status) -> Option<Compressibility> {
+    let ratio = status.space.as_ref()?.compression_ratio?;
+    Some(Compressibility::Ratio((ratio.max(1.0) * 1000.0) as u32))
+}
+
+/// Processes the queue until the stop.
+fn run(
+    mut measured: Measured,
+    layers: Vec<LayerSpec>,
+    (tap, records): (Arc<Tap>, Receiver<Record>),
+    clock: Instant,
+    stop: &AtomicBool,
+) {
+    let Some((early, granularity)) = examined(&records, stop) else { return };
+    let volume = described(&measured.volume.status());
+    let made = spec(&volume, &measured.drive, layers, granularity).map_err(|wrong| wrong.text);
+    let mut shadow = match made.and_then(|spec| Shadow::new(spec, tap)) {
+        Ok(shadow) => shadow,
+        Err(why) => {
+            let text = format!("the shadow cannot run: {why}");
+            return measured.volume.events().report(Level::Warning, "note", text);
+        }
+    };
+    let mut budget = Budget::new();
+    let mut published: Option<Instant> = None;
+    let mut waiting = early.into_iter();
+    while !stop.load(Ordering::Relaxed) {
+        let mut count = 0;
+        while let Some(record) = waiting.next().or_else(|| records.try_recv().ok()) {
+            shadow.apply(&record);
+            count += 1;
+            if count % CHECK == 0 && budget.is_exceeded() {
+                shadow.shrink();
+                budget = Budget::new();
+            }
+        }
+        if published.is_none_or(|at| at.elapsed() >= PUBLISH) {
+            published = Some(Instant::now());
+            measured.publish(&mut shadow, clock.elapsed().as_nanos() as u64);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns the first requests and the granularity of the writes among them, or `None` at the stop.
+fn examined(records: &Receiver<Record>, stop: &AtomicBool) -> Option<(Vec<Record>, u32)> {
+    let (mut early, mut grain, begin) = (Vec::new(), Grain::default(), Instant::now());
+    while early.len() < EXAMINED && (early.is_empty() || begin.elapsed() < PATIENCE) {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let free = EXAMINED - early.len();
+        early.extend(records.try_iter().take(free).inspect(|record| grain.see(record)));
+        thread::sleep(PAUSE);
+    }
+    Some((early, grain.sectors()))
+}
+
+/// Processor time of this thread.
+struct Budget {
+    since: Instant,
+    used: Duration,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Budget { since: Instant::now(), used: Self::now() }
+    }
+
+    fn now() -> Duration {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// Returns whether the thread took more than its share, and begins anew at times, so that a
+    /// quiet period does not pay for a later one.
+    fn is_exceeded(&mut self) -> bool {
+        let (now, time) = (Self::now(), self.since.elapsed());
+        let is_exceeded = now - self.used > time.mul_f64(CPU_SHARE) + BURST;
+        if time > BURST.div_f64(CPU_SHARE) {
+            *self = Budget::new();
+        }
+        is_exceeded
+    }
+}
+
+/// The measured part of the figures.
+struct Measured {
+    volume: StatusHandle,
+    drive: String,
+    /// Name of the layer that serves the volume.
+    served: String,
+    /// Time 0 of the requests, since 1970.
+    began_unix: Duration,
+    /// Bytes written by clients and to the devices at points in time.
+    points: Vec<(u64, u64, u64)>,
+}
+
+impl Measured {
+    /// Adds the current figures to the status.
+    fn publish(&mut self, shadow: &mut Shadow, now_ns: u64) {
+        let status = self.volume.status();
+        if status.space.is_some() {
+            shadow.set_used(filled(&status));
+        }
+        shadow.set_compress(compressibility(&status));
+        let report = shadow.report();
+        let waf_layer = self.waf_layer(&status, now_ns, report.since_ns);
+        self.volume.set_shadow(self.figures(report, waf_layer));
+    }
+
+    /// Returns the bytes written to the devices per byte of the clients since `since_ns`.
+    fn waf_layer(&mut self, status: &Status, now_ns: u64, since_ns: u64) -> Option<f64> {
+        let traffic = status.traffic.as_ref()?;
+        let (host, sent) = (traffic.host_write_bytes, traffic.device_write_bytes.total);
+        // Only points from the last one before the period on are needed.
+        let first = self.points.iter().rposition(|(at, ..)| *at <= since_ns).unwrap_or(0);
+        self.points.drain(..first);
+        self.points.push((now_ns, host, sent));
+        if self.points.len() > POINTS {
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+        }
+        let (_, host_before, sent_before) = self.points[0];
+        let host = host.checked_sub(host_before).filter(|host| *host > 0)?;
+        Some(sent.saturating_sub(sent_before) as f64 / host as f64)
+    }
+
+    fn figures(&self, report: ShadowReport, waf_layer: Option<f64>) -> ShadowStatus {
+        let since = self.began_unix + Duration::from_nanos(report.since_ns);
+        let served = report.candidates.iter().find(|it| it.layer == self.served);
+        let waf_drive = served.and_then(|it| it.waf_drive);
+        let candidates = report.candidates.into_iter().map(|it| ShadowCandidate {
+            served: it.layer == self.served,
+            layer: it.layer,
+            waf: it.waf,
+            error: it.error,
+            relative: it.relative,
+            relative_error: it.relative_error,
+            failed: it.failed,
+        });
+        let mut figures = ShadowStatus {
+            drive: self.drive.clone(),
+            since_unix_ms: since.as_millis() as u64,
+            sampled: report.rate,
+            host_bytes: report.host_bytes,
+            sampled_bytes: report.sampled_bytes,
+            served_waf: waf_layer.zip(waf_drive).map(|(layer, drive)| layer * drive),
+            candidates: candidates.collect(),
+            doubts: report.doubts.iter().map(ToString::to_string).collect(),
+            summary: String::new(),
+        };
+        let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
+        figures.summary = figures.sentence(&date[..16].replace('T', " "));
+        figures
+    }
+}
+
+/// Passes requests to several observers.
+pub(super) struct Several(pub Vec<Arc<dyn RequestObserver>>);
+
+impl RequestObserver for Several {
+    fn observe(&self, kind: RequestKind, offset: u64, bytes: u64) {
+        self.0.iter().for_each(|observer| observer.observe(kind, offset, bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_allows_a_burst_and_no_more() {
+        let mut budget = Budget::new();
+        assert!(!budget.is_exceeded());
+        budget.since = Instant::now();
+        budget.used = Budget::now();
+        let begin = Instant::now();
+        while !budget.is_exceeded() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "busy without end");
+        }
+        let used = Budget::now() - budget.used;
+        assert!(used >= BURST || budget.since > begin, "{used:?}");
+    }
+}
