@@ -26,6 +26,8 @@ const LEAST_ALPHA: f64 = 1.015;
 const EARLY: [f64; 2] = [0.04, 0.08];
 const EARLY_SPARES: [f64; 6] = [0.03, 0.045, 0.06, 0.08, 0.11, 0.15];
 const EARLY_COPIES: [f64; 4] = [0.6, 0.75, 0.95, 1.2];
+/// Passes that are simulated at most, unless the curve drifts from pass to pass as under `fifo`.
+const SIMULATED: usize = 5;
 /// Seeds averaged in the first and the last part of the search.
 const COARSE: u64 = 1;
 pub(crate) const FINE: u64 = 2;
@@ -166,7 +168,9 @@ impl Part<'_> {
 
     /// Compares a pool with the fitted passes. Returns `None` if the pool is impossible.
     fn evaluate(&self, shape: PoolShape, seeds: u64) -> Option<Fit> {
-        let model = predict(&shape, 1, self.passes, seeds)?;
+        let is_steady = shape.gc != GcPolicy::Fifo;
+        let passes = if is_steady { self.passes.min(SIMULATED) } else { self.passes };
+        let model = predict(&shape, 1, passes, seeds)?;
         let squares = residuals(&model, &self.fitted).map(|it| it * it);
         let rms = (squares.iter().sum::<f64>() / EIGHTHS as f64).sqrt();
         Some(Fit { shape, model, fitted: self.fitted, rms })
@@ -185,12 +189,11 @@ fn neighbours(shape: PoolShape, spare: f64, factor: f64) -> Vec<PoolShape> {
         }));
     };
     let rest = shape.alpha - 1.0 - early.share;
-    let shares = [1.0, spare.powi(4), spare.powi(-4)].map(|it| it * early.share);
-    let near = shares.into_iter().flat_map(|share| {
-        steps.map(|(a, c)| {
-            let early = Some(Early { share, copies: early.copies * spare.powi(c) });
-            PoolShape { alpha: 1.0 + rest * spare.powi(a) + share, early, ..shape }
-        })
+    let steps = [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1), (0, 1, 1)];
+    let near = steps.into_iter().chain([(0, -1, -1), (0, 1, -1), (0, -1, 1)]).map(|(s, r, c)| {
+        let [share, rest] = [early.share * spare.powi(4 * s), rest * spare.powi(r)];
+        let early = Some(Early { share, copies: early.copies * spare.powi(c) });
+        PoolShape { alpha: 1.0 + rest + share, early, ..shape }
     });
     near.collect()
 }

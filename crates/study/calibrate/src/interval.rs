@@ -77,7 +77,7 @@ fn effective(fit: &Fit) -> f64 {
 /// early collection starts is determined by the log, so a larger α has more of it early.
 fn others(shape: PoolShape, alpha: f64) -> Vec<PoolShape> {
     let Some(early) = shape.early else {
-        let units = [1.0, 1.5, 1.0 / 1.5].map(|it| (f64::from(shape.units) * it).round() as u32);
+        let units = [1.0, 2.5, 0.4].map(|it| (f64::from(shape.units) * it).round() as u32);
         return Vec::from(units.map(|units| PoolShape { alpha, units, ..shape }));
     };
     let rest = shape.alpha - 1.0 - early.share;

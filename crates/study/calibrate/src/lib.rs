@@ -7,6 +7,7 @@
 //! [`hostftl_drives::pool`] itself, at a reduced scale that keeps the number of units and reduces
 //! their size. A fitted shape is therefore one of the drive models.
 
+mod counters;
 mod fit;
 mod interval;
 mod log;
@@ -14,6 +15,7 @@ mod pool;
 mod refusal;
 mod units;
 
+pub use counters::CountersError;
 pub use fit::{Calibration, Fit, POLICIES, fit, mean_residual, residuals};
 pub use interval::Interval;
 pub use log::{BINS, EIGHTHS, Log, LogError};

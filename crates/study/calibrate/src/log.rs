@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::counters::{self, CountersError};
+
 /// Records of a pass.
 pub const BINS: usize = 32;
 /// Parts of a pass by which residuals are reported.
@@ -21,8 +23,14 @@ pub struct Log {
 #[derive(Clone, Debug, Error, PartialEq)]
 #[allow(missing_docs, reason = "error texts describe the fields")]
 pub enum LogError {
-    #[error("line 1: expected the header '{HEADER}'")]
-    Header,
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+    #[error(
+        "the log has counters in bytes, which need the capacity of the drive; state --capacity"
+    )]
+    NoCapacity,
+    #[error("the log has write amplification by capacities, so --capacity has no effect; omit it")]
+    Capacity,
     #[error("line {line}: expected two numbers, capacities written and write amplification")]
     Numbers { line: usize },
     #[error(
@@ -36,15 +44,21 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Parses CSV with the columns `host_bytes_per_capacity,waf`. An incomplete last pass is
-    /// ignored.
+    /// Parses CSV with the columns `host_bytes_per_capacity,waf`, or counters of host and media
+    /// bytes of a drive with this capacity in bytes. An incomplete last pass is ignored.
     ///
     /// # Errors
     /// The wrong line and the reason.
-    pub fn parse(text: &str) -> Result<Self, LogError> {
+    pub fn parse(text: &str, capacity: Option<u64>) -> Result<Self, LogError> {
         let mut lines = text.lines();
         if lines.next().map(str::trim) != Some(HEADER) {
-            return Err(LogError::Header);
+            return match (counters::curve(text, capacity.unwrap_or(u64::MAX)), capacity) {
+                (Ok(_), None) => Err(LogError::NoCapacity),
+                (curve, _) => Self::new(curve?),
+            };
+        }
+        if capacity.is_some() {
+            return Err(LogError::Capacity);
         }
         let mut curve = Vec::new();
         for (index, text) in lines.enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -124,7 +138,7 @@ mod tests {
 
     #[test]
     fn whole_passes_are_read() {
-        let log = Log::parse(&text(100)).expect("the log is valid");
+        let log = Log::parse(&text(100), None).expect("the log is valid");
         assert_eq!(log.passes(), 3);
         assert_eq!(log.eighths(1, 3), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     }
@@ -132,12 +146,15 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         let good = text(100);
-        let why = |from: &str, to: &str| Log::parse(&good.replacen(from, to, 1)).unwrap_err();
-        assert_eq!(why("host", "guest"), LogError::Header);
+        let why = |from: &str, to: &str| Log::parse(&good.replacen(from, to, 1), None).unwrap_err();
+        assert_eq!(why("host", "guest"), CountersError::Format.into());
+        assert_eq!(Log::parse(&good, Some(1)), Err(LogError::Capacity));
+        let counters = "host_bytes,media_bytes\n1,1\n2,2\n";
+        assert_eq!(Log::parse(counters, None), Err(LogError::NoCapacity));
         assert_eq!(why("0.06250,1", "0.06250;1"), LogError::Numbers { line: 3 });
         assert_eq!(why("0.06250,1", "0.06250,NaN"), LogError::Numbers { line: 3 });
         assert_eq!(why("0.06250", "0.07250"), LogError::Position { line: 3, expected: 0.0625 });
         assert_eq!(why("0.06250,1", "0.06250,0"), LogError::Waf { line: 3, waf: 0.0 });
-        assert_eq!(Log::parse(&text(95)), Err(LogError::Short { passes: 2 }));
+        assert_eq!(Log::parse(&text(95), None), Err(LogError::Short { passes: 2 }));
     }
 }

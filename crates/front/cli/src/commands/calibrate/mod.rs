@@ -1,6 +1,8 @@
 //! `hostftl calibrate`: fits a pool of the drive models to the log of a real drive.
 
-use std::path::PathBuf;
+mod plan;
+
+use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, TableStyle, presets};
 use hostftl_calibrate::{Calibration, EIGHTHS, Fit, Log, fit, mean_residual, residuals};
@@ -8,22 +10,36 @@ use serde_json::json;
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::units::parse_size;
 
 /// A line only between the header and the rows.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
 /// Fit spare, units and victim policy of a drive to its log
 ///
-/// The log is CSV with the header `host_bytes_per_capacity,waf`: one record for each 1/32 of the
-/// capacity written to an empty drive, with the write amplification of that part. The workload must
+/// The log has counters of host and media bytes, from an empty drive on: CSV with the header
+/// `host_bytes,media_bytes`; JSON outputs in a row of `nvme fdp stats`, or of both `nvme smart-log`
+/// and `nvme ocp smart-add-log`; or scrapes in a row of the metrics of `hostftl serve`. These need
+/// --capacity. CSV with the header `host_bytes_per_capacity,waf` has one record for each 1/32 of
+/// the capacity, with the write amplification of that part. The workload must
 /// write each block once per pass in a random order, as synth:permutation does. The first passes
 /// are fitted, and the others are compared with the model. Intervals are at 95 %. A log of another
 /// shape is refused, with the eighths of a pass that differ.
 #[derive(clap::Args)]
-#[command(after_help = "Example: hostftl calibrate drive.csv")]
+#[command(after_help = "\
+Examples:
+  hostftl calibrate --plan /dev/nvme0n1 > plan.sh
+  hostftl calibrate drive.log --capacity 3.84TB")]
 pub(crate) struct Args {
     /// Log of the drive
-    log: PathBuf,
+    #[arg(required_unless_present = "plan")]
+    log: Option<PathBuf>,
+    /// Capacity of the drive, for a log with counters in bytes
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<u64>,
+    /// Print a script that makes such a log with fio; nothing is run
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["log", "capacity", "fit_passes"])]
+    plan: Option<String>,
     /// Passes that are fitted, with the one that fills the drive [default: the first 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
     fit_passes: Option<u16>,
@@ -40,10 +56,19 @@ struct HeldBack {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let name = args.log.display();
-    let text = std::fs::read_to_string(&args.log)
+    match (&args.plan, &args.log) {
+        (Some(device), _) => console.lines(plan::script(device).trim_end()),
+        (None, Some(log)) => calibrate(log, args, console),
+        (None, None) => unreachable!("clap requires one of them"),
+    }
+}
+
+fn calibrate(path: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
         .map_err(|why| Failure::failed(format!("cannot read {name}: {why}")))?;
-    let log = Log::parse(&text).map_err(|why| Failure::failed(format!("{name}: {why}")))?;
+    let log = Log::parse(&text, args.capacity)
+        .map_err(|why| Failure::failed(format!("{name}: {why}")))?;
     let all = log.passes();
     let passes = args.fit_passes.map_or(all.min(FIT_PASSES), usize::from);
     if passes > all {
