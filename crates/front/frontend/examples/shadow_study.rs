@@ -2,7 +2,7 @@
 //! shadow_study -- DRIVE HOT FILL SHRINK WORKLOAD… [-- LAYER…]`.
 //!
 //! `HOT` and `FILL` are shares of the volume, and `SHRINK` is the number of times that the sample
-//! is reduced. The workload is repeated until the shadow has no doubts. Prints a line for each
+//! is reduced. The workload is repeated until the shadow has settled, and twice more. Prints a line for each
 //! workload and layer: both write amplifications, relative to no layer, and the deviations.
 
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use hostftl_sim::{
 
 /// Maximum number of repetitions of a workload.
 const MOST_ROUNDS: u32 = 200;
+
+/// Repetitions that are measured after the shadow settled.
+const MEASURED: u32 = 2;
 
 struct Case<'a> {
     drive: &'a str,
@@ -105,6 +108,7 @@ impl Case<'_> {
         let mut shadow = Shadow::new(spec, Arc::new(Tap::new().0)).expect("a shadow");
         (0..self.shrinks).for_each(|_| shadow.shrink());
         let mut requests = 0;
+        let mut settled = 0;
         for _ in 0..MOST_ROUNDS {
             let records = study.workloads[0].source.open(1, self.is_trace());
             for record in records.expect("it opens") {
@@ -114,7 +118,8 @@ impl Case<'_> {
             let doubts = shadow.report().doubts;
             let is_early =
                 |it: &Doubt| matches!(it, Doubt::FewWrites { .. } | Doubt::Unsettled { .. });
-            if !doubts.iter().any(is_early) {
+            settled += u32::from(!doubts.iter().any(is_early));
+            if settled > MEASURED {
                 break;
             }
         }

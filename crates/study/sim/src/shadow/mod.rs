@@ -48,12 +48,12 @@ const SIZE: u64 = 4096;
 const FEWEST_GRAINS: u64 = 64;
 /// Sectors from which reserves that do not depend on the size of the drive do not matter: 1 TiB.
 const LARGE: u64 = 1 << 31;
-/// Steps in which the slice of a layer is enlarged.
+/// Steps in which the slice of a layer is adapted.
 const STEPS: usize = 4;
 /// Relative change over an overwrite of the volume below which write amplification has settled.
-const SETTLED: f64 = 0.05;
+const SETTLED: f64 = 0.02;
 /// Number of overwrites after which figures count in any case: the workload itself changes.
-const MOST_SPANS: u64 = 4;
+const MOST_SPANS: u64 = 8;
 
 /// Makes the slice of the drive on which a volume of the given number of bytes has the share of the
 /// drive that the whole volume has.
@@ -189,30 +189,33 @@ impl Shadow {
 
     /// Returns each layer with its slice for a class of `exported` sectors.
     ///
-    /// A layer reserves space that does not depend on the size of the drive, such as open segments.
-    /// Its slice is larger by the part that is too much for a slice, so that the same share of the
-    /// exported capacity is spare as on the whole drive.
+    /// A layer reserves space that is not in proportion to the drive: whole segments, and a number
+    /// of them that are open. Its slice is larger or smaller by the difference, so that the same
+    /// share of the exported capacity is spare as on the whole drive.
     fn slices(&self, exported: u64) -> Result<Vec<(LayerSpec, Stack)>, String> {
         let ShadowSpec { sectors, layers, slice, granularity, .. } = &self.spec;
         let sectors = (*sectors).min(LARGE);
         let whole = slice(bytes(sectors))?;
-        let made = |layer: &LayerSpec, stack: &Stack| suited(layer, stack, *granularity, exported);
         let each = layers.iter().map(|layer| {
-            let mut stack = slice(bytes(exported))?;
+            let made = |stack: &Stack| suited(layer, stack, *granularity, exported);
+            let stack = slice(bytes(exported))?;
             let most = model::exported(&suited(layer, &whole, *granularity, sectors), &whole);
-            let wanted = most.map(|most| most as f64 / sectors as f64 * exported as f64);
-            let (mut size, is_plain) = (exported as f64, layer.base().is_some());
+            let Some(most) = most.filter(|_| layer.base().is_none()) else {
+                return Ok((made(&stack), stack));
+            };
+            let wanted = most as f64 / sectors as f64 * exported as f64;
+            let missing =
+                |stack: &Stack| Some(wanted - model::exported(&made(stack), stack)? as f64);
+            let (mut size, mut stacks) = (exported as f64, vec![stack]);
             for _ in 0..STEPS {
-                let found = model::exported(&made(layer, &stack), &stack);
-                let Some((wanted, found)) = wanted.zip(found).filter(|_| !is_plain) else { break };
-                let missing = wanted - found as f64;
-                if missing <= 0.0 {
-                    break;
-                }
+                let Some(missing) = stacks.last().and_then(missing) else { break };
                 size += missing;
-                stack = slice(bytes(size as u64))?;
+                stacks.push(slice(bytes(size.max(1.0) as u64))?);
             }
-            Ok((made(layer, &stack), stack))
+            let miss = |stack: &Stack| missing(stack).map_or(f64::INFINITY, f64::abs);
+            let best = stacks.into_iter().min_by(|one, other| miss(one).total_cmp(&miss(other)));
+            let best = best.expect("there is a first");
+            Ok((made(&best), best))
         });
         each.collect()
     }
