@@ -2,8 +2,9 @@
 //! shadow_study -- DRIVE HOT FILL SHRINK WORKLOAD… [-- LAYER…]`.
 //!
 //! `HOT` and `FILL` are shares of the volume, and `SHRINK` is the number of times that the sample
-//! is reduced. The workload is repeated until the shadow has settled, and twice more. Prints a line for each
-//! workload and layer: both write amplifications, relative to no layer, and the deviations.
+//! is reduced. The workload is repeated until the shadow has settled, and twice more. Prints a line
+//! for each workload and layer: both write amplifications, relative to no layer, and the
+//! deviations.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -18,6 +18,8 @@ use crate::world::World;
 const DEPTH: u64 = 32;
 /// Bytes of a model besides the tables of the drive and of the layer: queues of the world.
 const FIXED: u64 = 1 << 18;
+/// Bytes that a drive counts besides its tables, mostly for code.
+const CODE: u64 = 1 << 20;
 
 /// Sectors written at each level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,8 @@ impl Model {
     /// Returns the memory of a model in bytes, or 0 if the layer can't run.
     pub(super) fn memory(layer: &LayerSpec, stack: &Stack) -> u64 {
         let Ok(plan) = layer.plan(&stack.infos(), stack.map_unit()) else { return 0 };
-        let drives: u64 = layer.devices(stack).iter().map(|it| it.memory()).sum();
+        let tables = layer.devices(stack).into_iter().map(|it| it.memory().saturating_sub(CODE));
+        let drives: u64 = tables.sum();
         FIXED + drives + plan.map_bytes + plan.meta_bytes
     }
 
