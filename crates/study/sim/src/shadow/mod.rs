@@ -343,6 +343,9 @@ impl Shadow {
         doubts.extend(report::dropped(self.tap.dropped() - from.dropped, self.taken - from.taken));
         let running = if self.is_over { &[] } else { &self.spec.layers[..] };
         let candidates: Vec<Candidate> = running.iter().enumerate().map(of).collect();
+        if doubts.is_empty() {
+            doubts.extend(report::scattered(&candidates));
+        }
         let sampled = sums(&rows).iter().map(|it| it.host).max().unwrap_or(0);
         ShadowReport {
             since_ns: from.t_ns,

@@ -13,6 +13,8 @@ const CHANCE: f64 = 4.0;
 const LOPSIDED: f64 = 0.25;
 /// Relative deviation of that share up to which it does not matter.
 const LEAST: f64 = 0.02;
+/// Half of an interval relative to its figure from which the classes differ too much.
+const SCATTERED: f64 = 0.25;
 /// Share of the sampled requests that may be dropped.
 const LOST: f64 = 0.01;
 /// Quantiles of Student's t distribution for 95 %, for 1 to 7 degrees of freedom.
@@ -80,6 +82,13 @@ pub enum Doubt {
         /// Share of the volume.
         expected: f64,
     },
+    /// The classes of the sample differ too much for a figure of the volume.
+    Scattered {
+        /// The candidate with the largest interval.
+        layer: String,
+        /// Half of the interval relative to the figure.
+        error: f64,
+    },
     /// Requests were dropped because the shadow was too slow.
     Dropped {
         /// Number of dropped requests.
@@ -111,6 +120,9 @@ impl std::fmt::Display for Doubt {
                 100.0 * expected,
                 100.0 * share
             ),
+            Doubt::Scattered { layer, error } => {
+                write!(f, "parts of the sample differ: {layer} is known to ±{:.0} %", 100.0 * error)
+            }
             Doubt::Dropped { requests } => {
                 write!(
                     f,
@@ -208,6 +220,14 @@ pub(super) fn lopsided(classes: &[Class], rate: f64, total: u64) -> Option<Doubt
     (deviation > chance.max(LEAST * expected) || deviation > LOPSIDED * expected).then_some(doubt)
 }
 
+/// Returns the doubt about the candidate whose classes differ most.
+pub(super) fn scattered(candidates: &[Candidate]) -> Option<Doubt> {
+    let errors = candidates.iter().filter_map(|it| Some((&it.layer, it.error? / it.waf?)));
+    let (layer, error) = errors.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let doubt = Doubt::Scattered { layer: layer.clone(), error };
+    (error > SCATTERED).then_some(doubt)
+}
+
 /// Returns the doubt about `dropped` of `taken` sampled requests.
 pub(super) fn dropped(dropped: u64, taken: u64) -> Option<Doubt> {
     let is_much = dropped as f64 > LOST * (taken + dropped) as f64;
@@ -222,6 +242,24 @@ pub(super) fn bytes(sectors: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_that_differ_are_a_doubt() {
+        let candidate = |layer: &str, error| Candidate {
+            layer: layer.into(),
+            waf: Some(2.0),
+            waf_drive: None,
+            error,
+            relative: None,
+            relative_error: None,
+            failed: None,
+        };
+        let close = [candidate("log", Some(0.4)), candidate("hard", None)];
+        assert_eq!(scattered(&close), None);
+        let far = [candidate("log", Some(0.4)), candidate("hard", Some(0.6))];
+        let doubt = scattered(&far).unwrap();
+        assert_eq!(doubt.to_string(), "parts of the sample differ: hard is known to ±30 %");
+    }
 
     #[test]
     fn the_interval_follows_from_the_classes() {
