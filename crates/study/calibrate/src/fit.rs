@@ -84,8 +84,10 @@ pub fn fit(log: &Log, passes: usize) -> Result<Calibration, FitError> {
     }
     let part = Part { log, fitted: log.eighths(1, passes), passes };
     let mut tried = POLICIES.map(|gc| part.search_plain(gc)).to_vec();
+    let mut early = Vec::new();
     if best(&tried).rms > REFUSED {
-        tried.extend(part.search_early(best(&tried).shape.gc));
+        early = part.search_early(best(&tried).shape.gc);
+        tried.extend((!early.is_empty()).then(|| best(&early)));
     }
     let mut found = best(&tried);
     if found.rms > REFUSED {
@@ -94,9 +96,10 @@ pub fn fit(log: &Log, passes: usize) -> Result<Calibration, FitError> {
     let units = units::estimate(&found.shape, log, passes);
     if let Some(units) = &units {
         let shape = PoolShape { units: units.value, ..found.shape };
-        found = part.refine(part.evaluate(shape, FINE).unwrap_or(found), false);
+        let other = part.evaluate(shape, FINE).map(|start| part.refine(start, false));
+        found = other.filter(|it| it.rms < found.rms).unwrap_or(found);
     }
-    let alpha = interval::of_alpha(&found, |shape| part.evaluate(shape, FINE));
+    let alpha = interval::of_alpha(&found, &early, |shape| part.evaluate(shape, FINE));
     Ok(Calibration { fit: found, alpha, units })
 }
 
@@ -121,26 +124,20 @@ impl Part<'_> {
         self.refine(start, true)
     }
 
-    /// Returns the best pool with early collection, or `None` if none is possible.
-    fn search_early(&self, gc: GcPolicy) -> Option<Fit> {
+    /// Returns the best pools with early collection, one for each share at which the search starts.
+    fn search_early(&self, gc: GcPolicy) -> Vec<Fit> {
         let curve = self.log.mean_pass(1, self.passes);
         let most = curve.iter().copied().fold(1.0, f64::max) - 1.0;
-        let mut starts = Vec::new();
-        for share in EARLY {
-            for spare in EARLY_SPARES {
-                for copies in EARLY_COPIES.map(|it| it * most) {
-                    let early = Some(Early { share, copies });
-                    starts.push(PoolShape {
-                        alpha: 1.0 + spare + share,
-                        units: UNITS[1],
-                        gc,
-                        early,
-                    });
-                }
-            }
-        }
-        let starts = starts.into_iter().filter(|it| it.alpha > LEAST_ALPHA);
-        Some(self.refine(self.least(starts, COARSE)?, false))
+        let starts = EARLY.map(|share| {
+            let rest =
+                EARLY_SPARES.into_iter().flat_map(|spare| EARLY_COPIES.map(|it| (spare, it)));
+            rest.map(move |(spare, copies)| {
+                let early = Some(Early { share, copies: copies * most });
+                PoolShape { alpha: 1.0 + spare + share, units: UNITS[1], gc, early }
+            })
+        });
+        let best = starts.into_iter().filter_map(|starts| self.least(starts, COARSE));
+        best.map(|start| self.refine(start, false)).collect()
     }
 
     fn least(&self, shapes: impl IntoIterator<Item = PoolShape>, seeds: u64) -> Option<Fit> {

@@ -7,6 +7,10 @@
 //! neighbouring eighths are correlated, so `n` is the effective number of residuals,
 //! `8 (1 − ρ) / (1 + ρ)` for the correlation ρ of neighbours (Bayley and Hammersley, *Journal of
 //! the Royal Statistical Society* 8, 1946).
+//!
+//! The units of the simulated pools have fewer pages than those of a drive, and this shifts α by
+//! more than the interval. So the interval is extended by the largest usual shift, which was
+//! measured with the drawn drives of the recovery test.
 
 use crate::fit::{Fit, residuals};
 use crate::log::EIGHTHS;
@@ -14,6 +18,8 @@ use crate::pool::{Early, PoolShape};
 
 /// 95 % point of χ² with one degree of freedom.
 const CHI_SQUARE: f64 = 3.84;
+/// Extension of the interval at both ends, for the reduced scale of the simulation.
+const SCALE: f64 = 0.005;
 /// First distance from the fitted α, and the number of times by which it is doubled at most.
 const FIRST: f64 = 0.000_25;
 const DOUBLINGS: u32 = 10;
@@ -35,8 +41,13 @@ pub struct Interval<T> {
     pub to: T,
 }
 
-/// Returns the interval of α. `evaluate` compares a pool with the log.
-pub(crate) fn of_alpha(fit: &Fit, evaluate: impl Fn(PoolShape) -> Option<Fit>) -> Interval<f64> {
+/// Returns the interval of α. It covers every other fit that is as likely as its ends. `evaluate`
+/// compares a pool with the log.
+pub(crate) fn of_alpha(
+    fit: &Fit,
+    other: &[Fit],
+    evaluate: impl Fn(PoolShape) -> Option<Fit>,
+) -> Interval<f64> {
     let alpha = fit.shape.alpha;
     let limit = fit.rms * (CHI_SQUARE / effective(fit) / 2.0).exp();
     let is_inside = |alpha: f64| {
@@ -60,7 +71,10 @@ pub(crate) fn of_alpha(fit: &Fit, evaluate: impl Fn(PoolShape) -> Option<Fit>) -
         }
         alpha + sign * outside
     };
-    Interval { value: alpha, from: end(-1.0), to: end(1.0) }
+    let likely = other.iter().filter(|it| it.rms <= limit).map(|it| it.shape.alpha);
+    let (from, to) =
+        likely.fold((end(-1.0), end(1.0)), |(from, to), alpha| (alpha.min(from), alpha.max(to)));
+    Interval { value: alpha, from: (from - SCALE).max(1.0), to: to + SCALE }
 }
 
 /// Returns the effective number of residuals.
