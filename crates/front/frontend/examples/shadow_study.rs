@@ -13,7 +13,7 @@ use hostftl_core::SECTOR;
 use hostftl_frontend::{Question, Slice};
 use hostftl_sim::{
     Candidate, Doubt, Export, LayerSpec, Outcome, Pace, Row, Shadow, ShadowReport, ShadowSpec,
-    Silent, Study, Tap, compare,
+    Study, Tap, Watch, compare,
 };
 
 /// Maximum number of repetitions of a workload.
@@ -21,6 +21,17 @@ const MOST_ROUNDS: u32 = 200;
 
 /// Repetitions that are measured after the shadow settled.
 const MEASURED: u32 = 2;
+
+/// A study without progress reports.
+struct NoWatch;
+
+impl Watch for NoWatch {
+    fn progress(&self, _row: usize, _done: u64, _total: u64) {}
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
 
 struct Case<'a> {
     drive: &'a str,
@@ -58,7 +69,7 @@ impl Case<'_> {
     fn run(&self) {
         let study = self.study();
         let begin = Instant::now();
-        let Outcome { rows, holes } = compare(&study, &Silent).expect("a study");
+        let Outcome { rows, holes } = compare(&study, &NoWatch).expect("a study");
         let took = begin.elapsed().as_secs_f64();
         holes.iter().for_each(|hole| println!("{}: {}", hole.layer, hole.reason()));
         let exported = study.export.sectors(&study.drives[0], 0);

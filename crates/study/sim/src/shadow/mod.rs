@@ -282,8 +282,8 @@ impl Shadow {
         let is_kept = period.is_settled;
         if !is_kept {
             period.from = period.span.clone();
-            let is_calm = period.change.is_some_and(|(_, change)| change < SETTLED);
-            period.is_settled = is_calm || period.spans >= MOST_SPANS;
+            let is_steady = period.change.is_some_and(|(_, change)| change < SETTLED);
+            period.is_settled = is_steady || period.spans >= MOST_SPANS;
         }
         self.classes.iter_mut().for_each(|class| class.end_span(is_kept));
         self.mark();
