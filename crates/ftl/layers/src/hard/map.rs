@@ -14,6 +14,7 @@ use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::leaves::Leaf;
 use crate::vsp::numbers::Numbers;
 use crate::vsp::ops::NoOp;
 use crate::vsp::pool::{Lost, Pool};
@@ -103,7 +104,8 @@ impl Table for Map {
         [lsn; 2]
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
+    fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+        let Leaf { lsn, vsn, .. } = leaf;
         let lost = self.kill(pool, lsn);
         assert!(vsn + 1 < self.lost, "a slot fits an entry");
         assert_eq!(self.to.get(lsn), 0, "a sector is mapped once");

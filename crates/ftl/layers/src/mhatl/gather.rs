@@ -20,7 +20,7 @@ use hostftl_core::{Cause, Command, Piece, Target};
 use crate::planted::{Bug, planted};
 use crate::vsp::layout::Layout;
 use crate::vsp::leaves::{LOST, Leaf, Leaves};
-use crate::vsp::pool::{Lost, State};
+use crate::vsp::pool::State;
 use crate::vsp::{Area, Table};
 
 use super::Buddies;
@@ -402,7 +402,10 @@ impl Buddies {
                 fill = fill.max(at + len);
                 copied += if first.from == From::Zeros { 0 } else { len };
                 if level.is_some() || planted(Bug::GatherOverNewer) {
-                    self.publish_run(area, stage, first.lsn, (at, level.unwrap_or(0)), cx);
+                    area.publish(stage, (first.lsn, at, len), cx);
+                    if planted(Bug::GatherNotListed) {
+                        (at..at + len).for_each(|slot| area.stages.at(stage).clear(slot));
+                    }
                 }
             }
             at += len;
@@ -414,31 +417,6 @@ impl Buddies {
         jobs.saved += i64::from(before) - i64::from(area.table.leaves.count());
         jobs.failed |= failed;
         jobs.list[index].go(Phase::Idle);
-    }
-
-    /// Maps 2^`level` sectors, all in one leaf or unmapped, to slots of a stage, and lists them in
-    /// the stage.
-    fn publish_run(
-        &mut self,
-        area: &mut Area<Map>,
-        index: u8,
-        lsn: u64,
-        (slot, level): (u32, u8),
-        cx: &mut Cx<Op>,
-    ) {
-        let stage = area.stages.at(index);
-        let vsn = area.pool.slots(stage.vsp()).start + u64::from(slot);
-        let leaf = Leaf { lsn, vsn, level };
-        for i in 0..leaf.len() {
-            if !planted(Bug::GatherNotListed) {
-                stage.publish(slot + i, lsn + u64::from(i));
-            }
-            area.checkpoint.changed(lsn + u64::from(i));
-        }
-        cx.touch(leaf.len() as usize);
-        if let Lost::Last(vsp) = area.table.point_run(&mut area.pool, leaf) {
-            area.send_to_limbo(vsp);
-        }
     }
 
     fn count_gathered(

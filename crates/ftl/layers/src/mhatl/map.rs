@@ -100,16 +100,6 @@ impl Map {
         self.touch(vsp);
     }
 
-    /// Maps the sectors of a leaf, which are all in one leaf or all unmapped. The result equals
-    /// that of mapping them one by one.
-    pub(crate) fn point_run(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
-        self.clock += u64::from(leaf.len()) - 1;
-        let lost = self.kill_run(pool, leaf.lsn, leaf.level);
-        self.clock += 1;
-        self.put(pool, leaf);
-        lost
-    }
-
     fn kill_run(&mut self, pool: &mut Pool, lsn: u64, level: u8) -> Lost {
         let Some(vsn) = self.leaves.clear_run(lsn, level).filter(|vsn| *vsn != LOST) else {
             return Lost::Some;
@@ -124,11 +114,17 @@ impl Map {
         lost
     }
 
-    /// Returns the entry of a sector on media.
-    fn entry(&self, lsn: u64) -> u64 {
-        self.leaves.find(lsn).map_or(0, |leaf| match leaf.at(lsn) {
-            LOST => self.width.most(),
-            vsn => vsn + 1,
+    /// Iterates over the entries of sectors on media.
+    fn entries(&self, sectors: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        let mut run = (None, sectors.start);
+        sectors.map(move |lsn| {
+            if lsn == run.1 {
+                run = self.leaves.around(lsn);
+            }
+            run.0.map_or(0, |leaf: Leaf| match leaf.at(lsn) {
+                LOST => self.width.most(),
+                vsn => vsn + 1,
+            })
         })
     }
 
@@ -199,18 +195,27 @@ impl Table for Map {
     }
 
     fn run(&self, lsn: u64, sectors: u64) -> (bool, u64) {
-        let mapped = self.entry(lsn) != 0;
-        let most = sectors.min(u64::from(self.leaves.lsps()) * u64::from(self.superpage) - lsn);
-        let same = |i: &u64| (self.entry(lsn + i) != 0) == mapped;
-        (mapped, 1 + (1..most).take_while(same).count() as u64)
+        let end = (lsn + sectors).min(u64::from(self.leaves.lsps()) * u64::from(self.superpage));
+        let mapped = self.leaves.find(lsn).is_some();
+        let same = self.entries(lsn..end).take_while(|entry| (*entry != 0) == mapped);
+        (mapped, same.count() as u64)
     }
 
     fn keys(&self, lsn: u64, _vsn: Option<u64>) -> [u64; 2] {
         [lsn; 2]
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
-        self.point_run(pool, Leaf { lsn, vsn, level: 0 })
+    fn level(&self, lsn: u64, sectors: u32) -> u8 {
+        self.leaves.level(lsn, sectors)
+    }
+
+    /// The result equals that of mapping the sectors one by one.
+    fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+        self.clock += u64::from(leaf.len()) - 1;
+        let lost = self.kill_run(pool, leaf.lsn, leaf.level);
+        self.clock += 1;
+        self.put(pool, leaf);
+        lost
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
@@ -219,7 +224,7 @@ impl Table for Map {
 
     fn image(&self, page: &mut Page, key: u64) {
         let end = u64::from(self.leaves.lsps()) * u64::from(self.superpage);
-        fill_map(page, self.width, (key..end).map(|lsn| self.entry(lsn)));
+        fill_map(page, self.width, self.entries(key..end));
     }
 
     fn load(&mut self, key: u64, raw: u64) {
@@ -309,10 +314,9 @@ mod tests {
     fn point(map: &mut Map, pool: &mut Pool, from: Leaf, end: u64, runs: bool) -> Vec<u32> {
         let (mut lsn, mut emptied) = (from.lsn, Vec::new());
         while lsn < end {
-            let most = map.leaves.around(lsn).1.min(end) - lsn;
-            let level = if runs { lsn.trailing_zeros().min(most.ilog2()) as u8 } else { 0 };
+            let level = if runs { map.level(lsn, (end - lsn) as u32) } else { 0 };
             let leaf = Leaf { lsn, vsn: from.at(lsn), level };
-            if let Lost::Last(vsp) = map.point_run(pool, leaf) {
+            if let Lost::Last(vsp) = map.point(pool, leaf) {
                 emptied.push(vsp);
             }
             lsn = leaf.end();

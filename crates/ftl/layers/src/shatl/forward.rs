@@ -163,11 +163,7 @@ impl Forward {
                 self.copying -= 1;
                 self.buffer().repay(view);
                 area.stages.at(stage).arrived(into);
-                for i in 0..len {
-                    if let Some(lsn) = area.table.valid(from + u64::from(i)) {
-                        area.publish(stage, lsn, slot + i, cx);
-                    }
-                }
+                area.publish_copies(stage, (from, slot, len), cx);
             }
             (op, command) => unreachable!("{op:?} completed with {command:?}"),
         }

@@ -13,6 +13,7 @@ use hostftl_format::hard::Listing;
 
 use crate::vsp::Area;
 use crate::vsp::layout::{FLOOR, Layout};
+use crate::vsp::leaves::Leaf;
 use crate::vsp::log::Mark;
 use crate::vsp::pool::{NONE, State};
 use crate::vsp::stage::runs;
@@ -198,7 +199,7 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
         let to = place(grave);
         let keys = area.table.keys(lsn, Some(to));
         keys.into_iter().for_each(|key| area.checkpoint.changed(key));
-        area.table.point(&mut area.pool, lsn, to);
+        area.table.point(&mut area.pool, Leaf { lsn, vsn: to, level: 0 });
     }
     cx.touch(8 * sp as usize);
     area.table.lose_superpage(grave);

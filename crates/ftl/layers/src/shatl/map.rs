@@ -7,11 +7,14 @@
 //! - Every slot that is not empty is in the chain of its LSP exactly once. Several LSPs share a
 //!   chain if there are more LSPs than slots, so that the memory does not grow with the volume.
 //!   `heads` and `next` contain slot + 1.
+//! - Sectors that were written together are in consecutive slots, and the later slot is earlier in
+//!   the chain. Searches try such neighbours first.
 //! - The weight of a superpage is the number of LSPs with sectors in its slots.
 //! - On media the entry of key `v` is `slots[v]`.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::ops::Range;
 
 use hostftl_core::Page;
@@ -19,6 +22,7 @@ use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
+use crate::vsp::leaves::Leaf;
 use crate::vsp::numbers::Numbers;
 use crate::vsp::pool::{Lost, Pool};
 
@@ -31,6 +35,28 @@ pub(super) fn lost_bit(width: Width) -> u64 {
     width.most() / 2 + 1
 }
 
+/// A range of sectors that are in no slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Absent {
+    from: u64,
+    to: u64,
+}
+
+impl Absent {
+    fn contains(self, lsn: u64) -> bool {
+        (self.from..self.to).contains(&lsn)
+    }
+
+    /// Returns a part of the range without `lsn`: the rest of it, or the part before `lsn`.
+    fn without(self, lsn: u64) -> Self {
+        match self {
+            Absent { from, to } if from == lsn => Absent { from: to.min(lsn + 1), to },
+            all if all.contains(lsn) => Absent { to: lsn, ..all },
+            all => all,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,
@@ -39,6 +65,10 @@ pub(crate) struct Map {
     slots: Numbers,
     next: Vec<u32>,
     heads: Vec<u32>,
+    /// Result of the last search.
+    found: Cell<u64>,
+    /// Sectors that the last search found to be in no slot.
+    absent: Cell<Absent>,
     /// Superpages with unreadable slots.
     lost: Vec<bool>,
     mapped: u64,
@@ -79,12 +109,14 @@ impl Map {
 
     /// Returns whether a superpage holds a sector of `lsp` in a slot that satisfies `other`.
     fn shares(&self, slots: Range<u64>, lsp: u32, other: impl Fn(u64) -> bool) -> bool {
-        self.chain(lsp).any(|slot| slots.contains(&slot) && other(slot))
+        let is_own = |slot| self.holds(slot).is_some_and(|lsn| self.lsp(lsn) == lsp);
+        self.shared_chain(lsp).any(|slot| slots.contains(&slot) && other(slot) && is_own(slot))
     }
 
     /// Stores a sector in an empty slot.
     fn set(&mut self, slot: u64, lsn: u64) {
         self.slots.set(slot, lsn + 1);
+        self.absent.set(self.absent.get().without(lsn));
         if let Some(head) = self.head(self.lsp(lsn)) {
             let next = core::mem::replace(&mut self.heads[head], slot as u32 + 1);
             self.next[slot as usize] = next;
@@ -99,15 +131,21 @@ impl Map {
         let after = self.next[slot as usize];
         let Some(head) = head else { return };
         let link = slot as u32 + 1;
-        let mut before = self.heads[head];
-        if before == link {
+        if self.heads[head] == link {
             self.heads[head] = after;
             return;
         }
-        while self.next[before as usize - 1] != link {
-            before = self.next[before as usize - 1];
-        }
-        self.next[before as usize - 1] = after;
+        let is_before = |slot: u64| self.next[slot as usize] == link;
+        let neighbour = Some(slot + 1).filter(|it| self.is_chained(*it) && is_before(*it));
+        let before =
+            neighbour.or_else(|| self.shared_chain(self.lsp(lsn)).find(|it| is_before(*it)));
+        self.next[before.expect("a chained slot has a slot before it") as usize] = after;
+    }
+
+    /// Returns whether a slot is in a chain.
+    fn is_chained(&self, slot: u64) -> bool {
+        let held = (slot < self.slots.len()).then(|| self.holds(slot)).flatten();
+        held.is_some_and(|lsn| self.lsp(lsn) < self.lsps)
     }
 
     /// Counts the entry of a slot.
@@ -142,6 +180,8 @@ impl HiddenMap for Map {
             slots: Numbers::new(layout.entries(), layout.width),
             next: vec![0; slots],
             heads: vec![0; Self::chains(layout) as usize],
+            found: Cell::new(0),
+            absent: Cell::new(Absent::default()),
             lost: vec![false; layout.count as usize],
             mapped: 0,
         }
@@ -193,7 +233,25 @@ impl Table for Map {
     }
 
     fn find(&self, lsn: u64) -> Option<u64> {
-        self.shared_chain(self.lsp(lsn)).find(|slot| self.holds(*slot) == Some(lsn))
+        if self.absent.get().contains(lsn) {
+            return None;
+        }
+        let near = [self.found.get() + 1, self.found.get()].into_iter();
+        let near = near.filter(|slot| self.is_chained(*slot));
+        let mut absent =
+            Absent { from: lsn, to: (u64::from(self.lsp(lsn)) + 1) * u64::from(self.superpage) };
+        for slot in near.chain(self.shared_chain(self.lsp(lsn))) {
+            match self.holds(slot) {
+                Some(held) if held == lsn => {
+                    self.found.set(slot);
+                    return Some(slot);
+                }
+                Some(held) if held > lsn => absent.to = absent.to.min(held),
+                _ => {}
+            }
+        }
+        self.absent.set(absent);
+        None
     }
 
     fn lookup(&self, lsn: u64) -> Option<u64> {
@@ -204,7 +262,8 @@ impl Table for Map {
         self.find(lsn).is_some_and(|slot| self.valid(slot).is_none())
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
+    fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+        let Leaf { lsn, vsn, .. } = leaf;
         let lost = self.kill(pool, lsn);
         assert_eq!(self.holds(vsn), None, "an open slot is empty");
         let vsp = pool.superpage_at(vsn);

@@ -21,7 +21,7 @@ use hostftl_format::hard::{Width, fill_map};
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
-use crate::vsp::leaves::{Leaves, Size};
+use crate::vsp::leaves::{Leaf, Leaves, Size};
 use crate::vsp::pool::{Lost, Pool};
 
 use super::hidden::HiddenMap;
@@ -109,6 +109,15 @@ impl Overlay {
         let old = self.leaves.clear(lsn);
         self.leaves.stretch();
         old
+    }
+
+    /// Unmaps 2^`level` sectors, all in one leaf or unmapped.
+    fn kill_run(&mut self, pool: &mut Pool, lsn: u64, level: u8) -> Lost {
+        let Some(slot) = self.leaves.clear_run(lsn, level) else { return Lost::Some };
+        self.mapped -= 1 << level;
+        let vsp = self.vsp(slot);
+        let lose = |_| pool.lose(vsp, pool.valid(vsp) - 1);
+        (0..1 << level).map(lose).last().expect("a run has sectors")
     }
 
     fn vsp(&self, slot: u64) -> u32 {
@@ -237,24 +246,27 @@ impl Table for Overlay {
         self.find(lsn).is_some_and(|slot| self.is_unreadable(self.vsp(slot)))
     }
 
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost {
-        let lost = self.kill(pool, lsn);
-        let vsp = self.vsp(vsn);
-        self.leaves.set(lsn, vsn);
-        pool.gain(vsp, pool.valid(vsp) + 1);
-        self.mapped += 1;
-        self.clock += 1;
-        self.homes.hide(1);
+    fn level(&self, lsn: u64, sectors: u32) -> u8 {
+        self.leaves.level(lsn, sectors)
+    }
+
+    fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+        let lost = self.kill_run(pool, leaf.lsn, leaf.level);
+        let (vsp, sectors) = (self.vsp(leaf.vsn), u64::from(leaf.len()));
+        self.leaves.set_run(leaf);
+        for _ in 0..sectors {
+            pool.gain(vsp, pool.valid(vsp) + 1);
+        }
+        self.mapped += sectors;
+        self.clock += sectors;
+        self.homes.hide(sectors);
         let tick = u64::from(self.capacity / 4).max(1);
         self.touched[vsp as usize] = (self.clock / tick) as u16;
         lost
     }
 
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost {
-        let Some(slot) = self.leaves.clear(lsn) else { return Lost::Some };
-        self.mapped -= 1;
-        let vsp = self.vsp(slot);
-        pool.lose(vsp, pool.valid(vsp) - 1)
+        self.kill_run(pool, lsn, 0)
     }
 
     fn image(&self, page: &mut Page, key: u64) {

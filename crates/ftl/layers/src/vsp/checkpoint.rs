@@ -161,9 +161,16 @@ impl Checkpoint {
 
     /// Notes that the entry of a key changed.
     pub(crate) fn changed(&mut self, key: u64) {
-        let dirty = &mut self.dirty[(key / self.group_entries) as usize];
-        self.dirty_count += u32::from(!*dirty);
-        *dirty = true;
+        self.changed_run(key, 1);
+    }
+
+    /// Notes that `entries` entries changed, from `key` on.
+    pub(crate) fn changed_run(&mut self, key: u64, entries: u32) {
+        let last = (key + u64::from(entries) - 1) / self.group_entries;
+        for dirty in &mut self.dirty[(key / self.group_entries) as usize..=last as usize] {
+            self.dirty_count += u32::from(!*dirty);
+            *dirty = true;
+        }
     }
 
     /// Returns whether an entry of a group changed after its last image was begun.

@@ -124,16 +124,15 @@ impl Collection {
         area.stages.at(index).arrived(into);
         self.reading -= 1;
         self.failed |= !ok;
-        for i in (0..len).filter(|_| ok) {
-            // The host may have rewritten or trimmed the sector since the read was sent.
-            match area.table.valid(from + u64::from(i)) {
-                Some(lsn) => area.publish(index, lsn, slot + i, cx),
-                None if planted(Bug::GcOverNewer) => {
-                    if let Some(lsn) = area.table.was(from + u64::from(i)) {
-                        area.publish(index, lsn, slot + i, cx);
-                    }
-                }
-                None => {}
+        if !ok {
+            return;
+        }
+        // The host may have rewritten or trimmed sectors since the read was sent.
+        area.publish_copies(index, (from, slot, len), cx);
+        for i in (0..len).filter(|_| planted(Bug::GcOverNewer)) {
+            let vsn = from + u64::from(i);
+            if let Some(lsn) = area.table.was(vsn).filter(|_| area.table.valid(vsn).is_none()) {
+                area.publish(index, (lsn, slot + i, 1), cx);
             }
         }
     }

@@ -9,9 +9,12 @@
 //! - Two buddies that are contiguous on the device are merged into one leaf.
 //! - Each leaf that doesn't read as an error is exactly once in the chain of its superpage.
 //! - Links are indices plus one; 0 means none, so zeroed memory is an empty list.
+//! - `near` is a node in a list, or 0. Searches start there if they can: requests and GC process
+//!   sectors in order.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::planted::{Bug, planted};
 
@@ -63,6 +66,8 @@ pub(crate) struct Leaves {
     /// Highest low level; half of the levels are low.
     low_level: u8,
     nodes: Nodes,
+    /// Node before the result of the last search.
+    near: Cell<u32>,
     free: u32,
     count: u32,
     capacity: u32,
@@ -116,6 +121,7 @@ impl Leaves {
             superpage: size.superpage,
             low_level: (size.superpage.ilog2() / 2) as u8,
             nodes: Nodes::new(&size),
+            near: Cell::new(0),
             free: 0,
             count: 0,
             capacity: size.capacity,
@@ -211,7 +217,7 @@ impl Leaves {
     /// Returns the first node of a sector's list that ends after the sector, and the node before
     /// it.
     fn seek(&self, lsn: u64) -> (u32, u32) {
-        let (mut before, mut at) = (0, self.heads.get(self.head(self.lsp(lsn))));
+        let (mut before, mut at) = self.start(lsn);
         while at != 0 {
             let (end, next) = self.nodes.end_and_next(at);
             if lsn < end {
@@ -219,7 +225,20 @@ impl Leaves {
             }
             (before, at) = (at, next);
         }
+        self.near.set(before);
         (before, at)
+    }
+
+    /// Returns two successive nodes of a sector's list, of which the first ends before the sector.
+    fn start(&self, lsn: u64) -> (u32, u32) {
+        let (head, near) = (self.head(self.lsp(lsn)), self.near.get());
+        if near != 0 {
+            let (end, next) = self.nodes.end_and_next(near);
+            if end <= lsn && self.head(self.lsp(end - 1)) == head {
+                return (near, next);
+            }
+        }
+        (0, self.heads.get(head))
     }
 
     /// Returns the leaf of a sector.
@@ -239,6 +258,13 @@ impl Leaves {
             Some(leaf) => (None, end.min(leaf.lsn)),
             None => (None, end),
         }
+    }
+
+    /// Returns the level of the longest leaf of sectors from `lsn` on, among the next `sectors`, that
+    /// are all in one leaf or all unmapped.
+    pub(crate) fn level(&self, lsn: u64, sectors: u32) -> u8 {
+        let most = u64::from(sectors).min(self.around(lsn).1 - lsn);
+        lsn.trailing_zeros().min(most.ilog2()) as u8
     }
 
     /// Inserts a leaf after node `before` of its list. Returns the new node.
@@ -274,6 +300,9 @@ impl Leaves {
 
     /// Removes the node after `before` from its list.
     fn remove(&mut self, before: u32, at: u32) -> Leaf {
+        if self.near.get() == at {
+            self.near.set(before);
+        }
         self.unchain(at);
         let Node { leaf, next, .. } = self.node(at);
         let head = self.head(self.lsp(leaf.lsn));

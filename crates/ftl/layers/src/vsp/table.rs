@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use hostftl_core::Page;
 
+use super::leaves::Leaf;
 use super::ops::OwnOp;
 use super::pool::{Lost, Pool};
 
@@ -41,8 +42,13 @@ pub(crate) trait Table: Debug {
         let key = |slot: Option<u64>| slot.expect("a sector is added or removed");
         [key(old.or(vsn)), key(vsn.or(old))]
     }
-    /// Points `lsn` at `vsn`.
-    fn point(&mut self, pool: &mut Pool, lsn: u64, vsn: u64) -> Lost;
+    /// Returns the binary logarithm of the length of a run that [`Table::point`] accepts: it begins
+    /// at `lsn` and is part of `sectors`.
+    fn level(&self, _lsn: u64, _sectors: u32) -> u8 {
+        0
+    }
+    /// Points the sectors of `leaf` at its slots. Before, they are in consecutive slots or unmapped.
+    fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost;
     /// Unmaps `lsn`.
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost;
 

@@ -13,6 +13,7 @@ use crate::planted::{Bug, planted};
 use super::area::Area;
 use super::homing;
 use super::layout::FLOOR;
+use super::leaves::Leaf;
 use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::{Lost, State};
 use super::table::Table;
@@ -125,9 +126,7 @@ impl<T: Table> Area<T> {
         let stamp = self.stages.at(index).arrived(into);
         // This compares with the map, so it must precede the publication of the new sectors.
         self.overtake(stamp, lsn, len, cx);
-        for i in 0..len {
-            self.publish(index, lsn + u64::from(i), slot + i, cx);
-        }
+        self.publish(index, (lsn, slot, len), cx);
         self.stages.host_published(stamp);
         cx.requests().data(req).repay(from);
         cx.requests().part_over(req, true);
@@ -161,21 +160,55 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Points a sector at a slot of a stage, and lets the stage list it.
-    pub(crate) fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<T::Op>) {
+    /// Points `len` sectors at as many slots of a stage, and lets the stage list them.
+    pub(crate) fn publish(
+        &mut self,
+        index: u8,
+        (lsn, slot, len): (u64, u32, u32),
+        cx: &mut Cx<T::Op>,
+    ) {
         let stage = self.stages.at(index);
-        stage.publish(slot, lsn);
+        (0..len).for_each(|i| stage.publish(slot + i, lsn + u64::from(i)));
         let vsn = self.pool.slots(stage.vsp()).start + u64::from(slot);
-        cx.touch(1);
-        let keys = self.table.keys(lsn, Some(vsn));
-        keys.into_iter().for_each(|key| self.checkpoint.changed(key));
-        let before = self.table.mapped();
-        if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
-            self.send_to_limbo(vsp);
+        cx.touch(len as usize);
+        let mut done = 0;
+        while done < len {
+            let (lsn, vsn) = (lsn + u64::from(done), vsn + u64::from(done));
+            let leaf = Leaf { lsn, vsn, level: self.table.level(lsn, len - done) };
+            for key in self.table.keys(lsn, Some(vsn)) {
+                self.checkpoint.changed_run(key, leaf.len());
+            }
+            let before = self.table.mapped();
+            if let Lost::Last(vsp) = self.table.point(&mut self.pool, leaf) {
+                self.send_to_limbo(vsp);
+            }
+            // The sectors were mapped before, so hidden copies were replaced.
+            if self.table.mapped() == before {
+                self.stages.at(index).note_replaced();
+            }
+            done += leaf.len();
         }
-        // The sector was mapped before, so a hidden copy was replaced.
-        if self.table.mapped() == before {
-            self.stages.at(index).note_replaced();
+    }
+
+    /// Publishes `len` slots from virtual sector `from` on, which were copied to a stage, except
+    /// those that became invalid since.
+    pub(crate) fn publish_copies(
+        &mut self,
+        index: u8,
+        (from, slot, len): (u64, u32, u32),
+        cx: &mut Cx<T::Op>,
+    ) {
+        let mut done = 0;
+        while done < len {
+            let valid = |i: u32| self.table.valid(from + u64::from(done + i));
+            let Some(lsn) = valid(0) else {
+                done += 1;
+                continue;
+            };
+            let follows = |i: &u32| valid(*i) == Some(lsn + u64::from(*i));
+            let run = 1 + (1..len - done).take_while(follows).count() as u32;
+            self.publish(index, (lsn, slot + done, run), cx);
+            done += run;
         }
     }
 
