@@ -2,6 +2,7 @@
 
 use crate::command::{About, Command, Piece, Target};
 use crate::layer::Output;
+use crate::words::BLOCK;
 use crate::words::Nanos;
 
 /// FNV-1a over the outputs of a layer, in order, with their times.
@@ -27,12 +28,16 @@ impl StreamDigest {
         self.0 ^= self.0 >> 29;
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
+    /// Adds a page, in lanes that the processor computes at the same time.
+    fn page(&mut self, page: &[u8; BLOCK]) {
+        let mut lanes = [0, 1, 2, 3].map(|lane| StreamDigest(self.0 ^ lane));
+        let (words, _) = page.as_chunks::<8>();
+        for words in words.as_chunks::<4>().0 {
+            for (lane, word) in lanes.iter_mut().zip(words) {
+                lane.word(u64::from_le_bytes(*word));
+            }
         }
+        lanes.into_iter().for_each(|lane| self.word(lane.0));
     }
 
     /// Adds an output made at `now`. Buffer ids are omitted, because each driver assigns its own.
@@ -106,7 +111,7 @@ impl StreamDigest {
             Piece::Zeros(bytes) => self.word(1 << 63 | u64::from(*bytes)),
             Piece::Meta { buf, pages } => {
                 for page in &buf.pages()[..*pages as usize] {
-                    self.bytes(&page.0);
+                    self.page(&page.0);
                 }
             }
         }

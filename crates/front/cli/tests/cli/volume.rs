@@ -256,6 +256,7 @@ fn raw_flash_and_memories_can_be_created_as_volumes() {
         refused(dir, &drive, 2, &["names no layer", "--layer"]);
         let made = json(dir, &[&drive[..], &["--layer", layer]].concat());
         assert_eq!(made["layer"], layer);
+        assert!(made["notes"].to_string().contains("delays are not simulated"), "{made}");
         json(dir, &["check", &volume]);
     }
 }

@@ -214,6 +214,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let sampled =
         args.sample.as_deref().map(|trace| suit(&mut layer, iu_sectors, trace)).transpose()?;
     let complete = args.drive.is_some();
+    // The other models add a note of their own, also when a device names them.
+    let raw_model = (complete && size.is_some())
+        .then(|| "raw drive model, for evaluation only; its delays are not simulated".to_owned());
     let added = (&mut devices, journal);
     args.log.apply(&mut layer, added, complete).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
@@ -242,7 +245,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // `create_with` may have chosen the spare.
     spec.layer = created.config.layer_config().map_err(Failure::failed)?;
     created.notes.extend(reclaim_unit.into_iter().chain(sampled).chain(superpage));
-    created.notes.extend(virtual_spare);
+    created.notes.extend(virtual_spare.into_iter().chain(raw_model));
     created.notes.extend(reported.notes(&spec.layer));
     if console.is_json() { json(&spec, &created, console) } else { text(&spec, &created, console) }
 }

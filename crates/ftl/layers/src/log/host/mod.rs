@@ -17,6 +17,7 @@ mod room;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -27,6 +28,7 @@ use hostftl_format::log::Place;
 use crate::log::array::Array;
 use crate::log::host::bound::Bound;
 use crate::log::host::joint::JointReads;
+use crate::log::host::writing::Writing;
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, OWN_OPS, works};
@@ -163,8 +165,7 @@ pub(super) struct Blocks {
     trimming: Option<u32>,
     list: Vec<Option<BlockOp>>,
     free: Vec<u8>,
-    /// The block of each operation that writes, in no order.
-    writing: Vec<u64>,
+    writing: Writing,
     /// Operations behind others that write the same block, in order of arrival, and those that may
     /// continue.
     behind: VecDeque<u8>,
@@ -205,7 +206,7 @@ impl Blocks {
             trimming: None,
             list: alloc::vec![None; BLOCK_OPS],
             free: (0..BLOCK_OPS as u8).rev().collect(),
-            writing: Vec::with_capacity(BLOCK_OPS),
+            writing: Writing::new(),
             behind: VecDeque::with_capacity(MOST_BEHIND),
             released: VecDeque::with_capacity(MOST_BEHIND),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
@@ -222,14 +223,8 @@ impl Blocks {
         *slot = Some(op);
     }
 
-    /// Returns whether a block in `first..end` is being written.
-    fn any_write_in(&self, first: u64, end: u64) -> bool {
-        self.writing.iter().any(|block| (first..end).contains(block))
-    }
-
     fn written(&mut self, block: u64) {
-        let at = self.writing.iter().position(|it| *it == block);
-        self.writing.swap_remove(at.expect("a write is in progress"));
+        self.writing.remove(block);
         if self.behind.is_empty() {
             return;
         }
@@ -289,7 +284,7 @@ impl Blocks {
         let block = from / u64::from(SECTORS_PER_BLOCK);
         // Writes to the same block must not overtake each other, but those to others may overtake
         // them: databases write each part of a block of their journal on its own.
-        let is_behind = self.any_write_in(block, block + 1);
+        let is_behind = self.writing.any_in(block, block + 1);
         if !self.may_begin_block(array)
             || cx.commands_left() <= OWN_OPS
             || is_behind && self.behind.len() + self.released.len() == MOST_BEHIND

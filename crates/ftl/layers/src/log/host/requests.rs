@@ -140,7 +140,7 @@ impl Blocks {
         }
         let page = array.mapping.pages.map().map_page(first);
         let end = last.min(array.mapping.pages.map().page_end(page));
-        if self.any_write_in(first, end) {
+        if self.writing.any_in(first, end) {
             return false;
         }
         self.ask_ahead(page, last, array, cx);

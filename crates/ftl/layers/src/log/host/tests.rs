@@ -33,11 +33,11 @@ fn a_block_has_one_writing_operation() {
     let index = blocks.free.pop().expect("all are free");
     blocks.put(index, write(5));
     blocks.writing.push(5);
-    assert!(blocks.any_write_in(5, 6) && !blocks.any_write_in(6, 9) && !blocks.is_idle());
+    assert!(blocks.writing.any_in(5, 6) && !blocks.writing.any_in(6, 9) && !blocks.is_idle());
     blocks.wait_for_stripe(index, Step::Waiting { len: 4096, crc: 0 });
     assert!(blocks.any_waits_for_stripe() && blocks.any_waits());
     blocks.written(5);
-    assert!(!blocks.any_write_in(0, 9));
+    assert!(!blocks.writing.any_in(0, 9));
 }
 
 #[test]
