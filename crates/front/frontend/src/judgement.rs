@@ -179,7 +179,7 @@ fn mean(all: &[Offer]) -> Offer {
 
 #[cfg(test)]
 mod tests {
-    use hostftl_sim::{LayerSpec, Silent, compare};
+    use hostftl_sim::{LayerSpec, Unobserved, compare};
 
     use super::*;
     use crate::Question;
@@ -195,7 +195,7 @@ mod tests {
             ..Question::default()
         };
         let study = question.study(&|| false).expect("a study");
-        let rows = compare(&study, &Silent).expect("rows").rows;
+        let rows = compare(&study, &Unobserved).expect("rows").rows;
         let limits = Limits::default();
         let all = judge(&rows, None, &limits);
         assert_eq!(all.len(), 1);

@@ -163,7 +163,7 @@ fn options(spec: &DriveSpec, keys: &[(String, String)], bytes: u64, real: u64) -
 #[cfg(test)]
 mod tests {
     use hostftl_layers::LayerKind;
-    use hostftl_sim::{Outcome, Pace, Silent, Study, compare};
+    use hostftl_sim::{Outcome, Pace, Study, Unobserved, compare};
 
     use super::*;
     use crate::Question;
@@ -204,7 +204,7 @@ mod tests {
                 pace: Pace::Counted,
                 ..study
             };
-            let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("rows");
+            let rows = compare(&study, &Unobserved).and_then(Outcome::whole).expect("rows");
             rows[0].waf_total.expect("it writes")
         };
         for pattern in ["uniform:size=64k", "hotcold:size=64k", "uniform:size=16k"] {

@@ -3,7 +3,7 @@
 use hostftl_drives::DriveSpec;
 use hostftl_papers::hatl::{LAYERS, drawn};
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare,
 };
 
 /// Returns the busy time of each layer of the paper, relative to that of the drive without a layer.
@@ -22,7 +22,8 @@ fn ratios(workload: &str, seed: u64) -> [f64; 6] {
         threads: 2,
         memory: 4 << 30,
     };
-    let rows: Vec<Row> = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
+    let rows: Vec<Row> =
+        compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs");
     let ratios = rows.iter().map(|row| row.busy_ratio.expect("passthrough is there"));
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Export, Load, MOST_SPANS, Outcome, Pace, Silent, Study, Warm, compare, default_memory,
+    Export, Load, MOST_SPANS, Outcome, Pace, Study, Unobserved, Warm, compare, default_memory,
 };
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
             memory: default_memory(),
         };
         let start = Instant::now();
-        match compare(&study, &Silent).and_then(Outcome::whole) {
+        match compare(&study, &Unobserved).and_then(Outcome::whole) {
             Ok(rows) => {
                 let took = start.elapsed().as_secs_f64();
                 let (requests, steps) = (rows[0].requests as f64, rows[0].steps as f64);

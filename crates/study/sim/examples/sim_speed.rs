@@ -12,8 +12,8 @@ use hostftl_core::Payload;
 use hostftl_drives::DriveSpec;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use hostftl_sim::{
-    Ageing, Export, HostCosts, Load, MOST_SPANS, Outcome, Pace, PlayError, Records, Row, Silent,
-    Study, Warm, Warmed, Watch, Work, World, compare, default_memory, warm,
+    Ageing, Export, HostCosts, Load, MOST_SPANS, Outcome, Pace, PlayError, Records, Row, Study,
+    Unobserved, Warm, Warmed, Watch, Work, World, compare, default_memory, warm,
 };
 
 const DRIVE: &str = "mlc-32g:over_provisioning_percent=25.8";
@@ -182,7 +182,7 @@ fn main() {
         let mut study = study(&spec, Warm::NEW);
         study.workloads = vec![Load::parse("synth:mix:count=100000").expect("a workload"); 4];
         study.threads = threads;
-        let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
+        let rows = compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs");
         digests.push(rows.into_iter().map(|row| row.digest).collect::<Vec<_>>());
     }
     assert!(digests.iter().all(|rows| *rows == digests[0]), "threads change nothing");

@@ -72,7 +72,7 @@ pub use series::Interval;
 pub use shadow::{Candidate, Doubt, Shadow, ShadowReport, ShadowSpec, SliceOf, Tap};
 pub use stack::{Stack, StackError};
 pub use state::Warm;
-pub use study::{Silent, Study, Watch};
+pub use study::{Study, Unobserved, Watch};
 pub use sweep::{CellAbout, Sweep, Variants};
 pub use targets::{TargetRow, TargetSpec, TargetsFile, run_targets};
 pub use warm::{Ageing, Glance, Records, Warmed, warm};

@@ -73,9 +73,9 @@ pub trait Watch: Sync {
 
 /// An observer without output.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct Unobserved;
 
-impl Watch for Silent {
+impl Watch for Unobserved {
     fn progress(&self, _row: usize, _done: u64, _total: u64) {}
 
     fn cancelled(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use hostftl_core::HostError;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Hole, Pace, Silent, StudyError, Violation, Why, compare, compare_all};
+use hostftl_sim::{Hole, Pace, StudyError, Unobserved, Violation, Why, compare, compare_all};
 use hostftl_trace::Source;
 
 use super::*;
@@ -54,7 +54,7 @@ fn violation(row: &Row) -> StudyError {
 
 /// Runs a study in which the rows selected by `fails` fail.
 fn with_failures(studies: &[Study], fails: impl Fn(&Row) -> bool) -> Result<Vec<Outcome>, Wrong> {
-    let mut outcomes = compare_all(studies, &Silent)?;
+    let mut outcomes = compare_all(studies, &Unobserved)?;
     for (outcome, study) in outcomes.iter_mut().zip(studies) {
         let failed = outcome.rows.extract_if(.., |row| fails(row)).collect::<Vec<_>>();
         let holes = failed.iter().map(|row| hole(row, study.seed, violation(row)));
@@ -70,7 +70,8 @@ fn life_depends_on_the_load_and_not_on_the_slice() {
         let scale_to = Some(crate::units::parse_capacity(capacity).expect("a capacity"));
         let load = load.parse().expect("a load");
         let request = Request { trace, scale_to, load, ..request(Some(&["hard"])) };
-        let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
+        let answer =
+            all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Unobserved)?));
         answer.map(|answer| {
             answer.offer("passthrough").expect("none is asked").years.expect("it wears")
         })
@@ -116,7 +117,8 @@ fn life_is_the_closed_form() {
             seeds: 1,
             ..request(Some(&[]))
         };
-        let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
+        let answer =
+            all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Unobserved)?));
         let answer = answer.expect("an answer");
         let years = answer.offer("passthrough").expect("none is asked").years.expect("it wears");
         assert!((years / expected - 1.0).abs() < 0.02, "{drive} {capacity} {load}: {years}");
@@ -152,7 +154,7 @@ fn a_failed_check_keeps_the_verdict() {
 fn variants_are_tried_if_the_default_does_not_fit() {
     let study = plan::study(&request(Some(&["log"])), Path::new(""), &|| false);
     let (study, ..) = study.expect("a study");
-    let mut outcome = compare(&study, &Silent).expect("rows or holes");
+    let mut outcome = compare(&study, &Unobserved).expect("rows or holes");
     let log = |outcome: &Outcome| {
         let variants = variants::after(outcome);
         variants.iter().any(|it| it.kind() == Some(LayerKind::Log))
@@ -176,7 +178,7 @@ fn a_quick_answer_counts_and_states_its_range() {
     let answer = all(&request, &|| false, &mut |studies, round| {
         asked.push(round);
         assert!(studies.iter().all(|study| study.pace == Pace::Counted));
-        Ok(compare_all(studies, &Silent)?)
+        Ok(compare_all(studies, &Unobserved)?)
     });
     let answer = answer.expect("an answer");
     assert_eq!(asked, rounds);
@@ -209,7 +211,7 @@ fn the_head_of_a_trace_has_its_first_requests() {
 #[test]
 fn conditions_have_the_wear_of_each_layer() {
     let request = request(Some(&["hard"]));
-    let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Silent)?));
+    let answer = all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Unobserved)?));
     let answer = answer.expect("an answer");
     let all = answer.conditions();
     let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();

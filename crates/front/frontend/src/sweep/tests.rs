@@ -53,7 +53,7 @@ impl Watch for Impatient {
 fn open(folder: &Folder, threads: u16) -> Opened {
     let plan = SweepPlan::parse(PLAN, "plan").expect("a plan");
     let means = Means { threads: Some(threads), ..Means::default() };
-    let sweeping = Sweeping::open(plan, &means, &hostftl_sim::Silent).expect("it opens");
+    let sweeping = Sweeping::open(plan, &means, &hostftl_sim::Unobserved).expect("it opens");
     let cells = Cells::open(&folder.0).expect("a folder");
     Opened { sweeping, cells }
 }
@@ -71,7 +71,7 @@ impl Opened {
 
     /// Runs all cells.
     fn all(&self) -> Done {
-        self.make(&self.sweeping.of(Shard::default()), &hostftl_sim::Silent)
+        self.make(&self.sweeping.of(Shard::default()), &hostftl_sim::Unobserved)
     }
 
     fn missing(&self, shard: &str) -> Vec<usize> {
@@ -112,7 +112,7 @@ fn interrupted_sharded_and_joined_is_the_same_to_the_byte() {
         "{why}"
     );
     for shard in ["2/4", "3/4", "4/4"] {
-        sharded.make(&sharded.missing(shard), &hostftl_sim::Silent);
+        sharded.make(&sharded.missing(shard), &hostftl_sim::Unobserved);
     }
     assert_eq!(parts.files(), whole.files());
     assert_eq!(bytes(&sharded).0, joined);
@@ -147,7 +147,7 @@ fn joined_rows_are_relative_to_rows_without_a_layer() {
         ..crate::Question::default()
     };
     let study = study.study(&|| false).expect("it makes sense");
-    let rows = hostftl_sim::compare(&study, &hostftl_sim::Silent).expect("a study").rows;
+    let rows = hostftl_sim::compare(&study, &hostftl_sim::Unobserved).expect("a study").rows;
     let Some(hostftl_report::Values::Reals(ratios)) = sheet.get("busy_ratio") else {
         panic!("a column")
     };

@@ -260,8 +260,8 @@ impl Leaves {
         }
     }
 
-    /// Returns the level of the longest leaf of sectors from `lsn` on, among the next `sectors`, that
-    /// are all in one leaf or all unmapped.
+    /// Returns the level of the longest leaf of sectors from `lsn` on, among the next `sectors`,
+    /// that are all in one leaf or all unmapped.
     pub(crate) fn level(&self, lsn: u64, sectors: u32) -> u8 {
         let most = u64::from(sectors).min(self.around(lsn).1 - lsn);
         lsn.trailing_zeros().min(most.ilog2()) as u8

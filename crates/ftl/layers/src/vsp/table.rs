@@ -47,7 +47,8 @@ pub(crate) trait Table: Debug {
     fn level(&self, _lsn: u64, _sectors: u32) -> u8 {
         0
     }
-    /// Points the sectors of `leaf` at its slots. Before, they are in consecutive slots or unmapped.
+    /// Points the sectors of `leaf` at its slots. Before, they are in consecutive slots or
+    /// unmapped.
     fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost;
     /// Unmaps `lsn`.
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost;

@@ -3,7 +3,7 @@
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Export, Latency, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare, theory,
+    Export, Latency, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare, theory,
 };
 
 /// Four dies without a bus. Each serves reads with exponential times of mean 100 us.
@@ -37,7 +37,7 @@ fn row(drive: DriveSpec, workload: &str, depth: u32, warm: Warm) -> Row {
         threads: 1,
         memory: 1 << 30,
     };
-    compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs").remove(0)
+    compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs").remove(0)
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare,
 };
 
 const DRIVES: [&str; 4] =
@@ -48,7 +48,7 @@ fn rows_equal_the_golden_values() {
         threads: 2,
         memory: 2 << 30,
     };
-    let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
+    let rows = compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs");
     let found: String = rows.iter().map(line).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt");
     if std::env::var_os("HOSTFTL_GOLDEN").is_some_and(|word| word == "write") {

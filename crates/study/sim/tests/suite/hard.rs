@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare};
+use hostftl_sim::{Export, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare};
 
 fn rows(workload: &str, drive: &str, pace: Pace, warm: Warm) -> [Row; 2] {
     let study = Study {
@@ -21,7 +21,7 @@ fn rows(workload: &str, drive: &str, pace: Pace, warm: Warm) -> [Row; 2] {
         threads: 2,
         memory: 4 << 30,
     };
-    let rows = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
+    let rows = compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs");
     rows.try_into().expect("two layers, two rows")
 }
 

@@ -3,7 +3,7 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare,
 };
 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
@@ -29,7 +29,8 @@ fn ratios<const N: usize>(
         threads: 2,
         memory: 4 << 30,
     };
-    let rows: Vec<Row> = compare(&study, &Silent).and_then(Outcome::whole).expect("the study runs");
+    let rows: Vec<Row> =
+        compare(&study, &Unobserved).and_then(Outcome::whole).expect("the study runs");
     let ratios = rows.iter().map(|row| row.busy_ratio.expect("passthrough is there"));
     ratios.collect::<Vec<_>>().try_into().expect("a row for each layer")
 }

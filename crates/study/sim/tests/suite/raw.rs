@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hostftl_drives::DriveSpec;
 use hostftl_sim::theory;
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, Warm, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, Unobserved, Warm, compare,
 };
 
 const WORK: &str = "synth:uniform:size=4k,span=64m,count=30000,read=30,flush=100";
@@ -29,7 +29,7 @@ fn run_row(work: &str, drive: &str, layer: &str, cache: Option<PathBuf>) -> Row 
         threads: 1,
         memory: 1 << 30,
     };
-    compare(&study, &Silent)
+    compare(&study, &Unobserved)
         .and_then(Outcome::whole)
         .unwrap_or_else(|why| panic!("{layer} on {drive}: {why}"))
         .remove(0)

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Stack, Study, Warm, compare,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Stack, Study, Unobserved, Warm,
+    compare,
 };
 
 fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
@@ -27,7 +28,7 @@ fn study(workload: &str, stack: &str, layers: &[&str], warm: Warm) -> Study {
 }
 
 fn rows(study: &Study) -> Vec<Row> {
-    compare(study, &Silent).and_then(Outcome::whole).unwrap_or_else(|why| panic!("{why}"))
+    compare(study, &Unobserved).and_then(Outcome::whole).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Checks the sums that hold for every row.
@@ -50,7 +51,7 @@ fn an_array_is_shown_with_raid_5_and_per_device() {
     let work = "synth:uniform:size=4k,span=300m,count=30000,read=20,compress=3";
     let layers = ["raid5", "log:parity=yes", "log:parity=yes:journal=scm-m", "hard"];
     let study = study(work, DRIVES, &layers, Warm::FILL);
-    let outcome = compare(&study, &Silent).expect("the study runs");
+    let outcome = compare(&study, &Unobserved).expect("the study runs");
     let [raid5, log, journal] = &outcome.rows[..] else { panic!("{:?}", outcome.holes) };
     outcome.rows.iter().for_each(adds_up);
     assert_eq!((raid5.devices.len(), journal.devices.len()), (4, 5));

@@ -2,8 +2,8 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, HostLoad, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Scaled, Silent, Study,
-    StudyError, Warm, Why, compare,
+    Export, HostLoad, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Scaled, Study, StudyError,
+    Unobserved, Warm, Why, compare,
 };
 
 fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study {
@@ -25,7 +25,7 @@ fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study
 }
 
 fn outcome(study: &Study) -> Outcome {
-    compare(study, &Silent).expect("the study runs")
+    compare(study, &Unobserved).expect("the study runs")
 }
 
 const SMALL: &str = "qlc-16k:capacity=256m";

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hostftl_drives::DriveSpec;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Silent, Study, StudyError, Warm,
+    Export, LayerSpec, Load, MOST_SPANS, Outcome, Pace, Row, Study, StudyError, Unobserved, Warm,
     Watch, compare,
 };
 
@@ -29,7 +29,7 @@ fn study(workload: &str) -> Study {
 }
 
 fn row(study: &Study) -> Row {
-    compare(study, &Silent).and_then(Outcome::whole).expect("the study runs").remove(0)
+    compare(study, &Unobserved).and_then(Outcome::whole).expect("the study runs").remove(0)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_counted_run_has_the_wear_of_a_timed_one_and_no_latencies() {
     study.warm = vec!["steady=70%".parse().expect("a state")];
     study.layers = ["none", "hard"].map(|text| LayerSpec::parse(text).expect("a layer")).into();
     let waf = |study: &Study| {
-        let rows = compare(study, &Silent).and_then(Outcome::whole).expect("rows");
+        let rows = compare(study, &Unobserved).and_then(Outcome::whole).expect("rows");
         rows.into_iter().map(|row| (row.waf_total.expect("it writes"), row)).collect::<Vec<_>>()
     };
     let timed = waf(&study);
@@ -139,15 +139,15 @@ fn errors_for_a_too_large_footprint_suggest_a_size() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("far.csv");
     std::fs::write(&path, text).expect("the test's folder is writable");
     let mut study = study(path.to_str().expect("a plain path"));
-    let error = compare(&study, &Silent).and_then(Outcome::whole).unwrap_err();
+    let error = compare(&study, &Unobserved).and_then(Outcome::whole).unwrap_err();
     assert!(matches!(error, StudyError::Beyond { .. }) && error.to_string().contains("--compact"));
     study.compact = true;
     assert_eq!(row(&study).host_read_bytes, 512);
     study.workloads = vec![Load::parse("synth:uniform:span=8g").unwrap()];
-    let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);
+    let rows = |study: &Study| compare(study, &Unobserved).and_then(Outcome::whole);
     assert!(matches!(rows(&study), Err(StudyError::TooLarge { .. })));
     study.pace = Pace::Closed(0);
-    assert!(matches!(compare(&study, &Silent), Err(StudyError::QueueDepth(0))));
+    assert!(matches!(compare(&study, &Unobserved), Err(StudyError::QueueDepth(0))));
 }
 
 /// Cancels after a number of requests.
@@ -195,7 +195,7 @@ fn results_do_not_depend_on_threads() {
     study.drives.push(DriveSpec::find("hatl-1g").unwrap().into());
     study.layers.push(LayerSpec::parse("hard").unwrap());
     study.layers.push(LayerSpec::parse("hard:spare=12").unwrap());
-    let one = compare(&study, &Silent).and_then(Outcome::whole).unwrap();
+    let one = compare(&study, &Unobserved).and_then(Outcome::whole).unwrap();
     let name = |row: &Row| format!("{} {} {}", row.workload, row.drive, row.layer);
     assert_eq!(one.len(), study.rows());
     assert_eq!(name(&one[1]), "synth:mix:count=4000,flush=20 hatl-2g hard");
@@ -208,7 +208,7 @@ fn results_do_not_depend_on_threads() {
     for threads in [2, 8] {
         study.threads = threads;
         assert_eq!(
-            compare(&study, &Silent).and_then(Outcome::whole).unwrap(),
+            compare(&study, &Unobserved).and_then(Outcome::whole).unwrap(),
             one,
             "{threads} threads"
         );
@@ -219,7 +219,7 @@ fn results_do_not_depend_on_threads() {
 fn a_row_that_needs_too_much_memory_is_refused_before_anything_runs() {
     let mut study = study("synth:uniform:count=100000");
     study.memory = 4 << 20;
-    let error = compare(&study, &Silent).and_then(Outcome::whole).unwrap_err();
+    let error = compare(&study, &Unobserved).and_then(Outcome::whole).unwrap_err();
     assert!(matches!(error, StudyError::Memory { .. }), "{error}");
     assert!(error.to_string().starts_with("passthrough on hatl-2g needs "), "{error}");
 }
@@ -234,7 +234,7 @@ fn an_aged_stack_is_kept_and_used_again() {
     study.layers.push(LayerSpec::parse("hard").unwrap());
     study.warm = vec![Warm::FILL];
     study.cache = Some(folder.clone());
-    let rows = |study: &Study| compare(study, &Silent).and_then(Outcome::whole);
+    let rows = |study: &Study| compare(study, &Unobserved).and_then(Outcome::whole);
     let files = || {
         let files = std::fs::read_dir(&folder).expect("it was made");
         files.map(|file| file.expect("it is there").path()).collect::<Vec<_>>()
