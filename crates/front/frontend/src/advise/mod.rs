@@ -398,11 +398,12 @@ fn cautions(args: &Request, scaled: &[Scaled], outcome: &Outcome) -> Vec<String>
         }
     }
     if args.quick {
-        texts.push(
-            "--quick: the first 120,000 requests on a smaller slice; write amplification had not \
-             settled, and neither speed nor latency was timed, so their limits were not checked"
-                .into(),
-        );
+        texts.push(format!(
+            "--quick: the first {},000 requests and default parameters only; write amplification \
+             had not settled, and neither speed nor latency was timed, so their limits were not \
+             checked",
+            quick::HEAD / 1000
+        ));
     }
     if outcome.rows.iter().any(|row| row.waf_total.is_none()) {
         texts.push("the workload writes nothing, so no layer can reduce writes".into());

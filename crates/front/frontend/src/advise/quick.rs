@@ -11,7 +11,7 @@ use super::rounds::{Conditions, Studies, check};
 use crate::wrong::Wrong;
 
 /// Number of requests of the workload that are used. The slice follows from their addresses.
-pub(super) const HEAD: u64 = 120_000;
+pub(super) const HEAD: u64 = 300_000;
 /// Spans of ageing of the best two.
 const SPANS: u64 = 2;
 
@@ -22,7 +22,7 @@ pub(super) fn head(source: Source, seed: u64, folder: &Path) -> Result<Source, W
             work.count = work.count.min(HEAD);
             Ok(Source::Synth(work))
         }
-        Source::File(_) => {
+        Source::File(ref file) => {
             let stream = source.open(seed, false)?;
             let path = folder.join("head.flat");
             let mut writer = Writer::create(&path, stream.has_saved())?;
@@ -30,7 +30,8 @@ pub(super) fn head(source: Source, seed: u64, folder: &Path) -> Result<Source, W
                 writer.write(&record?)?;
             }
             writer.finish()?;
-            Ok(Source::File(TraceFile::new(path)))
+            // Ageing writes data of the same compressibility.
+            Ok(Source::File(TraceFile { compress: file.compress, ..TraceFile::new(path) }))
         }
         other => Ok(other),
     }

@@ -195,15 +195,16 @@ fn the_head_of_a_trace_has_its_first_requests() {
     let path = folder.path().join("all.csv");
     let lines: String = (0..9).map(|at| format!("{at},W,{},4096\n", at * 4096)).collect();
     std::fs::write(&path, format!("t_us,op,byte_off,byte_len\n{lines}")).expect("a trace");
-    let source = |path: &Path| path.display().to_string().parse::<Source>().expect("a source");
-    let whole = source(&path);
+    let whole: Source = format!("{}:compress=2", path.display()).parse().expect("a source");
     let head = quick::head(whole.clone(), 1, folder.path()).expect("a head");
     let records = |source: &Source| {
         let stream = source.open(1, false).expect("it opens");
         stream.collect::<Result<Vec<_>, _>>().expect("records")
     };
     assert_eq!(records(&head), records(&whole));
-    let synth: Source = "synth:uniform:size=4k,span=1m,count=200000".parse().expect("a source");
+    // Ageing writes data of this compressibility.
+    assert_eq!(head.compressibility(), whole.compressibility());
+    let synth: Source = "synth:uniform:size=4k,span=1m,count=400000".parse().expect("a source");
     let head = quick::head(synth, 1, folder.path()).expect("a head");
     assert_eq!(records(&head).len() as u64, quick::HEAD);
 }

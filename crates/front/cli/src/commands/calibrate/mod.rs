@@ -26,10 +26,7 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// are fitted, and the others are compared with the model. Intervals are at 95 %. A log of another
 /// shape is refused, with the eighths of a pass that differ.
 #[derive(clap::Args)]
-#[command(after_help = "\
-Examples:
-  hostftl calibrate --plan /dev/nvme0n1 > plan.sh
-  hostftl calibrate drive.log --capacity 3.84TB")]
+#[command(after_help = "Example: hostftl calibrate drive.log --capacity 3.84TB")]
 pub(crate) struct Args {
     /// Log of the drive
     #[arg(required_unless_present = "plan")]
