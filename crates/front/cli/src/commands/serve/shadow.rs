@@ -4,7 +4,9 @@
 //! - Serving threads never block: requests that do not fit into the queue are dropped and counted.
 //! - The thread takes at most [`CPU_SHARE`] of a processor, except while it creates its models. It
 //!   reduces the sample instead of delaying requests.
+//! - A bug in the models ends the shadow, and nothing else.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -106,9 +108,15 @@ impl Shadowing {
         let observer = Arc::new(Observer { began: Instant::now(), tap: tap.clone() });
         let began_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (points, served) = (Vec::new(), served.name);
-        let measured = Measured { volume, drive, served, began_unix, points };
+        let mut measured = Measured { volume, drive, served, began_unix, points };
+        measured.has_none("too few writes: none since the start");
         let (is_stopped, clock) = (stop.clone(), observer.began);
-        let run = move || run(measured, layers, (tap, records), clock, &is_stopped);
+        let run = move || {
+            let models = || run(&mut measured, layers, (tap, records), clock, &is_stopped);
+            if catch_unwind(AssertUnwindSafe(models)).is_err() {
+                measured.end("a bug in HostFTL");
+            }
+        };
         let thread = thread::Builder::new().name("shadow".into()).spawn(run);
         let thread =
             thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
@@ -123,7 +131,7 @@ impl Shadowing {
     /// Ends the shadow.
     pub(super) fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.thread.join().expect("panics are caught in the thread");
     }
 }
 
@@ -147,7 +155,7 @@ fn compressibility(status: &Status) -> Option<Compressibility> {
 
 /// Processes the queue until the stop.
 fn run(
-    mut measured: Measured,
+    measured: &mut Measured,
     layers: Vec<LayerSpec>,
     (tap, records): (Arc<Tap>, Receiver<Record>),
     clock: Instant,
@@ -158,10 +166,7 @@ fn run(
     let made = spec(&volume, &measured.drive, layers, granularity).map_err(|wrong| wrong.text);
     let mut shadow = match made.and_then(|spec| Shadow::new(spec, tap)) {
         Ok(shadow) => shadow,
-        Err(why) => {
-            let text = format!("the shadow cannot run: {why}");
-            return measured.volume.events().report(Level::Warning, "note", text);
-        }
+        Err(why) => return measured.end(&why),
     };
     let mut budget = Budget::new();
     let mut published: Option<Instant> = None;
@@ -245,6 +250,21 @@ struct Measured {
 }
 
 impl Measured {
+    /// Publishes the reason why there are no figures.
+    fn has_none(&self, why: &str) {
+        let (drive, doubts) = (self.drive.clone(), vec![why.to_owned()]);
+        let mut figures = ShadowStatus { drive, doubts, ..ShadowStatus::default() };
+        figures.summary = figures.sentence("");
+        self.volume.set_shadow(figures);
+    }
+
+    /// Reports the end of the shadow, which does not affect the volume.
+    fn end(&self, why: &str) {
+        let text = format!("the shadow ended: {why}");
+        self.has_none(&text);
+        self.volume.events().report(Level::Warning, "note", text);
+    }
+
     /// Adds the current figures to the status.
     fn publish(&mut self, shadow: &mut Shadow, now_ns: u64) {
         let status = self.volume.status();
