@@ -63,7 +63,12 @@ impl ShadowStatus {
         if let Some(doubt) = self.doubts.first() {
             return format!("no figures yet: {doubt}");
         }
-        let Some(served) = self.served_waf else { return "no writes yet".to_owned() };
+        let failed = || self.candidates.iter().find(|it| it.served)?.failed.as_ref();
+        let served = match (self.served_waf, failed()) {
+            (Some(served), _) => format!("your drive wrote {served:.2} bytes a byte"),
+            (None, Some(why)) => format!("your layer could not be modelled ({why})"),
+            (None, None) => return "no writes yet".to_owned(),
+        };
         let others = self.candidates.iter().filter(|it| !it.served);
         let others = others.filter_map(|it| {
             let waf = it.text()?;
@@ -75,7 +80,7 @@ impl ShadowStatus {
         let others: Vec<String> = others.collect();
         let rest =
             if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
-        format!("since {since} your drive wrote {served:.2} bytes a byte{rest}")
+        format!("since {since} {served}{rest}")
     }
 }
 
@@ -106,6 +111,14 @@ mod tests {
             status.sentence("2026-11-30"),
             "since 2026-11-30 your drive wrote 2.10 bytes a byte; without a layer it would have \
              been 3.40 (±0.20), with log:spare=20 1.70"
+        );
+        let why = Some("the slice is too small".into());
+        status.served_waf = None;
+        status.candidates[1] = ShadowCandidate { failed: why, ..status.candidates[1].clone() };
+        assert_eq!(
+            status.sentence("2026-11-30"),
+            "since 2026-11-30 your layer could not be modelled (the slice is too small); without a \
+             layer it would have been 3.40 (±0.20), with log:spare=20 1.70"
         );
         status.doubts = vec!["too few writes".into()];
         assert_eq!(status.sentence("2026-11-30"), "no figures yet: too few writes");
