@@ -232,18 +232,25 @@ const shadow = ({ status: { shadow: it, layer } }) => {
     if (value === null) return "";
     return error === null ? value.toFixed(2) : `${value.toFixed(2)} ±${error.toFixed(2)}`;
   };
-  const columns = [["Layer", ".word"], ["Bytes a byte", ""], ["Relative", ""], ["", ".word.long"]];
-  const rows = it.candidates.map((one) => [
-    one.layer === "passthrough" ? "none" : one.served ? layer : one.layer,
+  const name = (one) =>
+    one.layer === "passthrough" ? "none" : one.served ? `${layer} (serving)` : one.layer;
+  const columns = [["Layer", ".word"], ["Bytes a byte", ""], ["Relative", ""]];
+  const rows = it.candidates.filter((one) => !one.failed).map((one) => [
+    name(one),
     number(one.waf, one.error),
     one.relative === null ? "" : `×${number(one.relative, one.relative_error)}`,
-    one.failed ?? (one.served ? "served" : ""),
   ]);
+  const failed = it.candidates.filter((one) => one.failed);
   const basis = `Modelled for the drive ${it.drive} on ${(100 * it.sampled).toFixed(3)} % of the volume, ` +
     `${bytes(it.host_bytes)} of writes since ${time(it.since_unix_ms)} UTC.`;
   const doubts = make("ul.problems", it.doubts.map((doubt) => make("li", doubt)));
-  return [heading("Flash wear with other layers"), make("p", it.summary), doubts, table("", columns, rows),
-    make("p.soft.small", basis)];
+  return [
+    heading("Flash wear with other layers"),
+    it.doubts.length > 0 ? doubts : make("p", it.summary),
+    rows.length > 0 ? table("", columns, rows) : null,
+    ...failed.map((one) => make("p.small", `${name(one)} is not modelled: ${one.failed}`)),
+    it.candidates.length > 0 ? make("p.soft.small", basis) : null,
+  ];
 };
 
 const PARTS = [["data", "physical_bytes"], ["reclaimable", "reclaimable_bytes"], ["free", "free_bytes"],
