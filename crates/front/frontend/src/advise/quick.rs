@@ -11,7 +11,7 @@ use super::rounds::{Conditions, Studies, check};
 use crate::wrong::Wrong;
 
 /// Number of requests of the workload that are used. The slice follows from their addresses.
-pub(super) const HEAD: u64 = 300_000;
+pub(super) const HEAD: u64 = 280_000;
 /// Spans of ageing of the best two.
 const SPANS: u64 = 2;
 
