@@ -13,25 +13,13 @@ use hostftl_core::SECTOR;
 use hostftl_frontend::{Question, Slice};
 use hostftl_sim::{
     Candidate, Doubt, Export, LayerSpec, Outcome, Pace, Row, Shadow, ShadowReport, ShadowSpec,
-    Study, Tap, Watch, compare,
+    Study, Tap, Unobserved, compare,
 };
 
 /// Maximum number of repetitions of a workload.
 const MOST_ROUNDS: u32 = 200;
-
 /// Repetitions that are measured after the shadow settled.
 const MEASURED: u32 = 2;
-
-/// A study without progress reports.
-struct NoWatch;
-
-impl Watch for NoWatch {
-    fn progress(&self, _row: usize, _done: u64, _total: u64) {}
-
-    fn cancelled(&self) -> bool {
-        false
-    }
-}
 
 struct Case<'a> {
     drive: &'a str,
@@ -69,7 +57,7 @@ impl Case<'_> {
     fn run(&self) {
         let study = self.study();
         let begin = Instant::now();
-        let Outcome { rows, holes } = compare(&study, &NoWatch).expect("a study");
+        let Outcome { rows, holes } = compare(&study, &Unobserved).expect("a study");
         let took = begin.elapsed().as_secs_f64();
         holes.iter().for_each(|hole| println!("{}: {}", hole.layer, hole.reason()));
         let exported = study.export.sectors(&study.drives[0], 0);

@@ -2,10 +2,10 @@
 
 use crate::command::{About, Command, Piece, Target};
 use crate::layer::Output;
-use crate::words::BLOCK;
-use crate::words::Nanos;
+use crate::words::{BLOCK, Nanos};
 
-/// FNV-1a over the outputs of a layer, in order, with their times.
+/// FNV-1a over the outputs of a layer, in order, with their times. Pages of metadata are digested
+/// in lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamDigest(u64);
 
@@ -28,7 +28,7 @@ impl StreamDigest {
         self.0 ^= self.0 >> 29;
     }
 
-    /// Adds a page, in lanes that the processor computes at the same time.
+    /// Adds a page in four lanes, which the processor computes at the same time.
     fn page(&mut self, page: &[u8; BLOCK]) {
         let mut lanes = [0, 1, 2, 3].map(|lane| StreamDigest(self.0 ^ lane));
         let (words, _) = page.as_chunks::<8>();

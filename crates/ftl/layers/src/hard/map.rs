@@ -105,7 +105,8 @@ impl Table for Map {
     }
 
     fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
-        let Leaf { lsn, vsn, .. } = leaf;
+        let Leaf { lsn, vsn, level } = leaf;
+        assert_eq!(level, 0, "sectors are mapped one by one");
         let lost = self.kill(pool, lsn);
         assert!(vsn + 1 < self.lost, "a slot fits an entry");
         assert_eq!(self.to.get(lsn), 0, "a sector is mapped once");

@@ -263,7 +263,8 @@ impl Table for Map {
     }
 
     fn point(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
-        let Leaf { lsn, vsn, .. } = leaf;
+        let Leaf { lsn, vsn, level } = leaf;
+        assert_eq!(level, 0, "sectors are mapped one by one");
         let lost = self.kill(pool, lsn);
         assert_eq!(self.holds(vsn), None, "an open slot is empty");
         let vsp = pool.superpage_at(vsn);

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hostftl_core::SECTOR;
@@ -57,7 +57,6 @@ pub(super) struct Settings {
 pub(super) struct Shadowing {
     observer: Arc<Observer>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
 }
 
 /// Passes requests of clients to the tap.
@@ -118,9 +117,8 @@ impl Shadowing {
             }
         };
         let thread = thread::Builder::new().name("shadow".into()).spawn(run);
-        let thread =
-            thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
-        Ok(Shadowing { observer, stop, thread })
+        thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        Ok(Shadowing { observer, stop })
     }
 
     /// Returns the observer for a server.
@@ -128,10 +126,9 @@ impl Shadowing {
         self.observer.clone()
     }
 
-    /// Ends the shadow.
+    /// Ends the shadow without waiting: it may be creating its models, and the volume stops now.
     pub(super) fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("panics are caught in the thread");
     }
 }
 
