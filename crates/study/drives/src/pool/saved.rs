@@ -2,9 +2,9 @@
 //!
 //! The format is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters,
 //! the segments, the free list, the write points, the victims, the state of early collection if the
-//! pool has it, the policy, the map, and the CRC-64/NVME of all of these. Numbers are little-endian.
-//! Tables that follow from the map (invalid pages and the logical page of each physical page) are
-//! not stored.
+//! pool has it, the policy, the map, and the CRC-64/NVME of all of these. Numbers are
+//! little-endian. Tables that follow from the map (invalid pages and the logical page of each
+//! physical page) are not stored.
 
 use std::io::{self, Read, Write};
 
