@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile, Writer};
+use hostftl_trace::{Extras, Format, Op, Reader, Record, TraceError, TraceFile, Writer};
 
 use super::fast_folder;
 
@@ -81,12 +81,13 @@ fn blktrace(is_big: bool) -> Vec<u8> {
     [name, put(words(6 << 16 | 7, 0))].concat()
 }
 
-/// Returns a trace in our binary format, with compressible writes.
+/// Returns a trace in our binary format, with compressible writes and placement ids.
 fn packed() -> Vec<u8> {
     let folder = tempfile::tempdir_in(fast_folder()).expect("there is room for a small file");
     let path = folder.path().join("t.hft");
-    let mut writer = Writer::create(&path, true).expect("the file is new");
-    let write = Record { saved: Some(67), ..Record::new(5, Op::Write, 0, 8, 16) };
+    let extras = Extras { saved: true, placement: true };
+    let mut writer = Writer::create(&path, extras).expect("the file is new");
+    let write = Record { saved: Some(67), placement: 3, ..Record::new(5, Op::Write, 0, 8, 16) };
     for record in [write, Record::flush(6, 0), Record::new(7, Op::Read, 1, 1 << 40, 3)] {
         writer.write(&record).expect("the file takes it");
     }
@@ -141,7 +142,7 @@ fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> 
 fn comes_back(records: &[Record], name: &str) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join(name);
-    let mut writer = Writer::create(&path, true)?;
+    let mut writer = Writer::create(&path, Extras { saved: true, placement: true })?;
     for record in records {
         writer.write(record)?;
     }

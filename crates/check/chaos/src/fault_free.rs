@@ -327,7 +327,7 @@ impl FaultFreeRun {
             _ => Tally::default(),
         };
         let ticket = Ticket::issue(1);
-        let request = Request { ticket, op, lba, sectors, tally };
+        let request = Request { ticket, op, lba, sectors, tally, placement: 0 };
         let what = format!("{:?}", request.op);
         let asked = self.feed(Input::Host(request));
         let asked = asked.and_then(|()| self.run_until(|it| it.answer.is_some()));

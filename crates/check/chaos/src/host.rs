@@ -172,7 +172,7 @@ impl Host {
         self.served += 1;
         w.sent.0 += 1;
         let ticket = Ticket::issue(slot as u64);
-        Input::Host(Request { ticket, op, lba, sectors, tally })
+        Input::Host(Request { ticket, op, lba, sectors, tally, placement: 0 })
     }
 
     /// Returns a host buffer, filled with the data to write, or with bytes that no host wrote.

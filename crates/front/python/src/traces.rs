@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hostftl_frontend::Wrong;
-use hostftl_trace::{Op, Record, Stats, Stream, Writer};
+use hostftl_trace::{Extras, Op, Record, Stats, Stream, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -156,7 +156,8 @@ impl Given {
 #[pyfunction]
 pub(crate) fn trace_write(py: Python<'_>, path: PathBuf, given: Given) -> PyResult<u64> {
     outside(py, |stop| {
-        let mut writer = Writer::create(&path, given.saved.is_some()).map_err(Wrong::failed)?;
+        let extras = Extras { saved: given.saved.is_some(), ..Extras::default() };
+        let mut writer = Writer::create(&path, extras).map_err(Wrong::failed)?;
         for index in 0..given.t_ns.len() {
             let wrong = |why| Wrong::usage(format!("{}: request {index}: {why}", path.display()));
             let record = given.record(index).map_err(wrong)?;

@@ -78,6 +78,9 @@ pub struct Request {
     pub sectors: u64,
     /// Sectors by cause, for a write. Writes of a host have only `Cause::Host`.
     pub tally: Tally,
+    /// Placement id of a write; 0 for hosts without placement ids. Layers that translate may ignore
+    /// it, because they place data themselves.
+    pub placement: u8,
 }
 
 /// Error that the host receives.

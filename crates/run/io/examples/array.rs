@@ -74,7 +74,14 @@ impl Host for Load {
         let op = HostOp::Write { data: data.into_payload(), fua: false };
         let (ticket, tally) = (Ticket::issue(self.sent), Tally::single(Cause::Host, length as u32));
         self.sent += 1;
-        Pull::Request(Request { ticket, op, lba: place * length, sectors: length, tally })
+        Pull::Request(Request {
+            ticket,
+            op,
+            lba: place * length,
+            sectors: length,
+            tally,
+            placement: 0,
+        })
     }
 
     fn has_work(&self) -> bool {

@@ -25,4 +25,4 @@ pub use registration::{Comparable, Description, Registration, SavedModel};
 pub use registry::register;
 pub use spec::{DriveSpec, Energy, Link, Pooling, Shape, shared_options};
 pub use text::{DriveError, Fault, Key, Text, capacity, key, optional, within};
-pub use work::{DriveWork, FlashBusy, FlashWork, Spent};
+pub use work::{DriveWork, FlashBusy, FlashWork, HandleWork, Spent};

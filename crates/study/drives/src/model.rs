@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
 
-use crate::work::{DriveWork, Spent};
+use crate::work::{DriveWork, HandleWork, Spent};
 
 /// Timing mode of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,10 @@ pub trait Model {
     fn set_clock(&mut self, clock: Clock);
     /// Returns the work done so far.
     fn work(&self) -> DriveWork;
+    /// Returns the work for each placement id; empty for a device with only one.
+    fn handles(&self) -> Vec<HandleWork> {
+        Vec::new()
+    }
     /// Returns the number of erases of each segment; for a memory, the writes of each sector.
     fn worn(&self) -> Vec<u32> {
         Vec::new()
@@ -129,6 +133,10 @@ impl<M: Model + ?Sized> Model for Box<M> {
 
     fn work(&self) -> DriveWork {
         (**self).work()
+    }
+
+    fn handles(&self) -> Vec<HandleWork> {
+        (**self).handles()
     }
 
     fn worn(&self) -> Vec<u32> {

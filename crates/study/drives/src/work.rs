@@ -53,6 +53,16 @@ pub struct DriveWork {
     pub hits: u64,
 }
 
+/// Work of a drive for one placement id since the drive was made or loaded, in sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandleWork {
+    /// Sectors of programs that the host sent with this id.
+    pub sent: u64,
+    /// Sectors programmed for data that was last written with this id: host writes with the rest of
+    /// their map units, and the drive's copies.
+    pub programmed: u64,
+}
+
 fn less<const N: usize>(one: &[u64; N], other: &[u64; N]) -> [u64; N] {
     std::array::from_fn(|i| one[i] - other[i])
 }

@@ -2,7 +2,7 @@
 //! preconditioning.
 
 use hostftl_core::{CAUSES, Cause, Layer};
-use hostftl_drives::{DriveWork, Model};
+use hostftl_drives::{DriveWork, HandleWork, Model};
 
 use crate::error::Violation;
 use crate::front::Totals;
@@ -78,6 +78,28 @@ fn causes(work: &Work, index: usize, row: Option<u32>) -> Result<(), Violation> 
     Ok(())
 }
 
+/// Checks that the work for all placement ids is the work of the drives, between two moments
+/// without commands in progress.
+///
+/// # Errors
+/// The first violated law.
+pub(crate) fn check_handles(work: &Work) -> Result<(), Violation> {
+    for (index, handles) in work.handles.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
+        let (drive, sent) = (&work.drives[index], work.sent_to[index].iter().sum());
+        equal("sectors sent by placement id, and in all", total(handles, |it| it.sent), sent)?;
+        // A flush of a volatile buffer programs rows again that belong to no id.
+        if drive.aside == 0 {
+            let what = "sectors programmed by placement id, and in all";
+            equal(what, total(handles, |it| it.programmed), drive.programmed())?;
+        }
+    }
+    Ok(())
+}
+
+fn total(handles: &[HandleWork], of: fn(&HandleWork) -> u64) -> u64 {
+    handles.iter().map(of).sum()
+}
+
 fn equal(quantity: &str, one: u64, other: u64) -> Result<(), Violation> {
     if one == other {
         Ok(())
@@ -104,6 +126,7 @@ mod tests {
         sent_by[Cause::Host as usize] = 8;
         Work {
             drives: vec![drive],
+            handles: vec![Vec::new()],
             worn: vec![Vec::new()],
             counters: Counters::default(),
             sent_to: vec![sent_by],
@@ -131,9 +154,25 @@ mod tests {
     }
 
     #[test]
+    fn work_of_placement_ids_is_the_work_of_the_drive() {
+        let mut work = work();
+        let [one, other] = [(5, 100), (3, 28)];
+        let handle = |(sent, programmed)| HandleWork { sent, programmed };
+        work.handles[0] = vec![handle(one), handle(other)];
+        assert_eq!(check_handles(&work), Ok(()));
+        work.handles[0][1].programmed = 27;
+        let why = check_handles(&work).expect_err("a law is broken").to_string();
+        assert_eq!(why, "sectors programmed by placement id, and in all: 127 is not 128");
+        work.handles[0][0].sent = 6;
+        let why = check_handles(&work).expect_err("a law is broken").to_string();
+        assert_eq!(why, "sectors sent by placement id, and in all: 9 is not 8");
+    }
+
+    #[test]
     fn sectors_must_arrive_at_their_device() {
         let mut two = work();
         two.drives.push(two.drives[0]);
+        two.handles.push(Vec::new());
         two.worn.push(Vec::new());
         two.sent_to.push(two.sent_to[0]);
         assert_eq!((causes(&two, 0, ROW), causes(&two, 1, ROW)), (Ok(()), Ok(())));

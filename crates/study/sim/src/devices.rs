@@ -3,7 +3,7 @@
 use std::iter::zip;
 
 use hostftl_core::{Nanos, SECTOR};
-use hostftl_drives::DeviceSpec;
+use hostftl_drives::{DeviceSpec, HandleWork};
 use serde::Serialize;
 
 use crate::layer_spec::LayerSpec;
@@ -24,6 +24,9 @@ pub struct DeviceRow {
     pub programmed_bytes: u64,
     /// Bytes programmed per byte sent to it.
     pub waf: Option<f64>,
+    /// Results for each placement id that was used; empty for a device with only one id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<PlacementRow>,
     /// Sum of the busy times of its dies, in ns.
     pub busy_ns: Nanos,
     /// Mean number of erases of a segment; for memories, of writes of a sector.
@@ -37,6 +40,31 @@ pub struct DeviceRow {
     pub host_tb: Option<f64>,
     /// The same until its most worn segment or sector is worn out.
     pub host_tb_by_most_worn: Option<f64>,
+}
+
+/// Results for one placement id of a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementRow {
+    /// Placement id.
+    pub id: u8,
+    /// Bytes that the layer sent with this id.
+    pub sent_bytes: u64,
+    /// Bytes programmed for data that was last written with this id.
+    pub programmed_bytes: u64,
+    /// Bytes programmed per byte sent.
+    pub waf: Option<f64>,
+}
+
+/// Returns a row for each placement id with work.
+fn placements(handles: &[HandleWork]) -> Vec<PlacementRow> {
+    let used = (0..).zip(handles).filter(|(_, it)| it.sent + it.programmed > 0);
+    let row = |(id, work): (u8, &HandleWork)| PlacementRow {
+        id,
+        sent_bytes: work.sent * SECTOR as u64,
+        programmed_bytes: work.programmed * SECTOR as u64,
+        waf: ratio(work.programmed, work.sent),
+    };
+    used.map(row).collect()
 }
 
 /// Returns a row for each device of `specs`, of which the first `data` belong to the stack. The
@@ -58,6 +86,7 @@ pub(crate) fn rows(
             sent_bytes: sent * SECTOR as u64,
             programmed_bytes: programmed * SECTOR as u64,
             waf: ratio(programmed, sent),
+            placements: placements(&work.handles[index]),
             busy_ns: part.busy().total(),
             worn_mean: erases.mean,
             worn_max: erases.max,

@@ -31,6 +31,7 @@ struct Pending {
     since: Nanos,
     /// Percentage saved by compression.
     saved: Option<u8>,
+    placement: u8,
 }
 
 /// Totals of the host's requests.
@@ -107,8 +108,9 @@ impl Front {
 
     /// Accepts a request.
     pub fn issue(&mut self, now: Nanos, record: &Record) {
-        let (lba, end, saved) = (record.lba, record.end(), record.saved);
-        let pending = Pending { op: record.op, lba, cursor: lba, end, parts: 0, since: now, saved };
+        let &Record { op, lba, saved, placement, .. } = record;
+        let (cursor, end, since) = (lba, record.end(), now);
+        let pending = Pending { op, lba, cursor, end, parts: 0, since, saved, placement };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             (self.requests.len() - 1) as u32
@@ -147,7 +149,9 @@ impl Front {
             }
             let payload = payload_name(self.sent, pending.saved);
             self.sent += 1;
-            world.send(request(slot, payload, pending.op, lba, sectors))?;
+            let placement = pending.placement;
+            let request = request(slot, payload, pending.op, lba, sectors);
+            world.send(Request { placement, ..request })?;
             self.collect(world)?;
         }
         Ok(())
@@ -232,5 +236,5 @@ pub(crate) fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -
         Op::Flush => (HostOp::Flush, Tally::default()),
         Op::Discard => (HostOp::Trim { fua: false }, Tally::default()),
     };
-    Request { ticket, op, lba, sectors, tally }
+    Request { ticket, op, lba, sectors, tally, placement: 0 }
 }

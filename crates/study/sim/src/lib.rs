@@ -51,7 +51,7 @@ pub use advice::{Advice, Limit, Limits, Offer, Relative, advise};
 pub use compare::{compare, compare_all};
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;
-pub use devices::DeviceRow;
+pub use devices::{DeviceRow, PlacementRow};
 pub use error::{StudyError, Violation};
 pub use export::Export;
 pub use front::{Front, Totals};

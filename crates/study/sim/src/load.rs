@@ -1,12 +1,15 @@
 //! Workloads in the form in which studies play them. A workload is read and checked once, and kept
-//! in 16 bytes per request, or 17 if it states how well the data compresses. Flat traces are not
-//! kept: they are read again from the page cache, which all processes of a machine share.
+//! in 16 bytes per request, and one more for each optional field that it has: compressibility and
+//! placement id. Flat traces are not kept: they are read again from the page cache, which all
+//! processes of a machine share.
 //!
 //! Invariants
 //! - Every replay has the requests of the first reading, whether they were kept or are read again.
 //! - A kept workload has requests for device 0 only. Any other is refused before it is played.
 
-use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
+use hostftl_trace::{
+    Compressibility, Extras, Grain, Notes, Op, Record, Source, Stream, TraceError,
+};
 
 /// Bits for the length in sectors of a kept request. All ones mark an index into `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -81,12 +84,15 @@ struct List {
     /// Percentage saved by compression for each request, or [`UNKNOWN`]. `None` if the workload
     /// does not state it.
     saved: Option<Vec<u8>>,
+    /// Placement id of each request. `None` if the workload does not state it.
+    placements: Option<Vec<u8>>,
 }
 
 impl List {
-    /// Creates an empty list; `has_saved` adds space for the compression savings.
-    fn new(has_saved: bool) -> Self {
-        List { saved: has_saved.then(Vec::new), ..List::default() }
+    /// Creates an empty list with space for the optional fields of the workload.
+    fn new(extras: Extras) -> Self {
+        let (saved, placements) = (extras.saved.then(Vec::new), extras.placement.then(Vec::new));
+        List { saved, placements, ..List::default() }
     }
 
     fn push(&mut self, record: &Record) {
@@ -100,6 +106,7 @@ impl List {
         let what = (record.op as u64) << (LBA_BITS + LENGTH_BITS) | lba << LENGTH_BITS | length;
         self.kept.push(Kept { t_ns: record.t_ns, what });
         self.saved.iter_mut().for_each(|saved| saved.push(record.saved.unwrap_or(UNKNOWN)));
+        self.placements.iter_mut().for_each(|all| all.push(record.placement));
     }
 
     fn get(&self, index: usize) -> Option<Record> {
@@ -116,15 +123,17 @@ impl List {
             sectors => {
                 let saved = self.saved.as_ref().map(|saved| saved[index]);
                 let saved = saved.filter(|percent| *percent != UNKNOWN);
-                Some(Record { saved, ..Record::new(t_ns, op, 0, lba, sectors) })
+                let placement = self.placements.as_ref().map_or(0, |all| all[index]);
+                Some(Record { saved, placement, ..Record::new(t_ns, op, 0, lba, sectors) })
             }
         }
     }
 
     fn bytes(&self) -> u64 {
-        let saved = self.saved.as_ref().map_or(0, Vec::capacity);
+        let fields = [&self.saved, &self.placements].into_iter().flatten();
+        let fields: usize = fields.map(Vec::capacity).sum();
         let kept = self.kept.capacity() * size_of::<Kept>();
-        (kept + self.wide.capacity() * size_of::<Record>() + saved) as u64
+        (kept + self.wide.capacity() * size_of::<Record>() + fields) as u64
     }
 }
 
@@ -177,7 +186,7 @@ impl Loaded {
             source,
             seed,
             compact,
-            list: is_kept.then(|| List::new(stream.has_saved())),
+            list: is_kept.then(|| List::new(stream.extras())),
             records: 0,
             end: 0,
             last_dev: 0,
@@ -216,7 +225,8 @@ impl Loaded {
         self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
         self.clock = (self.clock ^ record.t_ns).wrapping_mul(DIGEST).rotate_left(29);
         let saved = record.saved.map_or(0, |percent| u64::from(percent) + 1);
-        for word in [record.op as u64 | saved << 8, record.lba, record.sectors] {
+        let placement = u64::from(record.placement);
+        for word in [record.op as u64 | saved << 8 | placement << 16, record.lba, record.sectors] {
             self.digest = (self.digest ^ word).wrapping_mul(DIGEST).rotate_left(29);
         }
         if let Some(list) = &mut self.list {
@@ -326,7 +336,7 @@ mod tests {
     fn a_flat_trace_takes_no_memory_and_gives_the_same() {
         let kept = load("mariadb-oltp-head.csv.zst", u64::MAX);
         let path = std::env::temp_dir().join(format!("hostftl-load-{}.flat", std::process::id()));
-        let mut writer = Writer::create(&path, false).expect("a new file");
+        let mut writer = Writer::create(&path, Extras::default()).expect("a new file");
         let records = |loaded: &Loaded| -> Vec<Record> {
             loaded.open().expect("it opens").map(|record| record.expect("it is good")).collect()
         };
@@ -346,13 +356,18 @@ mod tests {
     fn long_and_distant_requests_round_trip() {
         let far = Record::new(7, Op::Read, 0, 1 << 40, 8);
         let long = Record::new(8, Op::Discard, 0, 9, 1 << 30);
-        let near = Record { saved: Some(67), ..Record::new(9, Op::Write, 0, 3, 1) };
+        let near = Record { saved: Some(67), placement: 3, ..Record::new(9, Op::Write, 0, 3, 1) };
         let all = [far, long, near, Record::flush(9, 0)];
-        for has_saved in [true, false] {
-            let mut list = List::new(has_saved);
+        for (saved, placement) in [(true, true), (true, false), (false, true), (false, false)] {
+            let extras = Extras { saved, placement };
+            let mut list = List::new(extras);
             all.iter().for_each(|record| list.push(record));
             let found: Vec<Record> = (0..).map_while(|index| list.get(index)).collect();
-            let known = |it: Record| Record { saved: it.saved.filter(|_| has_saved), ..it };
+            let known = |it: Record| {
+                let (placement, saved) =
+                    (if placement { it.placement } else { 0 }, it.saved.filter(|_| saved));
+                Record { saved, placement, ..it }
+            };
             assert_eq!(found, all.map(known));
         }
     }

@@ -3,6 +3,7 @@
 use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_drives::{Clock, Model};
 
+use crate::conserve;
 use crate::devices;
 use crate::error::{StudyError, Violation};
 use crate::front::Front;
@@ -41,6 +42,7 @@ pub(crate) fn run(
     world.drain().map_err(broken)?;
     front.finish(&world);
     let work = Work::of(&world).since(&before);
+    conserve::check_handles(&work).map_err(broken)?;
     if matches!(study.pace, Pace::Closed(_)) {
         front.little().check().map_err(broken)?;
     }

@@ -4,7 +4,7 @@ use std::array::from_fn;
 use std::ops::Range;
 
 use hostftl_core::{CAUSES, Cause, Counters, Layer, Nanos, SECTOR};
-use hostftl_drives::{DeviceSpec, DriveWork, Model};
+use hostftl_drives::{DeviceSpec, DriveWork, HandleWork, Model};
 use serde::Serialize;
 
 use crate::wear::{ByCause, Energy, Erases};
@@ -47,6 +47,8 @@ impl Busy {
 pub struct Work {
     /// Counters of each drive.
     pub drives: Vec<DriveWork>,
+    /// Work of each drive for each placement id; empty for a drive with only one.
+    pub handles: Vec<Vec<HandleWork>>,
     /// Erases of each segment of each drive; for memories, writes of each sector.
     pub worn: Vec<Vec<u32>>,
     /// Counters of the layer.
@@ -62,6 +64,7 @@ impl Work {
     pub fn of<L: Layer, D: Model>(world: &World<L, D>) -> Self {
         Work {
             drives: world.drives.iter().map(Model::work).collect(),
+            handles: world.drives.iter().map(Model::handles).collect(),
             worn: world.drives.iter().map(Model::worn).collect(),
             counters: world.layer().counters(),
             sent_to: world.sent_to.clone(),
@@ -74,6 +77,7 @@ impl Work {
     pub fn part(&self, devices: Range<usize>) -> Work {
         Work {
             drives: self.drives[devices.clone()].to_vec(),
+            handles: self.handles[devices.clone()].to_vec(),
             worn: self.worn[devices.clone()].to_vec(),
             sent_to: self.sent_to[devices].to_vec(),
             ..*self
@@ -87,12 +91,19 @@ impl Work {
         let drives = self.drives.iter().zip(&before.drives);
         let worn = self.worn.iter().zip(&before.worn);
         let worn = worn.map(|(now, before)| now.iter().zip(before).map(|(a, b)| a - b).collect());
+        let less = |(now, before): (&HandleWork, &HandleWork)| HandleWork {
+            sent: now.sent - before.sent,
+            programmed: now.programmed - before.programmed,
+        };
+        let handles = self.handles.iter().zip(&before.handles);
+        let handles = handles.map(|(now, before)| now.iter().zip(before).map(less).collect());
         let sent = self.sent_to.iter().zip(&before.sent_to);
         let mut counters = self.counters;
         counters.gc_runs -= before.counters.gc_runs;
         counters.gc_copied -= before.counters.gc_copied;
         Work {
             drives: drives.map(|(now, before)| now.since(before)).collect(),
+            handles: handles.collect(),
             worn: worn.collect(),
             counters,
             sent_to: sent.map(|(now, before)| from_fn(|i| now[i] - before[i])).collect(),

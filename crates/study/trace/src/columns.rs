@@ -22,6 +22,8 @@ pub(crate) enum Column {
     Offset(u64),
     /// Length, in units of this many bytes.
     Length(u64),
+    /// Placement id of a write; ignored for other operations.
+    Placement,
     /// Device: a number, a name, or `major,minor`.
     Dev,
     /// Major number of a kernel device.
@@ -62,12 +64,13 @@ impl FromStr for Columns {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = text.split(',').map(column).collect::<Result<Vec<_>, _>>()?;
         let count = |is: fn(&Column) -> bool| all.iter().filter(|column| is(column)).count();
-        let roles: [(&str, usize, bool); 5] = [
+        let roles: [(&str, usize, bool); 6] = [
             ("time", count(|it| matches!(it, Column::Time(_))), false),
             ("op", count(|it| *it == Column::Op), false),
             ("offset", count(|it| matches!(it, Column::Offset(_))), true),
             ("length", count(|it| matches!(it, Column::Length(_))), true),
             ("dev", count(|it| *it == Column::Dev), false),
+            ("placement", count(|it| *it == Column::Placement), false),
         ];
         for (name, count, is_needed) in roles {
             if count > 1 {
@@ -108,12 +111,14 @@ fn column(text: &str) -> Result<Column, String> {
         ("time", None) => Err("'time' needs a unit, as in time:us".to_owned()),
         ("op", None) => Ok(Column::Op),
         ("dev", None) => Ok(Column::Dev),
+        ("placement", None) => Ok(Column::Placement),
         ("_" | "-" | "skip", None) => Ok(Column::Skip),
         ("offset", _) => bytes().map(Column::Offset),
         ("length", _) => bytes().map(Column::Length),
         _ => Err(format!(
-            "'{text}' is not a column; use time:UNIT, op, offset:UNIT, length:UNIT, dev, and _ \
-             for each column to ignore, as in columns=time:us,op,offset:bytes,length:bytes"
+            "'{text}' is not a column; use time:UNIT, op, offset:UNIT, length:UNIT, dev, \
+             placement, and _ for each column to ignore, as in \
+             columns=time:us,op,offset:bytes,length:bytes"
         )),
     }
 }

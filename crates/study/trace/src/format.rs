@@ -160,10 +160,10 @@ impl Format {
     /// Returns the format of `file`, which begins with `head`, or `None` if it is unknown.
     pub(crate) fn detect(file: &TraceFile, head: &[u8]) -> Option<Format> {
         let has_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
-        if packed::has_saved(head).is_some() {
+        if packed::extras(head).is_some() {
             return Some(Format::Packed);
         }
-        if flat::has_saved(head).is_some() {
+        if flat::extras(head).is_some() {
             return Some(Format::Flat);
         }
         if Blktrace::version(head).is_some() {

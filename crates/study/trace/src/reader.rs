@@ -18,7 +18,7 @@ use crate::foreign;
 use crate::format::Format;
 use crate::input::{self, About};
 use crate::notes::{Doubt, Notes, Place};
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 use crate::text::Text;
 use crate::text::lines::{BYTE_ORDER_MARK, Lines};
 use crate::unit::Unit;
@@ -106,13 +106,14 @@ impl Reader {
         self.format == Format::Flat && self.is_plain
     }
 
-    /// Returns whether writes can have a compressibility.
-    pub fn has_saved(&self) -> bool {
+    /// Returns the fields that writes can have besides the usual ones.
+    pub fn extras(&self) -> Extras {
         match &self.body {
-            Body::Lines(Lines(Text::Own(own))) => own.has_saved(),
-            Body::Frames(frames) => frames.has_saved(),
-            Body::Flat(flat) => flat.has_saved(),
-            _ => false,
+            Body::Lines(Lines(Text::Own(own))) => own.extras(),
+            Body::Lines(Lines(Text::Table(table))) => table.extras(),
+            Body::Frames(frames) => frames.extras(),
+            Body::Flat(flat) => flat.extras(),
+            _ => Extras::default(),
         }
     }
 
@@ -285,11 +286,11 @@ fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
         return Some((Body::Blktrace(Box::new(events)), Unit::Nanos));
     }
     if format == Format::Packed {
-        let frames = Frames::new(packed::has_saved(head)?);
+        let frames = Frames::new(packed::extras(head)?);
         return Some((Body::Frames(frames), Unit::Nanos));
     }
     if format == Format::Flat {
-        let flat = Flat::new(flat::has_saved(head)?);
+        let flat = Flat::new(flat::extras(head)?);
         return Some((Body::Flat(Box::new(flat)), Unit::Nanos));
     }
     let fixed = match format {

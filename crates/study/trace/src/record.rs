@@ -29,6 +29,41 @@ pub struct Record {
     /// Percentage of a write's bytes that compression saves, up to 100. `None` if the trace does
     /// not have it, and for other operations.
     pub saved: Option<u8>,
+    /// Placement id of a write: writes with the same id should share the drive's erase blocks. 0 if
+    /// the trace does not have it, and for other operations.
+    pub placement: u8,
+}
+
+/// Fields of writes that not every trace has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Whether writes can have a compressibility.
+    pub saved: bool,
+    /// Whether writes can have a placement id.
+    pub placement: bool,
+}
+
+impl Extras {
+    /// Returns the version of a binary format whose version without these fields is `plain`.
+    pub(crate) fn version(self, plain: u8) -> u8 {
+        plain + u8::from(self.saved) + 4 * u8::from(self.placement)
+    }
+
+    /// Returns the fields of a binary file with this version, or `None` if its format, which has
+    /// version `plain` without these fields, has no such version.
+    pub(crate) fn of_version(version: u8, plain: u8) -> Option<Self> {
+        let all = [false, true].into_iter();
+        let mut all =
+            all.flat_map(|saved| [false, true].map(|placement| Extras { saved, placement }));
+        all.find(|extras| extras.version(plain) == version)
+    }
+
+    /// Returns a record without the fields that a trace cannot have.
+    pub(crate) fn strip(self, record: &Record) -> Record {
+        let saved = record.saved.filter(|_| self.saved);
+        let placement = if self.placement { record.placement } else { 0 };
+        Record { saved, placement, ..*record }
+    }
 }
 
 /// Maximum sectors of a device: 8 EiB.
@@ -39,10 +74,10 @@ const MOST_AT_ONCE: u64 = 1 << 23;
 const MOST_DISCARDED: u64 = 1 << 35;
 
 impl Record {
-    /// Makes a request with unknown compressibility.
+    /// Makes a request with unknown compressibility and placement id 0.
     #[inline]
     pub const fn new(t_ns: u64, op: Op, dev: u32, lba: u64, sectors: u64) -> Self {
-        Record { t_ns, op, dev, lba, sectors, saved: None }
+        Record { t_ns, op, dev, lba, sectors, saved: None, placement: 0 }
     }
 
     /// Makes a flush.

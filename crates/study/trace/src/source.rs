@@ -9,10 +9,11 @@ use crate::error::TraceError;
 use crate::file::TraceFile;
 use crate::format::Format;
 use crate::like::{self, Like, LikeStream};
+use crate::mixture::{Mixed, Mixture, PLUS};
 use crate::mqsim;
 use crate::notes::Notes;
 use crate::reader::Reader;
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 use crate::synth::Synth;
 use crate::workload::Workload;
 
@@ -27,6 +28,8 @@ pub enum Source {
     File(TraceFile),
     /// A synthetic workload.
     Synth(Workload),
+    /// A mixture of synthetic workloads.
+    Mixture(Mixture),
     /// A synthetic workload that resembles a real volume.
     Like(Like),
     /// Any of the others, defined in another program's file.
@@ -53,6 +56,7 @@ impl FromStr for Source {
                 Some(options) => like::parse(options)
                     .map(Source::Like)
                     .map_err(|why| TraceError::Workload { text: work.to_owned(), why }),
+                None if work.contains(PLUS) => Ok(Source::Mixture(work.parse()?)),
                 None => Ok(Source::Synth(work.parse()?)),
             },
             None => match mqsim::source(text)? {
@@ -67,7 +71,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::File(file) => file.fmt(f),
-            Source::Synth(_) => f.write_str("the synthetic workload"),
+            Source::Synth(_) | Source::Mixture(_) => f.write_str("the synthetic workload"),
             Source::Like(like) => write!(f, "a workload like {}", like.volume.name),
             Source::Told(told) => told.plain.fmt(f),
         }
@@ -105,6 +109,7 @@ impl Source {
         match self {
             Source::File(file) => file.compress,
             Source::Synth(work) => work.compress,
+            Source::Mixture(mixture) => mixture.compressibility(),
             Source::Like(like) => like.compress,
             Source::Told(told) => told.plain.compressibility(),
         }
@@ -124,6 +129,7 @@ impl Source {
         let raw = match self {
             Source::File(file) => Raw::File(Reader::open(file)?),
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
+            Source::Mixture(mixture) => Raw::Mixed(Mixed::new(mixture, seed)),
             Source::Like(like) => Raw::Like(LikeStream::new(like, seed)),
             Source::Told(told) => {
                 let stream = told.plain.open(seed, compact)?;
@@ -183,7 +189,7 @@ impl Stream {
     pub fn format(&self) -> Option<Format> {
         match self.raw() {
             Raw::File(reader) => Some(reader.format()),
-            Raw::Synth(_) | Raw::Like(_) => None,
+            Raw::Synth(_) | Raw::Mixed(_) | Raw::Like(_) => None,
         }
     }
 
@@ -192,10 +198,15 @@ impl Stream {
         matches!(&self.records, Records::Raw(Raw::File(reader)) if reader.is_flat())
     }
 
-    /// Returns whether writes can have a compressibility.
-    pub fn has_saved(&self) -> bool {
-        let in_file = matches!(self.raw(), Raw::File(reader) if reader.has_saved());
-        in_file || self.draws.is_some()
+    /// Returns the fields that writes can have besides the usual ones.
+    pub fn extras(&self) -> Extras {
+        let extras = match self.raw() {
+            Raw::File(reader) => reader.extras(),
+            Raw::Synth(synth) => synth.extras(),
+            Raw::Mixed(mixed) => mixed.extras(),
+            Raw::Like(_) => Extras::default(),
+        };
+        Extras { saved: extras.saved || self.draws.is_some(), ..extras }
     }
 
     /// Returns the notes so far.
@@ -249,6 +260,8 @@ enum Raw {
     File(Reader),
     /// Generated.
     Synth(Synth),
+    /// Generated from several workloads.
+    Mixed(Mixed),
     /// Generated to resemble a volume.
     Like(LikeStream),
 }
@@ -257,7 +270,7 @@ impl Raw {
     fn notes(&self) -> Notes {
         match self {
             Raw::File(reader) => reader.notes(),
-            Raw::Synth(_) | Raw::Like(_) => Notes::default(),
+            Raw::Synth(_) | Raw::Mixed(_) | Raw::Like(_) => Notes::default(),
         }
     }
 }
@@ -270,6 +283,7 @@ impl Iterator for Raw {
         match self {
             Raw::File(reader) => reader.next(),
             Raw::Synth(synth) => synth.next().map(Ok),
+            Raw::Mixed(mixed) => mixed.next().map(Ok),
             Raw::Like(like) => like.next().map(Ok),
         }
     }

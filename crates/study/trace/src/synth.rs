@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::drawn::Drawn;
 use crate::permutation::Permutation;
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 use crate::workload::{Pattern, Workload};
 
 /// A prime. Its multiples scatter the ranks of the Zipf distribution over the span.
@@ -39,6 +39,11 @@ impl Synth {
         };
         Synth { work, requests, made: 0, since_flush: 0 }
     }
+
+    /// Returns the fields that writes can have besides the usual ones.
+    pub(crate) fn extras(&self) -> Extras {
+        Extras { placement: self.work.placement > 0, ..Extras::default() }
+    }
 }
 
 impl Iterator for Synth {
@@ -67,7 +72,8 @@ impl Iterator for Synth {
         };
         self.made += 1;
         self.since_flush += u64::from(op == Op::Write);
-        Some(Record::new(t_ns, op, 0, lba, sectors))
+        let placement = if op == Op::Write { self.work.placement } else { 0 };
+        Some(Record { placement, ..Record::new(t_ns, op, 0, lba, sectors) })
     }
 }
 

@@ -53,11 +53,13 @@ impl Pattern {
             Pattern::Moving => &["hot", "share", "every"],
             // A read would take the place of a unit's write, so there are none.
             Pattern::Permutation => {
-                return vec!["size", "span", "count", "flush", "iops", "compress"];
+                return vec!["size", "span", "count", "flush", "iops", "compress", "placement"];
             }
-            Pattern::Drawn => return vec!["seed", "span", "count", "iops", "compress"],
+            Pattern::Drawn => {
+                return vec!["seed", "span", "count", "iops", "compress", "placement"];
+            }
         };
-        [&["size", "span", "count", "flush", "read", "iops", "compress"], own].concat()
+        [&["size", "span", "count", "flush", "read", "iops", "compress", "placement"], own].concat()
     }
 }
 
@@ -90,6 +92,8 @@ pub struct Workload {
     pub draw: u64,
     /// Compressibility of the written data. `compress=`, unknown by default.
     pub compress: Option<Compressibility>,
+    /// Placement id of all writes. `placement=`, 0 by default.
+    pub placement: u8,
 }
 
 impl Default for Workload {
@@ -108,6 +112,7 @@ impl Default for Workload {
             theta: 990,
             draw: 0,
             compress: None,
+            placement: 0,
         }
     }
 }
@@ -162,6 +167,7 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
             "iops" => work.iops = number()?,
             "theta" => work.theta = theta(value)?,
             "seed" => work.draw = number()?,
+            "placement" => work.placement = placement(value)?,
             _ => work.compress = Some(value.parse()?),
         }
     }
@@ -193,6 +199,10 @@ fn checked(mut work: Workload, size: Size, span: Size) -> Result<Workload, Strin
 fn percentage(key: &str, number: u64) -> Result<u32, String> {
     let small = u32::try_from(number).ok().filter(|number| *number <= 100);
     small.ok_or_else(|| format!("{key} is a percentage, 0 to 100"))
+}
+
+fn placement(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("placement={text}: expected a placement id, 0 to 255"))
 }
 
 /// Parses an exponent such as 0.99, and returns thousandths.

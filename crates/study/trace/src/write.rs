@@ -14,8 +14,8 @@ use crate::binary::flat;
 use crate::binary::packed::{self, Base};
 use crate::error::TraceError;
 use crate::format::Format;
-use crate::record::{Op, Record};
-use crate::text::own::{HEADER_DEV, HEADER_SAVED};
+use crate::record::{Extras, Op, Record};
+use crate::text::own::header;
 
 /// zstd's default level.
 const LEVEL: i32 = 3;
@@ -28,8 +28,8 @@ pub struct Writer {
     partial: PathBuf,
     sink: Option<Sink>,
     format: Format,
-    /// Whether writes have a compressibility.
-    has_saved: bool,
+    /// Optional fields of writes that are stored.
+    extras: Extras,
     /// Buffered bytes: lines, or the payload of a frame.
     buffer: Vec<u8>,
     base: Base,
@@ -47,12 +47,11 @@ enum Sink {
 
 impl Writer {
     /// Creates the file `path`. Its name determines the format: `.csv`, `.hft` or `.flat`,
-    /// optionally followed by `.zst`. The compressibility of writes is stored if `has_saved` is
-    /// set.
+    /// optionally followed by `.zst`. `extras` are the optional fields of writes to store.
     ///
     /// # Errors
     /// When the name has no known format, the file exists, or the system refuses.
-    pub fn create(path: &Path, has_saved: bool) -> Result<Self, TraceError> {
+    pub fn create(path: &Path, extras: Extras) -> Result<Self, TraceError> {
         let name = path.to_string_lossy();
         let plain = name.strip_suffix(".zst").unwrap_or(&name);
         let format = if plain.ends_with(".csv") {
@@ -70,9 +69,9 @@ impl Writer {
             partial,
             sink: None,
             format,
-            has_saved,
+            extras,
             buffer: Vec::new(),
-            base: Base::new(has_saved),
+            base: Base::new(extras),
             held: 0,
             digest: flat::digest(),
             records: 0,
@@ -110,10 +109,9 @@ impl Writer {
             Sink::Plain(file)
         };
         match self.format {
-            Format::Packed => sink.write(&packed::header(self.has_saved))?,
-            Format::Flat => sink.write(&flat::header(self.has_saved))?,
-            _ if self.has_saved => sink.write(format!("{HEADER_SAVED}\n").as_bytes())?,
-            _ => sink.write(format!("{HEADER_DEV}\n").as_bytes())?,
+            Format::Packed => sink.write(&packed::header(self.extras))?,
+            Format::Flat => sink.write(&flat::header(self.extras))?,
+            _ => sink.write(format!("{}\n", header(self.extras)).as_bytes())?,
         }
         self.sink = Some(sink);
         Ok(())
@@ -132,12 +130,11 @@ impl Writer {
                 !Base::fits(self.buffer.len())
             }
             Format::Flat => {
-                let known = Record { saved: record.saved.filter(|_| self.has_saved), ..*record };
-                self.buffer.extend(flat::pack(&known));
+                self.buffer.extend(flat::pack(&self.extras.strip(record)));
                 self.buffer.len() >= TEXT
             }
             _ => {
-                line(record, self.has_saved, &mut self.buffer);
+                line(record, self.extras, &mut self.buffer);
                 self.buffer.len() >= TEXT
             }
         };
@@ -154,7 +151,7 @@ impl Writer {
         }
         sink.write(&self.buffer)?;
         self.buffer.clear();
-        (self.base, self.held) = (Base::new(self.has_saved), 0);
+        (self.base, self.held) = (Base::new(self.extras), 0);
         Ok(())
     }
 
@@ -211,7 +208,7 @@ impl Sink {
 }
 
 /// Appends `record` as a line of this project's text format.
-fn line(record: &Record, has_saved: bool, text: &mut Vec<u8>) {
+fn line(record: &Record, extras: Extras, text: &mut Vec<u8>) {
     let op = match record.op {
         Op::Read => 'R',
         Op::Write => 'W',
@@ -225,10 +222,15 @@ fn line(record: &Record, has_saved: bool, text: &mut Vec<u8>) {
         0 => write!(text, "{micros},{dev},{op},{offset},{bytes}"),
         _ => write!(text, "{micros}.{nanos:03},{dev},{op},{offset},{bytes}"),
     };
-    let ended = written.and_then(|()| match record.saved {
-        _ if !has_saved => writeln!(text),
-        None => writeln!(text, ","),
-        Some(percent) => writeln!(text, ",{percent}"),
+    let saved = written.and_then(|()| match record.saved {
+        _ if !extras.saved => Ok(()),
+        None => write!(text, ","),
+        Some(percent) => write!(text, ",{percent}"),
     });
-    ended.expect("a write to a vector succeeds");
+    let placed = saved.and_then(|()| match record.placement {
+        _ if !extras.placement => Ok(()),
+        0 => write!(text, ","),
+        placement => write!(text, ",{placement}"),
+    });
+    placed.and_then(|()| writeln!(text)).expect("a write to a vector succeeds");
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use hostftl_core::SECTOR;
 use hostftl_serve::{RequestKind, RequestObserver};
-use hostftl_trace::{Op, Record, TraceError, Writer};
+use hostftl_trace::{Extras, Op, Record, TraceError, Writer};
 use hostftl_volume::{Events, Level};
 
 use crate::failure::Failure;
@@ -130,7 +130,7 @@ impl Traced {
 
 /// Creates a trace that only its owner may read, because it shows the activity of clients.
 fn create(path: &Path) -> Result<Writer, TraceError> {
-    let mut writer = Writer::create(path, false)?;
+    let mut writer = Writer::create(path, Extras::default())?;
     writer.keep_private()?;
     Ok(writer)
 }

@@ -1,6 +1,8 @@
 //! The wear of layers side by side under the conditions that an advice examined.
 
-use super::{Answer, Check};
+use hostftl_layers::LayerKind;
+
+use super::{Answer, Check, Placement};
 
 /// Wear of layers under one condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +39,12 @@ impl Answer {
         }
         if let Some(roomier) = &self.roomier {
             all.push(Condition::of("3/4 of the export", roomier.checks.iter()));
+        }
+        if let Some(Placement { neither, layer, .. }) = &self.placement {
+            let none = (LayerKind::Passthrough.name().to_owned(), *neither);
+            let layer = layer.iter().map(|check| (check.layer.clone(), check.waf));
+            let wafs = [none].into_iter().chain(layer).collect();
+            all.push(Condition { name: "no placement ids".to_owned(), wafs });
         }
         if let Some(check) = &self.compressed {
             let mut condition = Condition::of("data 2:1", [check].into_iter());

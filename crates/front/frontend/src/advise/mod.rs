@@ -7,6 +7,7 @@
 
 mod conditions;
 mod finalists;
+mod placement;
 mod plan;
 mod quick;
 mod rounds;
@@ -25,7 +26,12 @@ use tempfile::TempDir;
 use crate::slice::Slice;
 use crate::wrong::Wrong;
 pub use conditions::Condition;
+pub use placement::Placement;
 use rounds::{Conditions, Studies};
+
+/// Caution about placement ids without effect.
+const IGNORED_IDS: &str = "the workload has placement ids, but the drive has none, so they have no \
+                           effect; choose a model with handles, or add :placements=N to the drive";
 
 /// A round of studies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +166,8 @@ pub struct Answer {
     pub checks: Vec<Check>,
     /// Effect of more over-provisioning; `None` if the workload needs the whole exported capacity.
     pub roomier: Option<Roomier>,
+    /// Effect of placement ids; `None` if the workload or the drive has none.
+    pub placement: Option<Placement>,
     /// Best compressing layer if the data had a compression ratio of 2.
     pub compressed: Option<Check>,
     /// Reasons to doubt the advice, one sentence each.
@@ -209,7 +217,7 @@ impl Told {
 }
 
 /// An additional run.
-#[derive(Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// Layer.
     pub layer: String,
@@ -267,14 +275,17 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         let conditions = rounds::conditions(args, &study, &offers, &advice, run)?;
         (advice, conditions)
     };
-    let Conditions { checks, roomier, compressed } = conditions;
+    let Conditions { checks, roomier, placement, compressed } = conditions;
     let name = |index: usize| offers[index].layer.clone();
     // The ageing of the other rows is short on purpose.
     let finalists = outcome.rows.iter().zip(&offers).filter(|(_, offer)| !offer.is_screened);
     let finalists: Vec<Row> = finalists.map(|(row, _)| row.clone()).collect();
     let about = if args.quick { &outcome.rows[..1] } else { &finalists };
     let scaled: Vec<Scaled> = about.iter().map(|row| scaled(args, &slice, &study, row)).collect();
-    let cautions = cautions(args, &scaled, &outcome);
+    let mut cautions = cautions(args, &scaled, &outcome);
+    if placement.is_none() && placement::has_ids(&study)? {
+        cautions.push(IGNORED_IDS.to_owned());
+    }
     let mut answer = Answer {
         workload: args.trace.clone(),
         drive: args.drive.clone(),
@@ -293,6 +304,7 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
         offers: told(&outcome, offers, advice.broken).chain(impossible).collect(),
         checks,
         roomier,
+        placement,
         compressed,
         cautions,
         rows: finalists,

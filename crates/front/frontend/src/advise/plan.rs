@@ -36,7 +36,11 @@ pub(super) fn study(
 ) -> Result<(Study, Slice, Vec<Told>), Wrong> {
     let source = source(&args.trace, false)?;
     let source = if args.quick { quick::head(source, args.seed, folder)? } else { source };
-    let is_endless = matches!(source.plain(), Source::Synth(work) if work.iops == 0);
+    let is_endless = match source.plain() {
+        Source::Synth(work) => work.iops == 0,
+        Source::Mixture(mixture) => mixture.parts()[0].iops == 0,
+        _ => false,
+    };
     if args.load.needs_clock() && is_endless {
         return Err(without_clock());
     }

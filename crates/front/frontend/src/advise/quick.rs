@@ -7,6 +7,7 @@ use hostftl_sim::{Advice, Limits, Offer, Row, Study, advise};
 use hostftl_trace::{Source, TraceFile, Writer};
 
 use super::Round;
+use super::placement::{Placement, without_ids};
 use super::rounds::{Conditions, Studies, check};
 use crate::wrong::Wrong;
 
@@ -22,10 +23,14 @@ pub(super) fn head(source: Source, seed: u64, folder: &Path) -> Result<Source, W
             work.count = work.count.min(HEAD);
             Ok(Source::Synth(work))
         }
+        Source::Mixture(mut mixture) => {
+            mixture.shorten(HEAD);
+            Ok(Source::Mixture(mixture))
+        }
         Source::File(ref file) => {
             let stream = source.open(seed, false)?;
             let path = folder.join("head.flat");
-            let mut writer = Writer::create(&path, stream.has_saved())?;
+            let mut writer = Writer::create(&path, stream.extras())?;
             for record in stream.take(HEAD as usize) {
                 writer.write(&record?)?;
             }
@@ -61,5 +66,14 @@ pub(super) fn find(
         checks.push(check(&rows[at], study.seed));
         (rows[at], offers[at]) = (row.clone(), make(&row));
     }
-    Ok((advise(offers, limits), Conditions { checks, ..Conditions::default() }))
+    let is_aged = |name: &str| names.iter().any(|it| it == name);
+    let placement = match without_ids(&longer, is_aged)? {
+        Some(study) => {
+            let rows = run.one(&study, Round::Finalists)?.rows;
+            let state = study.warm[0].to_string();
+            Placement::of(&rows, study.seed, (offers, &state), |it| is_aged(&it.layer))
+        }
+        None => None,
+    };
+    Ok((advise(offers, limits), Conditions { checks, placement, ..Conditions::default() }))
 }

@@ -6,6 +6,7 @@ use hostftl_layers::LayerKind;
 use hostftl_sim::{Advice, Export, LayerSpec, Load, Offer, Outcome, Row, Study, Warm, is_same};
 use hostftl_trace::{Compressibility, Source};
 
+use super::placement::{Placement, without_ids};
 use super::{Check, Failed, Request, Roomier, Round, Run, variants};
 use crate::state;
 use crate::wrong::{Wrong, WrongKind};
@@ -85,6 +86,7 @@ pub(super) fn refine(
 pub(super) struct Conditions {
     pub checks: Vec<Check>,
     pub roomier: Option<Roomier>,
+    pub placement: Option<Placement>,
     pub compressed: Option<Check>,
 }
 
@@ -108,19 +110,28 @@ pub(super) fn conditions(
     studies.iter_mut().for_each(|study| study.layers.clone_from(&layers));
     let count = studies.len();
     studies.push(roomier(study, layers)?);
+    let is_final = |offer: &Offer| !offer.is_screened;
+    let is_finalist = |name: &str| offers.iter().any(|it| it.layer == name && is_final(it));
+    let without_ids = without_ids(study, is_finalist)?;
+    let has_ids = without_ids.is_some();
+    studies.extend(without_ids);
     studies.extend(compressed(args, study, offers)?);
     let outcomes = run.all(&studies, Round::Conditions)?;
     let checks = |(outcome, study): (&Outcome, &Study)| -> Vec<Check> {
         outcome.rows.iter().map(|row| check(row, study.seed)).collect()
     };
-    let mut all = outcomes.iter().zip(&studies);
+    let mut all = outcomes.iter().zip(&studies).peekable();
     let of_states = all.by_ref().take(count).flat_map(checks).collect();
     let roomier = all.next().and_then(|(outcome, study)| {
         let exported_bytes = outcome.rows.first()?.exported_bytes;
         Some(Roomier { exported_bytes, checks: checks((outcome, study)) })
     });
+    let placement = all.next_if(|_| has_ids).and_then(|(outcome, study)| {
+        let state = study.warm[0].to_string();
+        Placement::of(&outcome.rows, study.seed, (offers, &state), is_final)
+    });
     let compressed = all.next().and_then(|it| checks(it).pop());
-    Ok(Conditions { checks: of_states, roomier, compressed })
+    Ok(Conditions { checks: of_states, roomier, placement, compressed })
 }
 
 /// Returns none, the recommended layer and the second best.
@@ -162,10 +173,11 @@ fn compressed(args: &Request, study: &Study, offers: &[Offer]) -> Result<Option<
         .iter()
         .filter(|it| it.layer.starts_with("log") && !it.layer.contains("compress=none"));
     let best = logs.min_by(|one, other| one.waf.total_cmp(&other.waf));
-    let Some(best) = best.filter(|_| !stream.has_saved()) else { return Ok(None) };
+    let Some(best) = best.filter(|_| !stream.extras().saved) else { return Ok(None) };
     match source.plain_mut() {
         Source::File(file) => file.compress = Some(RATIO),
         Source::Synth(work) => work.compress = Some(RATIO),
+        Source::Mixture(mixture) => mixture.set_compressibility(RATIO),
         Source::Like(like) => like.compress = Some(RATIO),
         Source::Told(_) => unreachable!("a plain source has no announcement"),
     }

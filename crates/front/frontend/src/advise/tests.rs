@@ -222,3 +222,35 @@ fn conditions_have_the_wear_of_each_layer() {
     assert!(all.iter().all(|it| it.waf("passthrough").is_some() && it.waf("log").is_none()));
     assert!(!answer.rows.is_empty());
 }
+
+/// The answer has the wear with and without placement ids if both sides have them.
+#[test]
+fn placement_ids_are_compared_with_a_drive_that_ignores_them() {
+    let trace = "synth:sequential:size=64k,span=24m,count=3000,iops=100,placement=1\
+                 +uniform:size=4k,span=24m,count=30k,iops=1000,placement=2";
+    let ask = |drive: &str, trace: &str, quick: bool| {
+        let (drive, trace) = (drive.to_owned(), trace.to_owned());
+        let request = Request { drive, trace, quick, ..request(Some(&["hard", "log"])) };
+        let answer =
+            all(&request, &|| false, &mut |studies, _| Ok(compare_all(studies, &Unobserved)?));
+        answer.expect("an answer")
+    };
+    let fdp = "tlc:capacity=1g:over_provisioning_percent=20:placements=3:frontiers=isolated";
+    for quick in [true, false] {
+        let answer = ask(fdp, trace, quick);
+        let placement = answer.placement.as_ref().expect("both have ids");
+        let copies = [placement.placement, placement.neither].map(|waf| waf - 1.0);
+        assert!(copies[1] > 0.02 && copies[0] < 0.2 * copies[1], "{quick}: {placement:?}");
+        let none = answer.offer("passthrough").map(|it| it.waf);
+        assert_eq!(none, Some(placement.placement));
+        assert!(placement.layer.is_some() && placement.both.is_some(), "{placement:?}");
+        let column = answer.conditions().into_iter().find(|it| it.name == "no placement ids");
+        let column = column.expect("the page has it");
+        assert_eq!(column.waf("passthrough"), Some(placement.neither));
+        assert!(answer.placement_text().is_some_and(|text| text.contains("placement alone")));
+    }
+    let plain = ask("tlc:capacity=1g", trace, true);
+    assert!(plain.placement.is_none() && plain.cautions.contains(&IGNORED_IDS.to_owned()));
+    let without = ask(fdp, "synth:uniform:size=4k,span=24m,count=2000,iops=500", true);
+    assert!(without.placement.is_none() && !without.cautions.contains(&IGNORED_IDS.to_owned()));
+}

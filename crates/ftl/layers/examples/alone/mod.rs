@@ -70,6 +70,7 @@ impl Alone {
             lba: block * PER,
             sectors: PER,
             tally: Tally::single(Cause::Host, SECTORS_PER_BLOCK),
+            placement: 0,
         };
         assert!(self.log.credits().requests > 0, "nothing is in flight");
         self.waiting += 1;

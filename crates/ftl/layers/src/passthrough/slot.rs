@@ -38,6 +38,7 @@ pub(super) struct Slot {
     lba: u64,
     left: u64,
     tally: Tally,
+    placement: u8,
     own: Option<Own>,
     pub deadline: Nanos,
 }
@@ -45,7 +46,7 @@ pub(super) struct Slot {
 impl Slot {
     #[inline]
     pub(super) fn new(request: Request, deadline: Nanos) -> Self {
-        let Request { ticket, op, lba, sectors, tally } = request;
+        let Request { ticket, op, lba, sectors, tally, placement } = request;
         let (stage, data) = match op {
             HostOp::Read(data) => (Stage::Read, Some(data)),
             HostOp::Write { data, fua } => (Stage::Write { fua }, Some(data)),
@@ -53,7 +54,8 @@ impl Slot {
             HostOp::Trim { fua } => (Stage::Reset { fua }, None),
             HostOp::Zeroes { fua } => (Stage::Zero { fua }, None),
         };
-        Slot { ticket: Some(ticket), data, stage, lba, left: sectors, tally, own: None, deadline }
+        let (ticket, left, own) = (Some(ticket), sectors, None);
+        Slot { ticket, data, stage, lba, left, tally, placement, own, deadline }
     }
 
     /// Creates the flush with which the layer starts or stops.
@@ -65,6 +67,7 @@ impl Slot {
             lba: 0,
             left: 0,
             tally: Tally::default(),
+            placement: 0,
             own: Some(own),
             deadline,
         }
@@ -101,7 +104,7 @@ impl Slot {
                 let data = self.data.as_mut().expect("a write has a payload");
                 let sectors = self.left as u32;
                 let piece = || Piece::Data(data.view_sectors(0, sectors));
-                program(token, lba, piece, &self.tally, out);
+                program(token, (lba, self.placement), piece, &self.tally, out);
             }
             Stage::Reset { fua } => {
                 self.stage = after(fua);
@@ -116,7 +119,8 @@ impl Slot {
                     self.stage = after(fua);
                 }
                 let tally = Tally::single(Cause::Host, sectors);
-                program(token, lba, || Piece::zero_sectors(sectors), &tally, out);
+                let at = (lba, self.placement);
+                program(token, at, || Piece::zero_sectors(sectors), &tally, out);
             }
         }
         true
@@ -201,11 +205,17 @@ impl Slot {
     }
 }
 
-/// Submits a program of one piece.
+/// Submits a program of one piece to a sector, with a placement id.
 #[inline]
-fn program(token: Token, lba: u64, piece: impl FnOnce() -> Piece, tally: &Tally, out: &mut Out) {
+fn program(
+    token: Token,
+    (lba, placement): (u64, u8),
+    piece: impl FnOnce() -> Piece,
+    tally: &Tally,
+    out: &mut Out,
+) {
     out.push_with(|| {
         let (gather, tally) = (Gather::from_iter([piece()]), *tally);
-        Output::Submit(token, Command::Program { device: 0, lba, gather, tally, placement: 0 })
+        Output::Submit(token, Command::Program { device: 0, lba, gather, tally, placement })
     });
 }

@@ -97,7 +97,7 @@ impl World {
     fn ask(&mut self, op: HostOp, lba: u64, sectors: u64) -> Result<(), HostError> {
         let tally = Tally::single(hostftl_core::Cause::Host, sectors as u32);
         let ticket = Ticket::issue(7);
-        self.run(Input::Host(Request { ticket, op, lba, sectors, tally }));
+        self.run(Input::Host(Request { ticket, op, lba, sectors, tally, placement: 0 }));
         self.result.take().expect("an answer")
     }
 
@@ -150,7 +150,7 @@ fn without_the_slow_device_cached_pages_are_read() {
 
 fn flush() -> Input {
     let (ticket, tally) = (Ticket::issue(7), Tally::default());
-    Input::Host(Request { ticket, op: HostOp::Flush, lba: 0, sectors: 0, tally })
+    Input::Host(Request { ticket, op: HostOp::Flush, lba: 0, sectors: 0, tally, placement: 0 })
 }
 
 #[test]

@@ -256,7 +256,7 @@ impl RecordedDevices {
                 };
                 let written = if kind == Kind::Write { sectors as u32 } else { 0 };
                 let (ticket, tally) = (Ticket::issue(ticket), Tally::single(Cause::Host, written));
-                Input::Host(Request { ticket, op, lba, sectors, tally })
+                Input::Host(Request { ticket, op, lba, sectors, tally, placement: 0 })
             }
             Entry::Done { token, result, meta } => {
                 let mut command = self.commands.remove(&token)?;

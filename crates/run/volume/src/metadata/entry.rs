@@ -260,7 +260,8 @@ mod tests {
         emit(7, &Input::Done(done), &mut bytes);
         let ticket = Ticket::issue(77);
         let (op, tally) = (HostOp::Zeroes { fua: true }, Tally::default());
-        let input = Input::Host(Request { ticket, op, lba: 3, sectors: 1 << 33, tally });
+        let input =
+            Input::Host(Request { ticket, op, lba: 3, sectors: 1 << 33, tally, placement: 0 });
         emit(0, &input, &mut bytes);
         let Input::Host(request) = input else { unreachable!() };
         request.ticket.close();

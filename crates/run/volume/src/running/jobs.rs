@@ -329,7 +329,8 @@ impl Jobs {
             JobOp::Status => unreachable!("a question is no request"),
         };
         let (ticket, lba) = (Ticket::issue(place.into()), offset / SECTOR as u64);
-        Request { ticket, op, lba, sectors, tally: Tally::single(Cause::Host, written) }
+        let tally = Tally::single(Cause::Host, written);
+        Request { ticket, op, lba, sectors, tally, placement: 0 }
     }
 }
 

@@ -21,6 +21,7 @@ mod ahead;
 mod back;
 mod counted;
 mod gate;
+mod handles;
 mod hint;
 mod raw;
 pub(crate) mod register;
@@ -42,6 +43,7 @@ use crate::zoned::Zoned;
 use back::{BUFFER, Back, Errand};
 use counted::Counted;
 use gate::{Gate, Passage};
+use handles::Sent;
 use tally::{book, take};
 use window::{Data, Window};
 
@@ -81,6 +83,8 @@ pub struct Drive {
     raw: Option<Zoned>,
     /// Sectors of programs that a raw drive refused, by cause.
     refused: [u64; CAUSES],
+    /// Sectors of programs by placement id.
+    sent: Sent,
 }
 
 impl Drive {
@@ -103,6 +107,7 @@ impl Drive {
             slots: vec![Slot::FREE; 1024],
             raw,
             refused: [0; CAUSES],
+            sent: Sent::new(spec),
             spec: spec.clone(),
         })
     }
@@ -378,6 +383,7 @@ impl Drive {
         let buffered = self.spec.write_buffer > 0;
         let owner = if buffered { BUFFER } else { slot };
         let whole = self.spec.map_unit;
+        self.sent.count(placement, total);
         for Part { unit, offset, sectors } in self.parts(lba, total.into()) {
             pending += 1;
             let tally = if sectors == total { *tally } else { take(&mut left, sectors) };
@@ -448,7 +454,7 @@ impl Drive {
         if back.is_open(pool, page) {
             return NONE;
         }
-        let rows = rows_left(spec, data.mask);
+        let rows = window::rows_left(spec, data.mask);
         let sectors = rows * spec.shape.row_sectors.min(spec.map_unit);
         back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
         back.read(pool, page, rows, sectors, Cause::Rmw, now, NONE)
@@ -478,19 +484,4 @@ impl Drive {
         self.back.write_aside(now);
         self.back.acks.flush(slot, now)
     }
-}
-
-/// Returns the number of rows of a map unit that must be read when only the sectors of `mask` are
-/// new.
-fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
-    let row = spec.shape.row_sectors;
-    let rows = spec.rows_per_unit();
-    if rows == 1 {
-        return 1;
-    }
-    let new = |index: u32| {
-        let bits = window::mask(index * row, row);
-        mask & bits == bits
-    };
-    (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
 }

@@ -12,7 +12,7 @@ use crate::pool::LoadError;
 use crate::registration::{Description, Registration, SavedModel};
 use crate::spec::{DriveSpec, file, keys};
 use crate::text::{DriveError, Text};
-use crate::work::DriveWork;
+use crate::work::{DriveWork, HandleWork};
 
 /// Flash with its own translation.
 pub(crate) static BLOCK: Registration = Registration {
@@ -158,6 +158,10 @@ impl Model for Drive {
 
     fn work(&self) -> DriveWork {
         Drive::work(self)
+    }
+
+    fn handles(&self) -> Vec<HandleWork> {
+        Drive::handles(self)
     }
 
     fn worn(&self) -> Vec<u32> {

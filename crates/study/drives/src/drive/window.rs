@@ -8,6 +8,8 @@
 
 use hostftl_core::{CAUSES, Cause, Tally};
 
+use crate::spec::DriveSpec;
+
 /// Index of no entry.
 const NONE: u32 = u32::MAX;
 
@@ -49,6 +51,21 @@ pub(super) struct Window {
 pub(super) fn mask(offset: u32, sectors: u32) -> u128 {
     let ones = if sectors == u128::BITS { u128::MAX } else { (1 << sectors) - 1 };
     ones << offset
+}
+
+/// Returns the number of rows of a map unit that must be read when only the sectors of `mask` are
+/// new.
+pub(super) fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
+    let row = spec.shape.row_sectors;
+    let rows = spec.rows_per_unit();
+    if rows == 1 {
+        return 1;
+    }
+    let new = |index: u32| {
+        let bits = self::mask(index * row, row);
+        mask & bits == bits
+    };
+    (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
 }
 
 impl Window {

@@ -204,6 +204,9 @@ impl Pool {
             apart |= was ^ (from + bit);
         }
         assert_eq!(apart, 0, "a valid page is mapped");
+        if let Some(handles) = &mut self.handles {
+            handles.copied(&self.back[to as usize..(to + count) as usize]);
+        }
         self.frontiers[frontier].next += count;
         sink.copies(from, live, to);
         self.seal_if_full(frontier);

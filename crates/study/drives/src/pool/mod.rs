@@ -18,6 +18,7 @@
 mod ahead;
 mod check;
 mod collect;
+mod handles;
 mod hint;
 mod saved;
 mod spec;
@@ -27,6 +28,7 @@ mod work;
 use std::collections::VecDeque;
 
 use collect::{COLD, Victim};
+use handles::Handles;
 use hostftl_layers::policy::Victims;
 pub use hostftl_layers::policy::{Frontiers, GcPolicy, UnknownWord};
 pub use saved::LoadError;
@@ -102,6 +104,8 @@ pub struct Pool {
     ahead: u32,
     mapped: u64,
     work: PoolWork,
+    /// Work for each placement id; `None` if the pool has only one.
+    handles: Option<Box<Handles>>,
 }
 
 impl Pool {
@@ -130,6 +134,7 @@ impl Pool {
             ahead: 0,
             mapped: 0,
             work: PoolWork::default(),
+            handles: Handles::new(spec.logical, spec.placements),
             spec,
         };
         (0..spec.segments).for_each(|segment| pool.clear(segment));
@@ -172,7 +177,11 @@ impl Pool {
         if self.victims_now[COLD].segment != NONE {
             self.move_cold(sink);
         }
-        let placement = usize::from(placement.min(self.spec.placements - 1));
+        let placement = placement.min(self.spec.placements - 1);
+        if let Some(handles) = &mut self.handles {
+            handles.wrote(logical, placement);
+        }
+        let placement = usize::from(placement);
         let page = self.open_frontier(placement).next;
         self.frontiers[placement].next += 1;
         self.work.host += 1;
@@ -221,6 +230,12 @@ impl Pool {
         self.work
     }
 
+    /// Returns the pages programmed for each placement id so far, copies included. The list is
+    /// empty if the pool has only one id.
+    pub fn programmed_by_placement(&self) -> &[u64] {
+        self.handles.as_ref().map_or(&[], |handles| handles.programmed())
+    }
+
     /// Returns the number of logical pages that hold data.
     pub fn mapped(&self) -> u64 {
         self.mapped
@@ -245,7 +260,8 @@ impl Pool {
             + self.stale.len() * size_of::<u64>()
             + self.segments.len() * size_of::<Segment>()
             + self.frontiers.len() * size_of::<Frontier>();
-        tables as u64 + self.policy.bytes()
+        let owners = self.handles.as_ref().map_or(0, |handles| handles.owners.len());
+        (tables + owners) as u64 + self.policy.bytes()
     }
 
     /// Marks a physical page invalid.

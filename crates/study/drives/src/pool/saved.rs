@@ -2,9 +2,10 @@
 //!
 //! The format is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters,
 //! the segments, the free list, the write points, the victims, the state of early collection if the
-//! pool has it, the policy, the map, and the CRC-64/NVME of all of these. Numbers are
-//! little-endian. Tables that follow from the map (invalid pages and the logical page of each
-//! physical page) are not stored.
+//! pool has it, the policy, the map, the placement id of each logical page if the pool has several,
+//! and the CRC-64/NVME of all of these. Numbers are little-endian. Tables that follow from the map
+//! (invalid pages and the logical page of each physical page) are not stored, and the work for each
+//! placement id restarts at zero.
 
 use std::io::{self, Read, Write};
 
@@ -16,7 +17,8 @@ use super::summed::Summed;
 use super::{BITS, Frontier, NONE, Pool, PoolError, PoolSpec, PoolWork, State};
 
 const MAGIC: [u8; 8] = *b"HFTLPOOL";
-const VERSION: u32 = 1;
+/// Version of a pool with one placement id, and of a pool with several.
+const VERSIONS: [u32; 2] = [1, 2];
 const STATES: [State; 4] = [State::Free, State::Open, State::Sealed, State::Victim];
 /// Upper limit of the length of a spec as text, in bytes.
 const MOST_TEXT: u32 = 4096;
@@ -30,10 +32,10 @@ pub enum LoadError {
     #[error("not a saved pool")]
     Foreign,
     #[error(
-        "cannot read a saved pool of version {0}: this program reads version {VERSION}; save \
-         it again"
+        "cannot read a saved pool of version {0}: this program reads version {1}; save it \
+         again"
     )]
-    Version(u32),
+    Version(u32, u32),
     #[error(
         "the saved pool has another specification ({saved} instead of {wanted}); save it again"
     )]
@@ -42,6 +44,10 @@ pub enum LoadError {
     Damaged(&'static str),
     #[error(transparent)]
     Impossible(#[from] PoolError),
+}
+
+fn version(spec: &PoolSpec) -> u32 {
+    VERSIONS[usize::from(spec.placements > 1)]
 }
 
 fn words(spec: &PoolSpec) -> String {
@@ -71,7 +77,7 @@ impl Pool {
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         let mut out = Summed::new(out);
         out.put(&MAGIC)?;
-        out.put_u32(VERSION)?;
+        out.put_u32(version(&self.spec))?;
         let text = words(&self.spec);
         out.put_u32(text.len() as u32)?;
         out.put(text.as_bytes())?;
@@ -107,6 +113,9 @@ impl Pool {
         });
         result?;
         out.put_table(&self.map)?;
+        if let Some(handles) = &self.handles {
+            out.put(&handles.owners)?;
+        }
         out.finish()
     }
 
@@ -175,7 +184,11 @@ impl Pool {
         let policy = Victims::load(spec.gc, spec.segments, spec.pages, &mut take);
         result?;
         self.policy = policy.ok_or(LoadError::Damaged("invalid state of its policy"))?;
-        Ok(from.take_table(&mut self.map)?)
+        from.take_table(&mut self.map)?;
+        if let Some(handles) = &mut self.handles {
+            from.fill(&mut handles.owners)?;
+        }
+        Ok(())
     }
 
     /// Rebuilds the tables that follow from the map. The checksum was right, so an error here means
@@ -187,7 +200,8 @@ impl Pool {
             && self.victims_now.iter().all(|it| it.segment == NONE || inside(it.segment))
             && self.frontiers.iter().all(|it| it.next <= it.end && it.end <= physical)
             && self.segments.iter().all(|it| it.placement < self.spec.placements)
-            && inside(self.look);
+            && inside(self.look)
+            && self.handles.iter().flat_map(|it| &it.owners).all(|it| *it < self.spec.placements);
         if !known || self.map.iter().any(|&page| page != NONE && page >= physical) {
             return Err(LoadError::Damaged("a reference out of range"));
         }
@@ -237,9 +251,9 @@ fn read_head(spec: &PoolSpec, from: &mut Summed<&mut impl Read>) -> Result<(), L
     if from.take::<8>()? != MAGIC {
         return Err(LoadError::Foreign);
     }
-    let version = from.take_u32()?;
-    if version != VERSION {
-        return Err(LoadError::Version(version));
+    let (found, wanted) = (from.take_u32()?, version(spec));
+    if !VERSIONS.contains(&found) {
+        return Err(LoadError::Version(found, wanted));
     }
     let length = from.take_u32()?;
     if length > MOST_TEXT {
@@ -250,6 +264,10 @@ fn read_head(spec: &PoolSpec, from: &mut Summed<&mut impl Read>) -> Result<(), L
     let (saved, wanted) = (String::from_utf8_lossy(&saved).into_owned(), words(spec));
     if saved != wanted {
         return Err(LoadError::Other { saved, wanted });
+    }
+    // Pools with several placement ids had version 1 before their pages had owners.
+    if found != version(spec) {
+        return Err(LoadError::Version(found, version(spec)));
     }
     Ok(())
 }

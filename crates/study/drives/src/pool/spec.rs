@@ -172,6 +172,7 @@ impl PoolSpec {
             + segments * size_of::<Segment>() as u64
             + u64::from(self.open()) * size_of::<Frontier>() as u64
             + Victims::memory(self.gc, self.segments, self.pages)
+            + if self.placements > 1 { u64::from(self.logical) } else { 0 }
     }
 }
 

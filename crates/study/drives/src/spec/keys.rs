@@ -32,7 +32,7 @@ pub(crate) const FLASH: [Key; 36] = [
         "placements",
         "1..=64",
         "1",
-        "number of placement IDs (FDP reclaim unit handles), each with separate blocks",
+        "number of placement IDs (FDP reclaim unit handles), each with an open block of its own",
     ),
     key(
         "level",
@@ -144,8 +144,9 @@ pub(crate) const BLOCK: [Key; 8] = [
         "frontiers",
         "shared|separate|isolated",
         "shared",
-        "open block for GC copies; shared: the block of host writes; separate: one block for all \
-         placement IDs; isolated: one block per placement ID",
+        "open block for GC copies; shared: that of the placement ID's host writes (persistently \
+         isolated handles of FDP); separate: one block for all placement IDs (initially isolated \
+         handles); isolated: one block per placement ID (persistently isolated, copies apart)",
     ),
     key(
         "write_buffer_kib",

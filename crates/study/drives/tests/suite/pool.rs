@@ -125,6 +125,37 @@ fn placements_keep_streams_apart() {
     assert!(isolated < mixed && once < mixed, "{isolated} and {once}, one frontier: {mixed}");
 }
 
+/// A sequential stream beside a random one. Copies of initially isolated handles share segments,
+/// where the data of both streams is copied again. Persistently isolated handles copy less.
+#[test]
+fn handles_have_their_own_write_amplification() {
+    let wafs = |frontiers| {
+        let (segments, pages) = (256, 64);
+        let (half, logical) = (segments * pages * 2 / 5, segments * pages * 4 / 5);
+        let (placements, spec) = (2, PoolSpec::new(segments, pages, logical));
+        let mut pool = Pool::new(PoolSpec { placements, frontiers, ..spec }).expect("possible");
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(3);
+        let mut sent = [0u64; 2];
+        for turn in 0..logical * 20 {
+            pool.write_to(turn % half, 0, &mut |_| {});
+            pool.write_to(half + dice.random_range(0..half), 1, &mut |_| {});
+            (sent[0], sent[1]) = (sent[0] + 1, sent[1] + 1);
+        }
+        let programmed = pool.programmed_by_placement().to_vec();
+        assert_eq!(programmed.iter().sum::<u64>(), pool.work().programs(), "{frontiers}");
+        assert_eq!(pool.check(), Ok(()));
+        [0, 1].map(|id| programmed[id] as f64 / sent[id] as f64)
+    };
+    let [apart, mixed, shared] =
+        [Frontiers::Isolated, Frontiers::Separate, Frontiers::Shared].map(wafs);
+    // Greedy collection takes segments of the sequential stream before they are fully invalid, so
+    // that stream has copies too.
+    assert!(apart[0] < 1.25 && apart[1] > 1.5, "isolated: {apart:?}");
+    let is_worse = |it: [f64; 2]| it[0] > 1.04 * apart[0] && it[1] > 1.1 * apart[1];
+    assert!(is_worse(mixed), "copies of both in one segment: {mixed:?}, apart: {apart:?}");
+    assert!(is_worse(shared), "copies behind new data: {shared:?}, apart: {apart:?}");
+}
+
 /// The hint names the pages that garbage collection moves next.
 #[test]
 fn the_hint_names_the_next_victim() {

@@ -49,8 +49,18 @@ proptest! {
         pool.save(&mut file).unwrap();
         let mut again = Pool::load(spec, &mut file.as_slice()).unwrap();
         prop_assert_eq!(again.work(), pool.work());
+        let (before, ids) = (pool.work().programs(), pool.programmed_by_placement().to_vec());
         prop_assert_eq!(play(&mut again, !seed, 6_000), play(&mut pool, !seed, 6_000));
         prop_assert_eq!(again.work(), pool.work());
+        // The work by placement id restarts at zero, but each page keeps its id.
+        let sum = |pool: &Pool| pool.programmed_by_placement().iter().sum::<u64>();
+        let has_ids = spec.placements > 1;
+        prop_assert_eq!(sum(&pool), if has_ids { pool.work().programs() } else { 0 });
+        let after: u64 = again.work().programs() - before;
+        prop_assert_eq!(sum(&again), if has_ids { after } else { 0 });
+        let grown = |id: usize| pool.programmed_by_placement()[id] - ids[id];
+        let grown: Vec<u64> = (0..ids.len()).map(grown).collect();
+        prop_assert_eq!(again.programmed_by_placement(), grown);
         prop_assert!(again.erased().eq(pool.erased()));
         prop_assert_eq!(again.check(), Ok(()));
     }
@@ -80,7 +90,7 @@ fn errors_are_reported_with_a_reason() {
     assert!(matches!(refused(spec, b"not a saved pool at all"), LoadError::Foreign));
     let mut newer = file.clone();
     newer[8] = 9;
-    assert!(matches!(refused(spec, &newer), LoadError::Version(9)));
+    assert!(matches!(refused(spec, &newer), LoadError::Version(9, 1)));
     let short = refused(spec, &file[..file.len() - 9]).to_string();
     assert!(short.contains("truncated"), "{short}");
     let sum = refused(spec, &file[..file.len() - 1]).to_string();

@@ -22,7 +22,7 @@ fn request(id: u64, wish: ExerciserRequest) -> Request {
         ExerciserOp::Zeroes => HostOp::Zeroes { fua },
         ExerciserOp::Flush => HostOp::Flush,
     };
-    Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally }
+    Request { ticket: Ticket::issue(id), op, lba, sectors: sectors.into(), tally, placement: 0 }
 }
 
 /// Creates a world of the exerciser over `count` drives.

@@ -89,7 +89,7 @@ impl Asker {
 
 fn ask(world: &mut World<Asker>, op: HostOp, lba: u64, sectors: u64) {
     let (ticket, tally) = (Ticket::issue(0), Tally::default());
-    world.send(Request { ticket, op, lba, sectors, tally }).unwrap();
+    world.send(Request { ticket, op, lba, sectors, tally, placement: 0 }).unwrap();
     while world.answer().is_none() {
         assert!(world.advance().unwrap(), "the layer never answered");
     }

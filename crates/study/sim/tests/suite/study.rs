@@ -258,3 +258,36 @@ fn an_aged_stack_is_kept_and_used_again() {
     let error = rows(&study).unwrap_err().to_string();
     assert!(error.contains("the snapshot is damaged; remove the file"), "{error}");
 }
+
+/// With ids, the random stream does not disturb the sequential one. `none` sends the ids of the
+/// workload; without them the drive receives one stream.
+#[test]
+fn a_drive_reports_the_wear_of_each_placement_id() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("placement-warm");
+    let _ = std::fs::remove_dir_all(&folder);
+    let run = |ids: [u8; 2], cache: bool| {
+        let [one, other] = ids;
+        let mut study = study(&format!(
+            "synth:sequential:span=128m,count=300k,placement={one}\
+             +uniform:span=64m,count=300k,placement={other}"
+        ));
+        let drive =
+            "tlc:capacity=256m:over_provisioning_percent=25:placements=3:frontiers=isolated";
+        study.drives = vec![DriveSpec::find(drive).expect("a drive").into()];
+        (study.warm, study.pace) = (vec!["self".parse().expect("a state")], Pace::Counted);
+        study.cache = cache.then(|| folder.clone());
+        row(&study)
+    };
+    let mixed = run([0, 0], false);
+    assert_eq!(mixed.devices[0].placements.len(), 1);
+    let apart = run([1, 2], true);
+    let [sequential, random] = &apart.devices[0].placements[..] else {
+        panic!("{:?}", apart.devices[0].placements)
+    };
+    assert_eq!((sequential.id, random.id, sequential.sent_bytes), (1, 2, 307_200 * 4096));
+    let [one, other] = [sequential, random].map(|it| it.waf.expect("it was used"));
+    assert!(one < 1.01 && other > 1.02, "{one} {other}");
+    assert!(apart.waf_total < mixed.waf_total, "{:?} {:?}", apart.waf_total, mixed.waf_total);
+    let again = run([1, 2], true);
+    assert_eq!(again.devices, apart.devices, "an aged stack keeps the id of each unit");
+}

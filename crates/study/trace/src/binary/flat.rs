@@ -7,20 +7,22 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use super::packed::NAME;
 use crate::cursor::{Bad, Cursor, Trouble};
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 use crate::text::fields::Found;
 
 /// Bytes of the name and the version.
 pub(crate) const HEADER: usize = NAME.len() + 1;
 /// Bytes of a record, which has three numbers: the time; the first sector (54 bits), the code (7
 /// bits) and the device's highest 3 bits; the length minus one (35 bits) and the other bits of the
-/// device.
+/// device. In a file with placement ids, the length of a write has 24 bits, and the id follows it.
 pub(crate) const SIZE: usize = 24;
 /// Second number of the last record. No request has this value.
 const LAST: u64 = u64::MAX;
 const LBA_BITS: u32 = 54;
 const CODE_BITS: u32 = 7;
 const LENGTH_BITS: u32 = 35;
+/// Bits of the length of a write in a file with placement ids.
+const WRITE_BITS: u32 = 24;
 /// Bits of a device that are stored above the length.
 const LOW_BITS: u32 = u64::BITS - LENGTH_BITS;
 
@@ -32,24 +34,23 @@ const WRITES: u8 = 3;
 /// Code of a write with unknown compressibility.
 const WRITE: u8 = WRITES + 101;
 
-/// Returns the header of a file. `has_saved` states whether its writes have a compressibility.
-pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
-    let mut header = [3 + u8::from(has_saved); HEADER];
+/// Version of a file without optional fields.
+const VERSION: u8 = 3;
+
+/// Returns the header of a file whose writes have these fields.
+pub(crate) fn header(extras: Extras) -> [u8; HEADER] {
+    let mut header = [extras.version(VERSION); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
 }
 
-/// Returns whether the writes of a file that begins with `head` have a compressibility, or `None`
-/// if it is not such a file.
-pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
-    match head.strip_prefix(&NAME)?.first()? {
-        3 => Some(false),
-        4 => Some(true),
-        _ => None,
-    }
+/// Returns the optional fields of a file that begins with `head`, or `None` if it is not such a
+/// file.
+pub(crate) fn extras(head: &[u8]) -> Option<Extras> {
+    Extras::of_version(*head.strip_prefix(&NAME)?.first()?, VERSION)
 }
 
-/// Returns the bytes of a record.
+/// Returns the bytes of a record. Only a file with placement ids may have a record with one.
 pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     let code = match record.op {
         Op::Read => READ,
@@ -60,7 +61,8 @@ pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     let dev = u64::from(record.dev);
     let high = dev >> LOW_BITS << (LBA_BITS + CODE_BITS);
     let what = record.lba | u64::from(code) << LBA_BITS | high;
-    bytes([record.t_ns, what, record.sectors.saturating_sub(1) | dev << LENGTH_BITS])
+    let length = record.sectors.saturating_sub(1) | u64::from(record.placement) << WRITE_BITS;
+    bytes([record.t_ns, what, length | dev << LENGTH_BITS])
 }
 
 /// Returns the last record of a file with this number of records and this checksum.
@@ -76,7 +78,7 @@ pub(crate) fn end(bytes: &[u8; SIZE]) -> Option<(u64, u32)> {
 
 /// Returns the request of a record, or `None` if the bytes are invalid.
 #[inline]
-pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
+pub(crate) fn unpack(bytes: &[u8; SIZE], has_placement: bool) -> Option<Record> {
     let [t_ns, what, length] = words(bytes);
     let (op, saved) = match (what >> LBA_BITS) as u8 & ((1 << CODE_BITS) - 1) {
         READ => (Op::Read, None),
@@ -88,9 +90,14 @@ pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
     };
     let high = what >> (LBA_BITS + CODE_BITS) << LOW_BITS;
     let dev = (length >> LENGTH_BITS | high) as u32;
-    let (lba, less) = (what & ((1 << LBA_BITS) - 1), length & ((1 << LENGTH_BITS) - 1));
+    let (lba, mut less) = (what & ((1 << LBA_BITS) - 1), length & ((1 << LENGTH_BITS) - 1));
+    let mut placement = 0;
+    if has_placement && op == Op::Write {
+        placement = u8::try_from(less >> WRITE_BITS).ok()?;
+        less &= (1 << WRITE_BITS) - 1;
+    }
     let sectors = if op == Op::Flush { 0 } else { less + 1 };
-    Some(Record { saved, ..Record::new(t_ns, op, dev, lba, sectors) })
+    Some(Record { saved, placement, ..Record::new(t_ns, op, dev, lba, sectors) })
 }
 
 /// Returns the checksum of an empty series of records.
@@ -114,7 +121,7 @@ fn words(bytes: &[u8; SIZE]) -> [u64; 3] {
 
 /// Reader of the records of a file.
 pub(crate) struct Flat {
-    has_saved: bool,
+    extras: Extras,
     digest: Digest,
     /// Bytes at the cursor that are already in the checksum.
     summed: usize,
@@ -122,14 +129,14 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// Makes a reader. `has_saved` states whether writes have a compressibility.
-    pub(crate) fn new(has_saved: bool) -> Self {
-        Flat { has_saved, digest: digest(), summed: 0, over: false }
+    /// Makes a reader of a file whose writes have these fields.
+    pub(crate) fn new(extras: Extras) -> Self {
+        Flat { extras, digest: digest(), summed: 0, over: false }
     }
 
-    /// Returns whether writes have a compressibility.
-    pub(crate) fn has_saved(&self) -> bool {
-        self.has_saved
+    /// Returns the optional fields of writes.
+    pub(crate) fn extras(&self) -> Extras {
+        self.extras
     }
 
     /// Returns the next request. The cursor stays at a bad record.
@@ -148,7 +155,8 @@ impl Flat {
         }
         cursor.line += 1;
         cursor.left.line = cursor.line;
-        let Some(record) = unpack(bytes).filter(|record| record.fault().is_none()) else {
+        let record = unpack(bytes, self.extras.placement);
+        let Some(record) = record.filter(|record| record.fault().is_none()) else {
             return Err(bad("a record", "invalid bytes"));
         };
         self.step(cursor);

@@ -2,12 +2,13 @@
 
 use super::packed::{Base, Frame, HEAD};
 use crate::cursor::{Bad, Cursor, Trouble};
+use crate::record::Extras;
 use crate::text::fields::Found;
 
 /// State of the frame that is being read.
 pub(crate) struct Frames {
-    /// Whether writes have a compressibility.
-    has_saved: bool,
+    /// Optional fields of writes.
+    extras: Extras,
     base: Base,
     /// Remaining records of the frame.
     records: u32,
@@ -18,14 +19,14 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Makes a reader. `has_saved` states whether writes have a compressibility.
-    pub(crate) fn new(has_saved: bool) -> Self {
-        Frames { has_saved, base: Base::new(has_saved), records: 0, bytes: 0, over: false }
+    /// Makes a reader of a file whose writes have these fields.
+    pub(crate) fn new(extras: Extras) -> Self {
+        Frames { extras, base: Base::new(extras), records: 0, bytes: 0, over: false }
     }
 
-    /// Returns whether writes have a compressibility.
-    pub(crate) fn has_saved(&self) -> bool {
-        self.has_saved
+    /// Returns the optional fields of writes.
+    pub(crate) fn extras(&self) -> Extras {
+        self.extras
     }
 
     /// Returns the next request. The cursor stays at a bad record.
@@ -76,7 +77,7 @@ impl Frames {
             return Ok(());
         }
         cursor.window.consume(HEAD);
-        let base = Base::new(self.has_saved);
+        let base = Base::new(self.extras);
         (self.base, self.records, self.bytes) = (base, frame.records, frame.payload);
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! This project's binary format; `docs/TRACES.md` describes every byte.
 //!
-//! The header has eight bytes. The last one is the version: 2 if writes have a compressibility,
-//! otherwise 1 ([`super::flat`] has other versions). Frames of up to 64 KiB follow: payload bytes
-//! u32, records u32, CRC32C of both and of the payload u32, payload. A frame without records ends
-//! the file, and its payload is the number of all records. A file without it is truncated. Within a
-//! frame every field is the difference to the previous record, and the first record has differences
-//! to zero.
+//! The header has eight bytes. The last one is the version: 1, plus 1 if writes have a
+//! compressibility, plus 4 if they have a placement id ([`super::flat`] has other versions). Frames
+//! of up to 64 KiB follow: payload bytes u32, records u32, CRC32C of both and of the payload u32,
+//! payload. A frame without records ends the file, and its payload is the number of all records. A
+//! file without it is truncated. Within a frame every field is the difference to the previous
+//! record, and the first record has differences to zero.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 
 /// Name at the start of a file, before the version.
 pub(crate) const NAME: [u8; 7] = *b"HFTLTR\x00";
@@ -21,29 +21,29 @@ const UNKNOWN: u8 = 255;
 pub(crate) const HEAD: usize = 12;
 /// Maximum bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 16;
-/// Maximum bytes of a record: a tag, a percentage and four numbers of at most ten bytes.
-const MAX_RECORD: usize = 42;
+/// Maximum bytes of a record: a tag, a percentage, a placement id and four numbers of at most ten
+/// bytes.
+const MAX_RECORD: usize = 43;
 
 /// Bit of the tag for a device that follows.
 const HAS_DEV: u8 = 1 << 2;
 /// Sectors of the unit of lengths in the tag.
 const GRAIN: u64 = 8;
 
-/// Returns the header of a file. `has_saved` states whether its writes have a compressibility.
-pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
-    let mut header = [1 + u8::from(has_saved); HEADER];
+/// Version of a file without optional fields.
+const VERSION: u8 = 1;
+
+/// Returns the header of a file whose writes have these fields.
+pub(crate) fn header(extras: Extras) -> [u8; HEADER] {
+    let mut header = [extras.version(VERSION); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
 }
 
-/// Returns whether the writes of a file that begins with `head` have a compressibility, or `None`
-/// if it is not such a file.
-pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
-    match head.strip_prefix(&NAME)?.first()? {
-        1 => Some(false),
-        2 => Some(true),
-        _ => None,
-    }
+/// Returns the optional fields of a file that begins with `head`, or `None` if it is not such a
+/// file.
+pub(crate) fn extras(head: &[u8]) -> Option<Extras> {
+    Extras::of_version(*head.strip_prefix(&NAME)?.first()?, VERSION)
 }
 
 /// The head of a frame.
@@ -98,14 +98,14 @@ pub(crate) struct Base {
     dev: u32,
     /// End of the last record that had a range.
     end: u64,
-    /// Whether writes have a compressibility.
-    has_saved: bool,
+    /// Optional fields of writes.
+    extras: Extras,
 }
 
 impl Base {
     /// Returns the base at the start of a frame.
-    pub(crate) fn new(has_saved: bool) -> Self {
-        Base { has_saved, ..Base::default() }
+    pub(crate) fn new(extras: Extras) -> Self {
+        Base { extras, ..Base::default() }
     }
 
     /// Appends `record` to `payload`.
@@ -118,8 +118,11 @@ impl Base {
             Op::Discard => 3,
         };
         payload.push(0);
-        if self.has_saved && record.op == Op::Write {
+        if self.extras.saved && record.op == Op::Write {
             payload.push(record.saved.unwrap_or(UNKNOWN));
+        }
+        if self.extras.placement && record.op == Op::Write {
+            payload.push(record.placement);
         }
         put(payload, zigzag(record.t_ns.wrapping_sub(self.t_ns)));
         if record.dev != self.dev {
@@ -146,11 +149,15 @@ impl Base {
     pub(crate) fn read(&mut self, payload: &[u8]) -> Option<(Record, usize)> {
         let mut at = 1;
         let tag = *payload.first()?;
-        let mut saved = None;
-        if self.has_saved && tag & 3 == 1 {
+        let (mut saved, mut placement) = (None, 0);
+        if self.extras.saved && tag & 3 == 1 {
             let percent = *payload.get(at)?;
             at += 1;
             saved = (percent != UNKNOWN).then_some(percent);
+        }
+        if self.extras.placement && tag & 3 == 1 {
+            placement = *payload.get(at)?;
+            at += 1;
         }
         self.t_ns = self.t_ns.wrapping_add(unzigzag(take(payload, &mut at)?));
         if tag & HAS_DEV != 0 {
@@ -163,7 +170,7 @@ impl Base {
             _ => Op::Discard,
         };
         let (t_ns, dev) = (self.t_ns, self.dev);
-        let mut record = Record { saved, ..Record::new(t_ns, op, dev, 0, 0) };
+        let mut record = Record { saved, placement, ..Record::new(t_ns, op, dev, 0, 0) };
         if op != Op::Flush {
             record.lba = self.end.wrapping_add(unzigzag(take(payload, &mut at)?));
             record.sectors = match tag >> 3 {

@@ -135,6 +135,13 @@ impl<'a> Fields<'a> {
             .map_err(|_| Fault { at, expected: "a number below 2^32" })
     }
 
+    /// Parses a placement id.
+    #[inline]
+    pub(crate) fn placement(&mut self) -> Parsed<u8> {
+        let (at, expected) = (self.at, "a placement id, 0 to 255");
+        u8::try_from(self.number(expected)?).map_err(|_| Fault { at, expected })
+    }
+
     /// Parses a time in `unit` with an optional fraction, and returns nanoseconds.
     #[inline]
     pub(crate) fn time(&mut self, unit: Unit) -> Parsed<u64> {

@@ -12,7 +12,7 @@ use super::rwbs::{Action, Rwbs};
 use crate::binary::fixed::scsi;
 use crate::columns::{Column, Columns, OpWords};
 use crate::left::LeftOut;
-use crate::record::{Op, Record};
+use crate::record::{Extras, Op, Record};
 use crate::unit::Unit;
 
 /// Limit of addresses and lengths in bytes.
@@ -62,6 +62,7 @@ struct Row {
     offset: u64,
     /// In bytes.
     length: u64,
+    placement: u8,
 }
 
 impl Table {
@@ -114,6 +115,11 @@ impl Table {
         time.unwrap_or(Unit::Nanos)
     }
 
+    /// Returns the optional fields of writes.
+    pub(crate) fn extras(&self) -> Extras {
+        Extras { saved: false, placement: self.columns.contains(&Column::Placement) }
+    }
+
     /// Sets the header to the first line if it has words in the columns for numbers.
     fn find_header(&mut self, head: &[u8]) {
         for line in head.split(|&byte| byte == b'\n').take(HEADER_LINES) {
@@ -127,7 +133,9 @@ impl Table {
                 line.get(span.0).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
             };
             let is_header = spans.all(|(span, column)| match column {
-                Column::Time(_) | Column::Offset(_) | Column::Length(_) => is_wordy(span),
+                Column::Time(_) | Column::Offset(_) | Column::Length(_) | Column::Placement => {
+                    is_wordy(span)
+                }
                 _ => true,
             });
             if is_header {
@@ -161,7 +169,7 @@ impl Table {
         self.spans = spans;
         let row = row?;
         line.skip_line()?;
-        let Row { t_ns, flushes, op, dev, offset, length } = row;
+        let Row { t_ns, flushes, op, dev, offset, length, placement } = row;
         let data = match op {
             Some(Op::Flush) => return Ok(Some(Found::flush(t_ns, dev))),
             Some(_) if length == 0 => {
@@ -170,7 +178,11 @@ impl Table {
                 }
                 None
             }
-            Some(op) => Some(Found::bytes(t_ns, op, dev, offset, length)),
+            Some(op) => {
+                let mut found = Found::bytes(t_ns, op, dev, offset, length);
+                found.record.placement = if op == Op::Write { placement } else { 0 };
+                Some(found)
+            }
             None => None,
         };
         if flushes {
@@ -214,7 +226,8 @@ impl Table {
             let at = spans[self.columns.len()].0;
             return Err(Fault { at, expected: "the end of the line" });
         }
-        let mut row = Row { t_ns: 0, flushes: false, op: self.op, dev: 0, offset: 0, length: 0 };
+        let (op, flushes, placement) = (self.op, false, 0);
+        let mut row = Row { t_ns: 0, flushes, op, dev: 0, offset: 0, length: 0, placement };
         let (mut major, mut has_address) = (0, true);
         for (index, span) in spans.iter().enumerate().take(self.columns.len()) {
             let field = &text[span.0..span.1];
@@ -229,6 +242,8 @@ impl Table {
                     row.offset = bytes(text, *span, expected, scale)?;
                 }
                 Column::Length(scale) => row.length = bytes(text, *span, "a length", scale)?,
+                Column::Placement if field.is_empty() => row.placement = 0,
+                Column::Placement => row.placement = whole(text, *span, |field| field.placement())?,
                 Column::Dev => row.dev = self.device(field, span.0)?,
                 Column::Major => major = small(text, *span, "a major number")?,
                 Column::Minor => {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_trace::{Op, Reader, Record, Source, Stats, TraceFile, Writer};
+use hostftl_trace::{Extras, Op, Reader, Record, Source, Stats, TraceFile, Writer};
 use proptest::prelude::*;
 
 /// Maximum sectors of a device and of a request, as in `Record`.
@@ -16,8 +16,8 @@ fn fresh(name: &str) -> PathBuf {
     path
 }
 
-fn write(path: &Path, records: &[Record], has_saved: bool) {
-    let mut writer = Writer::create(path, has_saved).unwrap();
+fn write(path: &Path, records: &[Record], extras: Extras) {
+    let mut writer = Writer::create(path, extras).unwrap();
     records.iter().for_each(|record| writer.write(record).unwrap());
     assert!(!path.exists(), "a file has its name only when it is whole");
     assert_eq!(writer.finish().unwrap(), records.len() as u64);
@@ -42,6 +42,7 @@ prop_compose! {
         lba in up_to(MOST_SECTORS),
         length in up_to(MOST_DISCARDED),
         saved in prop::option::of(0..=100u8),
+        placement in any::<u8>(),
     ) -> Record {
         let dev = dev as u32;
         let (op, most) = match kind {
@@ -52,7 +53,9 @@ prop_compose! {
         };
         let sectors = length.clamp(1, most);
         let saved = saved.filter(|_| op == Op::Write);
-        Record { saved, ..Record::new(t_ns, op, dev, lba.min(MOST_SECTORS - sectors), sectors) }
+        let placement = if op == Op::Write { placement } else { 0 };
+        let lba = lba.min(MOST_SECTORS - sectors);
+        Record { saved, placement, ..Record::new(t_ns, op, dev, lba, sectors) }
     }
 }
 
@@ -62,12 +65,15 @@ proptest! {
     #[test]
     fn every_record_round_trips(records in prop::collection::vec(record(), 1..60)) {
         for name in ["every.csv", "every.hft", "every.flat"] {
-            for has_saved in [true, false] {
+            for (saved, placement) in [(true, true), (true, false), (false, true), (false, false)] {
                 let path = fresh(name);
-                write(&path, &records, has_saved);
-                let known = |it: &Record| Record { saved: it.saved.filter(|_| has_saved), ..*it };
+                write(&path, &records, Extras { saved, placement });
+                let known = |it: &Record| {
+                    let id = if placement { it.placement } else { 0 };
+                    Record { saved: it.saved.filter(|_| saved), placement: id, ..*it }
+                };
                 let expected: Vec<Record> = records.iter().map(known).collect();
-                prop_assert_eq!(read(&path), expected, "{} {}", name, has_saved);
+                prop_assert_eq!(read(&path), expected, "{} {} {}", name, saved, placement);
             }
         }
     }
@@ -88,9 +94,9 @@ fn compressed_records_round_trip_and_damage_is_detected() {
         .collect();
     for name in ["w.csv", "w.csv.zst", "w.hft", "w.hft.zst", "w.flat", "w.flat.zst"] {
         let path = fresh(name);
-        write(&path, &records, false);
+        write(&path, &records, Extras::default());
         assert!(read(&path) == records, "{name}");
-        assert!(Writer::create(&path, false).is_err(), "an existing file is kept");
+        assert!(Writer::create(&path, Extras::default()).is_err(), "an existing file is kept");
     }
     damage_is_found("w.hft.zst", "damaged.hft", "the final frame");
     damage_is_found("w.flat.zst", "damaged.flat", "the last record");
@@ -125,7 +131,7 @@ fn compressibility_is_kept_with_the_writes() {
     assert!(records.iter().all(|it| it.saved.is_some() == (it.op == Op::Write)));
     for name in ["saved.csv", "saved.hft", "saved.flat"] {
         let path = fresh(name);
-        write(&path, &records, true);
+        write(&path, &records, Extras { saved: true, placement: false });
         assert_eq!(read(&path), records, "{name}");
 
         let named: Source = format!("{}:compress=50%", path.display()).parse().unwrap();
@@ -170,4 +176,45 @@ fn errors_name_the_wrong_percentage() {
     assert!(read.contains(":3:13: expected nothing, because only writes are compressed"), "{read}");
     let short = complaint("1,0,W,0,512\n");
     assert!(short.ends_with(":2:12: expected a comma, found the end of the line"), "{short}");
+}
+
+#[test]
+fn placement_ids_are_read_from_columns() {
+    let path = fresh("placement.csv");
+    let read = |text: &str, options: &str| -> Result<Vec<u8>, String> {
+        std::fs::write(&path, text).unwrap();
+        let source: Source = format!("{}{options}", path.display()).parse().unwrap();
+        let records = source.open(1, false).map_err(|why| why.to_string())?;
+        records.map(|it| it.map(|it| it.placement).map_err(|why| why.to_string())).collect()
+    };
+    let header = "t_us,dev,op,byte_off,byte_len,placement\n";
+    let all = read(&format!("{header}1,0,W,0,512,3\n2,0,R,0,512,\n3,0,W,0,512,\n"), "");
+    assert_eq!(all, Ok(vec![3, 0, 0]));
+    assert_eq!(read("1,0,W,0,512,50,255\n2,0,W,0,512,,7\n", ""), Ok(vec![255, 7]), "no header");
+    let table = ":columns=op,offset:sectors,length:sectors,placement";
+    assert_eq!(read("W,0,8,2\nR,8,8,1\nW,0,8,\n", table), Ok(vec![2, 0, 0]));
+    let high = read(&format!("{header}1,0,W,0,512,256\n"), "").unwrap_err();
+    assert!(high.ends_with(":2:13: expected a placement id, 0 to 255, found '256'"), "{high}");
+    let of_read = read(&format!("{header}1,0,R,0,512,1\n"), "").unwrap_err();
+    assert!(of_read.contains("only writes have a placement id"), "{of_read}");
+    let later = read(&format!("1,0,W,0,512\n{header}1,0,W,0,512,1\n"), "").unwrap_err();
+    assert!(later.contains("no column for placement ids"), "{later}");
+}
+
+#[test]
+fn a_workload_has_its_placement_ids_in_every_format() {
+    let text = "synth:sequential:placement=2,count=300+mix:placement=1,count=100,flush=7";
+    let source: Source = text.parse().unwrap();
+    let stream = source.open(7, false).unwrap();
+    let extras = stream.extras();
+    assert_eq!(extras, Extras { saved: false, placement: true });
+    let records: Vec<Record> = stream.map(Result::unwrap).collect();
+    assert!(records.iter().any(|it| it.placement == 1) && records[0].placement == 2);
+    assert!(records.iter().all(|it| it.op == Op::Write || it.placement == 0));
+    for name in ["ids.csv", "ids.hft", "ids.flat"] {
+        let path = fresh(name);
+        write(&path, &records, extras);
+        assert_eq!(read(&path), records, "{name}");
+        assert_eq!(Reader::open(&TraceFile::new(&path)).unwrap().extras(), extras);
+    }
 }

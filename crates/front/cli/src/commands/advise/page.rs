@@ -13,7 +13,11 @@ use crate::units::{bytes, nanos, three_digits};
 /// Returns the page. `command` reproduces it.
 pub(super) fn page(answer: &Answer, command: &str) -> String {
     let mut page = Page::new("Which layer, or none?");
-    page.lead(&text::verdict(answer)).paragraph(&text::question(answer)).contents();
+    page.lead(&text::verdict(answer));
+    if let Some(text) = answer.placement_text() {
+        page.paragraph(&text);
+    }
+    page.paragraph(&text::question(answer)).contents();
     page.section("Wear by layer and condition");
     page.table(&conditions(answer)).paragraph(
         "Bytes programmed per host byte; ×: relative to no layer in the same condition. Green: \

@@ -22,6 +22,7 @@ pub(super) fn label(layer: &str) -> String {
 pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
     console.narrow();
     console.paragraph(&verdict(answer))?;
+    answer.placement_text().iter().try_for_each(|text| console.paragraph(text))?;
     console.line("")?;
     table::print(answer, console)?;
     console.line("")?;

@@ -135,6 +135,9 @@ fn section(
         page.table(&table);
         page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
     }
+    if let Some(table) = devices::page_placements(rows) {
+        page.table(&table).paragraph(devices::PLACEMENTS_MEANING);
+    }
     page.folded("Charts: work of the drive, latency and wear", charts::all(rows, all));
 }
 

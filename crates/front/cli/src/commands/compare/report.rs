@@ -49,8 +49,14 @@ pub(super) fn print(
     if let Some(table) = devices::table(rows) {
         console.lines(format!("\n{}\n{}", devices::TITLE, console.fit(table)))?;
     }
+    let placements = devices::placements(rows);
+    let has_placements = placements.is_some();
+    if let Some(table) = placements {
+        console.lines(format!("\n{}\n{}", devices::PLACEMENTS, console.fit(table)))?;
+    }
     console.line("")?;
     let mut texts = not_made(outcome);
+    texts.extend(has_placements.then(|| devices::PLACEMENTS_MEANING.to_owned()));
     texts.extend(rows.iter().any(|row| row.devices.len() > 1).then(|| devices::MEANING.to_owned()));
     texts.extend(explain(args, outcome, all));
     texts.iter().try_for_each(|text| console.paragraph(text))

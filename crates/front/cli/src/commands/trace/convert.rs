@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hostftl_trace::Writer;
+use hostftl_trace::{Extras, Writer};
 
 use super::progress::Progress;
 use super::{source, warn};
@@ -39,9 +39,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut source = source(&args.input, args.skip_bad)?;
     source.read_once();
     // With --compact, opening reads the whole trace. An unusable output must fail before that.
-    drop(Writer::create(&args.output, false)?);
+    drop(Writer::create(&args.output, Extras::default())?);
     let mut stream = source.open(args.seed, args.compact)?;
-    let mut writer = Writer::create(&args.output, stream.has_saved())?;
+    let mut writer = Writer::create(&args.output, stream.extras())?;
     let mut progress = Progress::new(console.is_watched());
     for record in &mut stream {
         writer.write(&record?).map_err(Failure::failed)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_trace::{Recorder, Writer, lies_on};
+use hostftl_trace::{Extras, Recorder, Writer, lies_on};
 
 use super::progress::Progress;
 use crate::console::Console;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         PathBuf::from(name).with_added_extension("hft.zst")
     });
     let mut recorder = Recorder::start(&args.device).map_err(Failure::failed)?;
-    let mut writer = Writer::create(&output, false)?;
+    let mut writer = Writer::create(&output, Extras::default())?;
     warn_of_feedback(&output, &args.device);
     if console.is_watched() {
         let end = args.seconds.map_or("Ctrl-C stops it".to_owned(), |it| format!("for {it} s"));

@@ -28,7 +28,8 @@ pub(super) struct Args {
     /// New file; the extension selects the format
     output: PathBuf,
     /// Pattern (uniform, zipf, hotcold, moving, sequential, permutation, mix, drawn) with options,
-    /// such as zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64
+    /// such as zipf:theta=0.99,size=4k,span=64m,count=100000,read=30,flush=64; several, joined by
+    /// `+`, are a mixture
     #[arg(long, group = "source")]
     workload: Option<String>,
     /// Volume (w01 to w106) whose published statistics the trace reproduces
@@ -51,11 +52,11 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source: Source = text(args).parse().map_err(Failure::usage)?;
-    let has_saved = source.compressibility().is_some();
-    let mut writer = Writer::create(&args.output, has_saved)?;
+    let stream = source.open(args.seed, false)?;
+    let mut writer = Writer::create(&args.output, stream.extras())?;
     let mut stats = matches!(source, Source::Like(_)).then(Stats::default);
     let mut progress = Progress::new(console.is_watched());
-    for record in source.open(args.seed, false)? {
+    for record in stream {
         let record = record?;
         writer.write(&record).map_err(Failure::failed)?;
         stats.iter_mut().for_each(|stats| stats.count(&record));

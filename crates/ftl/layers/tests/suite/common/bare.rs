@@ -127,7 +127,7 @@ impl Bare {
         let (lba, sectors) = (block * PER, blocks * PER);
         let written = if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 };
         let (ticket, tally) = (Ticket::issue(0), Tally::single(Cause::Host, written));
-        self.step(Input::Host(Request { ticket, op, lba, sectors, tally }));
+        self.step(Input::Host(Request { ticket, op, lba, sectors, tally, placement: 0 }));
         self.failed.take().map_or(Ok(()), Err)
     }
 

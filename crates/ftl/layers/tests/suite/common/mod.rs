@@ -298,7 +298,7 @@ impl World {
             if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 },
         );
         let ticket = Ticket::issue(id);
-        self.step(Input::Host(Request { ticket, op, lba, sectors, tally }));
+        self.step(Input::Host(Request { ticket, op, lba, sectors, tally, placement: 0 }));
         id
     }
 

@@ -50,7 +50,7 @@ impl Script {
         };
         let written = if matches!(op, HostOp::Write { .. }) { len as u32 / 512 } else { 0 };
         let tally = Tally::single(Cause::Host, written);
-        Request { ticket, op, lba: at / 512, sectors: len / 512, tally }
+        Request { ticket, op, lba: at / 512, sectors: len / 512, tally, placement: 0 }
     }
 }
 

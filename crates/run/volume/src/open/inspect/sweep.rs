@@ -206,7 +206,14 @@ impl Host for Sweep<'_> {
         let lba = std::mem::replace(&mut self.at, next);
         self.waiting[slot] = Some((lba, next));
         let (ticket, op) = (Ticket::issue(slot as u64), HostOp::Read(lease.into_payload()));
-        Pull::Request(Request { ticket, op, lba, sectors, tally: Tally::single(Cause::Host, 0) })
+        Pull::Request(Request {
+            ticket,
+            op,
+            lba,
+            sectors,
+            tally: Tally::single(Cause::Host, 0),
+            placement: 0,
+        })
     }
 
     fn query(&mut self, layer: &dyn Layer) {

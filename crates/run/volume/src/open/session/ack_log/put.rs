@@ -97,7 +97,7 @@ impl LogHost<'_> {
         let (lba, sectors) = (offset / SECTOR as u64, bytes / SECTOR as u64);
         let written = if matches!(op, HostOp::Write { .. }) { sectors as u32 } else { 0 };
         let (ticket, tally) = (Ticket::issue(id), Tally::single(Cause::Host, written));
-        Pull::Request(Request { ticket, op, lba, sectors, tally })
+        Pull::Request(Request { ticket, op, lba, sectors, tally, placement: 0 })
     }
 
     fn fail(&mut self, what: &str, why: &str) {
