@@ -244,6 +244,10 @@ fn workload_words(text: &str, source: &Source) -> Vec<(String, String)> {
             let options = text.to_ascii_lowercase().find(".xml:").map(|at| &text[at + 5..]);
             (kind("mqsim"), options.unwrap_or_default())
         }
+        Source::Mixture(_) => {
+            let parts = text.strip_prefix("synth:").unwrap_or(text);
+            return vec![kind("mixture"), ("parts".to_owned(), parts.to_owned())];
+        }
         _ => {
             let text = text.strip_prefix("synth:").unwrap_or(text);
             let (pattern, options) = text.split_once(':').unwrap_or((text, ""));
@@ -254,6 +258,7 @@ fn workload_words(text: &str, source: &Source) -> Vec<(String, String)> {
         match (source, word.contains('=')) {
             // The first word names the volume that the workload imitates.
             (Source::Like(_), false) => ("volume".to_owned(), word.to_owned()),
+            (Source::KvCache(_), false) => ("file".to_owned(), word.to_owned()),
             _ => pair(word),
         }
     });
@@ -300,6 +305,9 @@ mod tests {
         assert_eq!(words("synth:like:w66,scale=0.01"), "kind=like volume=w66 scale=0.01");
         assert_eq!(words("a:b.csv:format=msr,skip-bad"), "kind=trace format=msr skip-bad=yes");
         assert_eq!(words("plain.csv"), "kind=trace");
+        assert_eq!(words("synth:uniform:span=1g+mix"), "kind=mixture parts=uniform:span=1g+mix");
+        let kvcache = words("kvcache:a.jsonl,token=1k,capacity=1m");
+        assert_eq!(kvcache, "kind=kvcache file=a.jsonl token=1k capacity=1m");
     }
 
     #[test]

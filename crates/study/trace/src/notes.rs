@@ -130,6 +130,11 @@ impl Notes {
         }
     }
 
+    /// Makes notes of a workload without a format, which have only remarks.
+    pub(crate) fn of_remarks(remarks: Vec<String>) -> Self {
+        Notes { remarks, ..Notes::default() }
+    }
+
     /// Sets the doubt about the unit of addresses.
     pub(crate) fn doubt_addresses(&mut self, doubt: Option<Doubt>) {
         self.doubt = doubt;

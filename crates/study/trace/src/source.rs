@@ -8,6 +8,7 @@ use crate::compress::{Compressibility, Draws};
 use crate::error::TraceError;
 use crate::file::TraceFile;
 use crate::format::Format;
+use crate::kvcache::{self, KvCache, KvStream};
 use crate::like::{self, Like, LikeStream};
 use crate::mixture::{Mixed, Mixture, PLUS};
 use crate::mqsim;
@@ -32,6 +33,8 @@ pub enum Source {
     Mixture(Mixture),
     /// A synthetic workload that resembles a real volume.
     Like(Like),
+    /// The cache of a language model.
+    KvCache(KvCache),
     /// Any of the others, defined in another program's file.
     Told(Box<Told>),
 }
@@ -48,9 +51,13 @@ pub struct Told {
 impl FromStr for Source {
     type Err = TraceError;
 
-    /// Parses a source. `synth:…` is a synthetic workload, `….xml` MQSim's definition of workloads,
-    /// and anything else a trace with optional options. A definition is read immediately.
+    /// Parses a source. `synth:…` is a synthetic workload, `kvcache:…` the cache of a language
+    /// model, `….xml` MQSim's definition of workloads, and anything else a trace with optional
+    /// options. A definition is read immediately.
     fn from_str(text: &str) -> Result<Self, TraceError> {
+        if let Some(options) = text.strip_prefix(kvcache::PREFIX) {
+            return kvcache::parse(options).map(Source::KvCache);
+        }
         match text.strip_prefix(SYNTH) {
             Some(work) => match work.strip_prefix(LIKE) {
                 Some(options) => like::parse(options)
@@ -72,6 +79,7 @@ impl fmt::Display for Source {
         match self {
             Source::File(file) => file.fmt(f),
             Source::Synth(_) | Source::Mixture(_) => f.write_str("the synthetic workload"),
+            Source::KvCache(kv) => kv.fmt(f),
             Source::Like(like) => write!(f, "a workload like {}", like.volume.name),
             Source::Told(told) => told.plain.fmt(f),
         }
@@ -111,13 +119,17 @@ impl Source {
             Source::Synth(work) => work.compress,
             Source::Mixture(mixture) => mixture.compressibility(),
             Source::Like(like) => like.compress,
+            Source::KvCache(kv) => kv.compress,
             Source::Told(told) => told.plain.compressibility(),
         }
     }
 
     /// Returns whether the records are partly random, so that they depend on the seed.
     pub fn is_drawn(&self) -> bool {
-        !matches!(self.plain(), Source::File(file) if file.compress.is_none())
+        match self.plain() {
+            Source::File(_) | Source::KvCache(_) => self.compressibility().is_some(),
+            _ => true,
+        }
     }
 
     /// Opens the records from the start. `seed` determines random choices. `compact` packs the
@@ -131,6 +143,7 @@ impl Source {
             Source::Synth(work) => Raw::Synth(Synth::new(*work, seed)),
             Source::Mixture(mixture) => Raw::Mixed(Mixed::new(mixture, seed)),
             Source::Like(like) => Raw::Like(LikeStream::new(like, seed)),
+            Source::KvCache(kv) => Raw::KvCache(Box::new(KvStream::open(kv)?)),
             Source::Told(told) => {
                 let stream = told.plain.open(seed, compact)?;
                 return Ok(Stream { left: told.left.clone(), ..stream });
@@ -189,7 +202,7 @@ impl Stream {
     pub fn format(&self) -> Option<Format> {
         match self.raw() {
             Raw::File(reader) => Some(reader.format()),
-            Raw::Synth(_) | Raw::Mixed(_) | Raw::Like(_) => None,
+            Raw::Synth(_) | Raw::Mixed(_) | Raw::Like(_) | Raw::KvCache(_) => None,
         }
     }
 
@@ -205,6 +218,7 @@ impl Stream {
             Raw::Synth(synth) => synth.extras(),
             Raw::Mixed(mixed) => mixed.extras(),
             Raw::Like(_) => Extras::default(),
+            Raw::KvCache(kv) => kv.extras(),
         };
         Extras { saved: extras.saved || self.draws.is_some(), ..extras }
     }
@@ -264,6 +278,8 @@ enum Raw {
     Mixed(Mixed),
     /// Generated to resemble a volume.
     Like(LikeStream),
+    /// The requests of a cache.
+    KvCache(Box<KvStream>),
 }
 
 impl Raw {
@@ -271,6 +287,7 @@ impl Raw {
         match self {
             Raw::File(reader) => reader.notes(),
             Raw::Synth(_) | Raw::Mixed(_) | Raw::Like(_) => Notes::default(),
+            Raw::KvCache(kv) => kv.notes(),
         }
     }
 }
@@ -285,6 +302,7 @@ impl Iterator for Raw {
             Raw::Synth(synth) => synth.next().map(Ok),
             Raw::Mixed(mixed) => mixed.next().map(Ok),
             Raw::Like(like) => like.next().map(Ok),
+            Raw::KvCache(kv) => kv.next(),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn head(source: Source, seed: u64, folder: &Path) -> Result<Source, W
             mixture.shorten(HEAD);
             Ok(Source::Mixture(mixture))
         }
-        Source::File(ref file) => {
+        Source::File(_) | Source::KvCache(_) => {
             let stream = source.open(seed, false)?;
             let path = folder.join("head.flat");
             let mut writer = Writer::create(&path, stream.extras())?;
@@ -36,7 +36,8 @@ pub(super) fn head(source: Source, seed: u64, folder: &Path) -> Result<Source, W
             }
             writer.finish()?;
             // Ageing writes data of the same compressibility.
-            Ok(Source::File(TraceFile { compress: file.compress, ..TraceFile::new(path) }))
+            let compress = source.compressibility();
+            Ok(Source::File(TraceFile { compress, ..TraceFile::new(path) }))
         }
         other => Ok(other),
     }

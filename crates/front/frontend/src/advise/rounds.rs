@@ -179,6 +179,7 @@ fn compressed(args: &Request, study: &Study, offers: &[Offer]) -> Result<Option<
         Source::Synth(work) => work.compress = Some(RATIO),
         Source::Mixture(mixture) => mixture.set_compressibility(RATIO),
         Source::Like(like) => like.compress = Some(RATIO),
+        Source::KvCache(kv) => kv.compress = Some(RATIO),
         Source::Told(_) => unreachable!("a plain source has no announcement"),
     }
     let layers = study.layers.iter().filter(|layer| layer.name == best.layer).cloned().collect();

@@ -5,6 +5,7 @@ mod coded;
 mod events;
 mod formats;
 mod help;
+mod kvcache;
 mod like;
 mod options;
 mod own;

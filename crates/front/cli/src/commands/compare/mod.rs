@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// Traces with options, such as FILE:format=msr,dev=0, or workloads
     ///
     /// A workload is, for example, synth:uniform:size=4k,span=64m,count=100000,
-    /// synth:like:w66,scale=0.01 or an MQSim file (workload.xml:capacity=29g).
+    /// synth:like:w66,scale=0.01, kvcache:FILE,token=320k,capacity=1t or an MQSim file
+    /// (workload.xml:capacity=29g).
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
     /// Drive models, comma-separated: names, TOML files or ssdconfig.xml files of MQSim; several
