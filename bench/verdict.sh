@@ -12,7 +12,7 @@ hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
 cases=${1:-30}
 seed=${BENCH_SEED:-$(date +%s)}
 trace=traces/mariadb-oltp-head.csv.zst
-all=none,hard,mhatl,mhatl:leaves=8192,shatl,shatl:hidden=8m,hatl-auto,hatl-auto:budget=2m
+all=none,hard,mhatl,mhatl:leaves=1000000,shatl,shatl:hidden=4g,hatl-auto,hatl-auto:budget=64m
 all=$all,log,log:separation=rate,log:separation=two,log:gc=greedy:separation=none
 all=$all,log:superpage=128k,log:superpage=512k,log:superpage=256k:separation=none
 work=$(mktemp -d)
@@ -66,10 +66,8 @@ for _ in $(seq "$cases"); do
     case="$load on $drive, $hot % hot of $fill %"
     if ! "$hostftl" --json advise "$load" --load 1TB/day --drive "$drive" --hot "$hot%" \
         --fill "$fill%" --export 70% --seeds 1 >"$work/advice.json" 2>"$work/errors" ||
-        ! slice=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["slice"]["drive"])' \
-            <"$work/advice.json") ||
-        ! "$hostftl" --json compare "$load" --drive "$slice" --warm "self=$fill%" --export 70% \
-            --layers "$all" >"$work/rows.json" 2>"$work/errors"; then
+        ! "$hostftl" --json compare "$load" --drive "$drive" --hot "$hot%" --warm "self=$fill%" \
+            --export 70% --layers "$all" >"$work/rows.json" 2>"$work/errors"; then
         echo "  MISSED: $(grep -v -e '^$' -e 'rows done' "$work/errors" | head -1)  $case"
         missed=$((missed + 1))
     elif ! line=$(judge); then

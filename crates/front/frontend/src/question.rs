@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, LayerSpec, Load, MOST_SPANS, Pace, Stack, Study, Warm, default_memory};
+use hostftl_sim::{
+    Export, LayerSpec, Load, MOST_SPANS, Pace, Stack, Study, Warm, Whole, default_memory,
+};
 use hostftl_trace::Source;
 
 use crate::advise::interrupted;
@@ -92,7 +94,7 @@ impl Question {
         let compact = self.compact || (self.hot.is_some() && workloads.iter().all(is_file));
         let drives = self.drives.iter().map(|name| match self.hot {
             Some(hot) => self.slice(name, &workloads, (hot, compact), cancelled),
-            None => stack(name),
+            None => self.whole(name),
         });
         let drives = drives.collect::<Result<Vec<_>, _>>()?;
         Ok(Study {
@@ -109,6 +111,17 @@ impl Question {
             threads: self.threads.map_or(cores, usize::from),
             memory: self.memory.unwrap_or_else(default_memory),
         })
+    }
+
+    /// Returns the stack `name`. If its only device stands for a drive of another capacity, it is a
+    /// slice of that.
+    fn whole(&self, name: &str) -> Result<Stack, Wrong> {
+        let mut stack = stack(name)?;
+        if let (Some(bytes), [_]) = (self.scale_to, &stack.devices[..]) {
+            let options = vec![("drive", name.to_owned()), ("scale-to", bytes.to_string())];
+            stack.whole = Some(Whole { sectors: bytes / SECTOR as u64, options });
+        }
+        Ok(stack)
     }
 
     /// Returns the slice of the drive `name` of which the only workload's data is the share `hot`.
@@ -245,7 +258,15 @@ mod tests {
             ..Question::default()
         };
         let study = one.study(&|| false).expect("a slice");
-        let exported = study.export.sectors(&study.drives[0], 0) * SECTOR as u64;
+        let stack = &study.drives[0];
+        let whole = stack.whole.as_ref().expect("a slice of a drive");
+        let options = [("drive", "qlc-64k".to_owned()), ("hot", "50%".to_owned())];
+        assert_eq!((whole.sectors, &whole.options[..]), (1 << 26, &options[..]));
+        let layer = LayerSpec::parse("shatl").expect("a layer").sliced(stack).words(stack);
+        // 128 MiB of the whole drive.
+        let hidden = (f64::from(128 << 20) / stack.factor()) as u64 / SECTOR as u64 * SECTOR as u64;
+        assert!(layer.contains(&("hidden", hostftl_layers::size_text(hidden))), "{layer:?}");
+        let exported = study.export.sectors(stack, 0) * SECTOR as u64;
         assert!((exported as f64 / f64::from(128 << 20) - 1.0).abs() < 0.01, "{exported}");
         let two = Question { workloads: vec![load.clone(), load], ..one };
         assert!(

@@ -5,11 +5,12 @@
 //! unit, the pages and the policies of the drive. Its size follows from the data of the workload.
 //! Its blocks are shorter, so that it has [`UNITS`] reclaim units, or fewer if these would have
 //! less than [`MAPPED`] map units. Its write buffer is smaller in proportion. It has fewer dies
-//! only if its reclaim units would be too large otherwise.
+//! only if its reclaim units would be too large otherwise. Areas and tables of layers are smaller
+//! in proportion.
 
 use hostftl_core::SECTOR;
 use hostftl_drives::{DriveSpec, shared_options};
-use hostftl_sim::{Export, Stack};
+use hostftl_sim::{Export, Stack, Whole};
 use serde::Serialize;
 
 use crate::question::stack;
@@ -105,7 +106,10 @@ impl Slice {
         };
         let found = options(spec, &whole.devices[0].parameters(), wanted, drive_bytes);
         let text = format!("{name}{}", found.text);
-        let made = stack(&text)?;
+        let mut made = stack(&text)?;
+        let mut selected = vec![("drive", name.to_owned()), ("hot", format!("{}%", hot * 100.0))];
+        selected.extend(real.map(|bytes| ("scale-to", bytes.to_string())));
+        made.whole = Some(Whole { sectors: drive_bytes / SECTOR as u64, options: selected });
         Ok((about(&text, &made, Some(found.units)), made))
     }
 }

@@ -79,8 +79,8 @@ pub(crate) fn size(word: &str) -> Option<u64> {
     Size::parse(word).map(Size::bytes)
 }
 
-/// Formats a size for [`size`], in the largest unit that divides it.
-pub(crate) fn size_text(bytes: u64) -> String {
+/// Formats a size in bytes as parameters accept it, in the largest unit that divides it.
+pub fn size_text(bytes: u64) -> String {
     match bytes.trailing_zeros() {
         30..64 => format!("{}g", bytes >> 30),
         20..30 => format!("{}m", bytes >> 20),

@@ -135,6 +135,18 @@ impl LayerSpec {
         spared
     }
 
+    /// Returns a copy whose areas and tables are smaller in proportion if `stack` is a slice of a
+    /// drive.
+    pub fn sliced(&self, stack: &Stack) -> Self {
+        let (mut sliced, factor) = (self.clone(), stack.factor());
+        if factor > 1.0 && self.chunk.is_none() {
+            let mut config = self.on(stack.map_unit());
+            hostftl_layers::slice(&mut config, &stack.scaled(factor)[0], factor);
+            (sliced.config.shatl, sliced.config.mhatl) = (config.shatl, config.mhatl);
+        }
+        sliced
+    }
+
     /// Returns the result of `check` for the configuration and its use on `stack`; `None` for
     /// RAID 5.
     pub(crate) fn check<T>(
@@ -144,7 +156,8 @@ impl LayerSpec {
         check: impl Fn(&LayerConfig, &Usage) -> T,
     ) -> Option<T> {
         let usage = Usage { devices: &self.all(&stack.infos()), study: Some(study) };
-        self.chunk.is_none().then(|| check(&self.on(stack.map_unit()), &usage))
+        let sliced = self.sliced(stack);
+        self.chunk.is_none().then(|| check(&sliced.on(stack.map_unit()), &usage))
     }
 
     /// Returns the kind of layer; `None` for RAID 5, which is not one.

@@ -70,7 +70,7 @@ pub use schedule::{Job, run as run_jobs};
 pub use self_aging::{MOST_SPANS, SETTLED};
 pub use series::Interval;
 pub use shadow::{Candidate, Doubt, Shadow, ShadowReport, ShadowSpec, SliceOf, Tap};
-pub use stack::{Stack, StackError};
+pub use stack::{Stack, StackError, Whole};
 pub use state::Warm;
 pub use study::{Study, Unobserved, Watch};
 pub use sweep::{CellAbout, Sweep, Variants};

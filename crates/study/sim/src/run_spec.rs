@@ -98,7 +98,7 @@ impl<'a> RunSpec<'a> {
             export => Some(export.sectors(stack, 0)),
         };
         let suited = self.layer.suited(self.load.grain.sectors(), stack.map_unit());
-        suited.spared(&stack.infos(), stack.map_unit(), exported)
+        suited.spared(&stack.infos(), stack.map_unit(), exported).sliced(stack)
     }
 
     /// Refuses a workload that reaches beyond the exported capacity.
@@ -155,11 +155,14 @@ impl<'a> RunSpec<'a> {
     /// Returns the shell command that runs this combination alone.
     pub(crate) fn command(&self) -> String {
         let RunSpec { study, stack, warm, layer, .. } = *self;
-        let words = ["hostftl", "compare", &self.workload.name, "--drive", &stack.name].map(quoted);
-        let mut text = words.join(" ");
+        let mut text = ["hostftl", "compare", &self.workload.name].map(quoted).join(" ");
         let mut option = |name: &str, value: &str| {
             let _ = write!(text, " --{name} {}", quoted(value));
         };
+        match stack.whole.as_ref().filter(|whole| !whole.options.is_empty()) {
+            None => option("drive", &stack.name),
+            Some(whole) => whole.options.iter().for_each(|(name, value)| option(name, value)),
+        }
         option("layers", &layer.name);
         option("warm", &warm.to_string());
         match study.export {
@@ -213,7 +216,10 @@ fn plan(layer: &LayerSpec, stack: &Stack) -> Result<Plan, StudyError> {
     layer.plan(&stack.infos(), stack.map_unit()).map_err(|why| StudyError::Plan {
         layer: layer.name.clone(),
         drive: stack.name.clone(),
-        why: why.to_string(),
+        why: match stack.factor() {
+            1.0 => why.to_string(),
+            factor => format!("on a slice of 1/{factor:.0} of the drive, {why}"),
+        },
     })
 }
 

@@ -6,7 +6,6 @@
 //! dies of the model. The load is an input and is not multiplied by the capacity.
 
 use hostftl_core::SECTOR;
-use hostftl_layers::LayerKind;
 use serde::Serialize;
 
 use crate::export::Export;
@@ -129,12 +128,7 @@ fn memory(stack: &Stack, layer: &LayerSpec, row: &Row, factor: f64) -> Result<u6
     let (infos, unit) = (stack.scaled(factor), stack.map_unit());
     let exported = row.exported_bytes as f64 / SECTOR as f64 * factor;
     let plan = layer.spared(&infos, unit, Some(exported as u64)).plan(&infos, unit);
-    let planned =
-        plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())?;
-    // The result of the slice needs the same memory per byte of the drive. The default budget on a
-    // small drive is larger in proportion.
-    let grows = layer.kind() == Some(LayerKind::HatlAuto);
-    Ok(if grows { planned.max((row.layer_bytes() as f64 * factor) as u64) } else { planned })
+    plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())
 }
 
 /// Returns the reasons to doubt the figures of a row.

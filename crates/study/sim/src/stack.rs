@@ -29,6 +29,17 @@ pub struct Stack {
     pub devices: Vec<DeviceSpec>,
     /// Layers named in the stack's file.
     pub layers: Vec<LayerSpec>,
+    /// Drive of which the only device is a slice.
+    pub whole: Option<Whole>,
+}
+
+/// A drive that is studied on a slice of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole {
+    /// Sectors that the whole drive exports.
+    pub sectors: u64,
+    /// Options of `hostftl compare` that select the slice; none if the name of the slice suffices.
+    pub options: Vec<(&'static str, String)>,
 }
 
 /// Error of a stack's text or file.
@@ -56,8 +67,8 @@ struct File {
 
 impl From<DriveSpec> for Stack {
     fn from(spec: DriveSpec) -> Self {
-        let name = spec.name.clone();
-        Stack { name, devices: vec![spec.into()], layers: Vec::new() }
+        let (name, devices) = (spec.name.clone(), vec![spec.into()]);
+        Stack { name, whole: whole(&devices), devices, layers: Vec::new() }
     }
 }
 
@@ -72,7 +83,7 @@ impl Stack {
             return file.stack(text);
         }
         let devices = devices(text)?;
-        Ok(Stack { name, devices, layers: Vec::new() })
+        Ok(Stack { name, whole: whole(&devices), devices, layers: Vec::new() })
     }
 
     /// Returns the descriptions of the devices for the layer.
@@ -101,6 +112,12 @@ impl Stack {
         }
     }
 
+    /// Returns the size of the whole drive relative to the stack; 1 if the stack is not a slice.
+    pub fn factor(&self) -> f64 {
+        let whole = self.whole.as_ref().map_or(0, |whole| whole.sectors);
+        (whole as f64 / self.sectors() as f64).max(1.0)
+    }
+
     /// Returns the descriptions of the devices with `factor` times their capacity.
     pub fn scaled(&self, factor: f64) -> Vec<DeviceInfo> {
         let grown = |spec: &DeviceSpec| {
@@ -110,6 +127,13 @@ impl Stack {
         };
         self.devices.iter().map(grown).collect()
     }
+}
+
+/// Returns the real drive of which the only device is a slice.
+fn whole(devices: &[DeviceSpec]) -> Option<Whole> {
+    let [device] = devices else { return None };
+    let nominal = device.flash()?.nominal.filter(|nominal| *nominal > device.exported());
+    nominal.map(|sectors| Whole { sectors, options: Vec::new() })
 }
 
 /// Parses the devices of a text.
@@ -168,7 +192,7 @@ impl File {
             return Err(about("devices is empty; name at least one drive".into()));
         }
         let devices = devices(&self.devices.join("+")).map_err(|why| about(why.to_string()))?;
-        Ok(Stack { name: name.to_owned(), devices, layers })
+        Ok(Stack { name: name.to_owned(), whole: whole(&devices), devices, layers })
     }
 }
 

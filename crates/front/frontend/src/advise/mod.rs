@@ -18,7 +18,8 @@ mod variants;
 use std::path::{Path, PathBuf};
 
 use hostftl_sim::{
-    Export, HostLoad, LayerSpec, Limit, Limits, Offer, Outcome, Row, Scaled, Study, Warm,
+    Export, Hole, HostLoad, LayerSpec, Limit, Limits, Offer, Outcome, Row, Scaled, Study,
+    StudyError, Warm, Why,
 };
 use serde::Serialize;
 use tempfile::TempDir;
@@ -251,7 +252,7 @@ pub fn all(args: &Request, cancelled: &dyn Fn() -> bool, run: Run) -> Result<Ans
     let run = &mut studies;
     let mut outcome = run.one(&study, Round::Layers)?;
     if args.layers.is_none() && !args.quick {
-        rounds::refine(&mut study, &mut outcome, run)?;
+        rounds::refine(&mut study, &mut outcome, run, slice.drive_bytes)?;
     }
     if outcome.rows.is_empty() {
         outcome.whole()?;
@@ -396,7 +397,12 @@ fn told(
         let name = offer.layer.clone();
         Told { offer: Some(offer), name, broken, failed: None }
     });
-    made.chain(outcome.holes.iter().map(|hole| Told::failed(&hole.layer, hole.reason())))
+    // The entry has the layer, and the answer the drive.
+    let reason = |hole: &Hole| match &hole.why {
+        Why::Failed(StudyError::Plan { why, .. }) => why.clone(),
+        _ => hole.reason(),
+    };
+    made.chain(outcome.holes.iter().map(move |hole| Told::failed(&hole.layer, reason(hole))))
 }
 
 /// Returns the reasons to doubt the advice, each once.

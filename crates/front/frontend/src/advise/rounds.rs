@@ -61,13 +61,15 @@ impl<'a> Studies<'a> {
 }
 
 /// Runs variants of layers that are close to the best, and of layers that can't run with their
-/// defaults. Impossible variants are dropped, and those whose parameter has no effect.
+/// defaults, for a drive of `bytes`. Impossible variants are dropped, and those whose parameter has
+/// no effect.
 pub(super) fn refine(
     study: &mut Study,
     outcome: &mut Outcome,
     run: &mut Studies,
+    bytes: u64,
 ) -> Result<(), Wrong> {
-    let mut layers = variants::after(outcome);
+    let mut layers = variants::after(outcome, bytes);
     layers.retain(|variant| {
         let mut known = study.layers.iter();
         !known.any(|known| is_same(&study.drives[0], study.export, known, variant))

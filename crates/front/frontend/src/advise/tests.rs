@@ -156,7 +156,7 @@ fn variants_are_tried_if_the_default_does_not_fit() {
     let (study, ..) = study.expect("a study");
     let mut outcome = compare(&study, &Unobserved).expect("rows or holes");
     let log = |outcome: &Outcome| {
-        let variants = variants::after(outcome);
+        let variants = variants::after(outcome, 1 << 40);
         variants.iter().any(|it| it.kind() == Some(LayerKind::Log))
     };
     let row = outcome.rows[0].clone();

@@ -18,6 +18,13 @@ pub struct Params {
     pub gather: Gather,
 }
 
+impl Params {
+    /// Reduces the number of leaves for a slice that is smaller by `factor`.
+    pub(crate) fn slice(&mut self, factor: f64) {
+        self.leaves = ((f64::from(self.leaves) / factor) as u32).max(1);
+    }
+}
+
 impl Default for Params {
     fn default() -> Self {
         Params { leaves: 1 << 16, gather: Gather::Lsp }

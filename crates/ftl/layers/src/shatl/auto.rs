@@ -10,7 +10,7 @@
 //! A large volume, of 1 TiB or more, has a smaller area and half of that budget, and lends no
 //! homes: a start reads the map of the whole area, which must not take long.
 
-use hostftl_core::SECTORS_PER_BLOCK;
+use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
 use hostftl_format::hard::Width;
 
 use crate::config::{LayerConfig, PlanError};
@@ -45,14 +45,7 @@ pub(super) fn layout(
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));
     }
     let least = PlanError("hatl-auto needs a larger memory budget for its hidden area");
-    let most_own = (MOST_SLOTS / u64::from(sp)) as u32;
-    let share = LEAST.max(total / 20).min(most_own);
-    let large = width(hidden(sp, total, (share, 0), Width::Narrow)?.exported) == Width::Wide;
-    let (own, entries) = if large || config.shatl.far {
-        (LEAST.max(total / LARGE_SHARE).min(most_own), Width::Wide)
-    } else {
-        (share, Width::Narrow)
-    };
+    let (own, entries) = own(config, total)?;
     let large = entries == Width::Wide;
     // A unit of one sector stands for a device with an unknown map unit.
     let finer = iu_sectors > 1 && iu_sectors < sp && sp.is_multiple_of(iu_sectors);
@@ -68,9 +61,7 @@ pub(super) fn layout(
     }
     let budget = match config.shatl.budget {
         Some(budget) if budget < floor(0)? => return Err(least),
-        Some(budget) => budget,
-        None if large => u64::from(total) * u64::from(sp) / LARGE_BUDGET,
-        None => LEAST_BUDGET.max(u64::from(total) * u64::from(sp) / BUDGET),
+        budget => budget.unwrap_or(default_budget(sp, total, entries)),
     };
     let fits = |lent: u32, leaves: u32| {
         with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
@@ -96,6 +87,49 @@ pub(super) fn layout(
     with(lent, largest(leaves, most, |leaves| fits(lent, leaves)))
 }
 
+/// Returns the superpages of the hidden area without lent homes, and the width of the entries of
+/// its map, which is [`Width::Wide`] on a large volume.
+fn own(config: &LayerConfig, total: u32) -> Result<(u32, Width), PlanError> {
+    let sp = config.superpage;
+    let most = (MOST_SLOTS / u64::from(sp)) as u32;
+    let share = LEAST.max(total / 20).min(most);
+    let entries = width(hidden(sp, total, (share, 0), Width::Narrow)?.exported);
+    Ok(match entries {
+        Width::Narrow if !config.shatl.far => (share, entries),
+        _ => (LEAST.max(total / LARGE_SHARE).min(most), Width::Wide),
+    })
+}
+
+/// Returns the default budget in bytes on a device of `total` superpages of `sp` sectors.
+fn default_budget(sp: u32, total: u32, entries: Width) -> u64 {
+    let sectors = u64::from(total) * u64::from(sp);
+    match entries {
+        Width::Narrow => LEAST_BUDGET.max(sectors / BUDGET),
+        Width::Wide => sectors / LARGE_BUDGET,
+    }
+}
+
+/// Reduces the budget on `whole` to that on a slice, which is smaller by `factor`. On a slice that
+/// is too small for this budget, it is the next larger one that suffices.
+pub(crate) fn slice(config: &mut LayerConfig, whole: &DeviceInfo, factor: f64) {
+    let total = Layout::superpages(config, core::slice::from_ref(whole));
+    let Ok((total, (_, entries))) = total.and_then(|total| Ok((total, own(config, total)?))) else {
+        return;
+    };
+    let default = default_budget(config.superpage, total, entries);
+    let given = config.shatl.budget.unwrap_or(default);
+    config.shatl.far |= entries == Width::Wide;
+    let mut budget = ((given as f64 / factor) as u64).max(1);
+    let small = (f64::from(total) / factor) as u32;
+    loop {
+        config.shatl.budget = Some(budget);
+        if layout(config, small, whole.iu_sectors).is_ok() || 2 * budget > given {
+            break;
+        }
+        budget *= 2;
+    }
+}
+
 /// Returns the largest number in `least..=most` that fits. `least` is assumed to fit.
 fn largest(least: u32, most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     let (mut least, mut beyond) = (least, most.max(least) + 1);
@@ -108,8 +142,6 @@ fn largest(least: u32, most: u32, fits: impl Fn(u32) -> bool) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use hostftl_core::DeviceInfo;
-
     use super::*;
     use crate::kind::LayerKind;
     use crate::vsp::Scheme;
@@ -137,6 +169,25 @@ mod tests {
         let valid = layout.leaves / (layout.superpage / SECTORS_PER_BLOCK);
         assert!(layout.count >= 2 * valid, "{valid} of {} superpages", layout.count);
         assert!(layout.count > 30_000, "{}: a quarter of the device is 16,384", layout.count);
+    }
+
+    #[test]
+    fn a_slice_of_a_drive_has_the_shares_of_the_whole() {
+        for (whole, factor) in [(1 << 26, 16_u32), (1 << 33, 2048), (120_000_000_000, 11_000)] {
+            let mut config = LayerConfig::new(LayerKind::HatlAuto);
+            let planned = |config: &LayerConfig, sectors: u64| {
+                let device = DeviceInfo::block(sectors, 128);
+                super::super::Hidden::<Overlay>::layout(config, &[device]).unwrap()
+            };
+            let large = planned(&config, whole);
+            slice(&mut config, &DeviceInfo::block(whole, 128), f64::from(factor));
+            let small = planned(&config, whole / u64::from(factor));
+            let share = |small: u32, large| f64::from(small) * f64::from(factor) / f64::from(large);
+            let shares = (share(small.count, large.count), share(small.leaves, large.leaves));
+            // A leaf needs more bytes where there are more of them.
+            let is_near = (0.9..1.1).contains(&shares.0) && (0.8..1.3).contains(&shares.1);
+            assert!(is_near, "1/{factor}: {shares:?}");
+        }
     }
 
     #[test]

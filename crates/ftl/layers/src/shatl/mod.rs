@@ -52,6 +52,7 @@ use crate::vsp::layout::{FLOOR, Layout};
 use crate::vsp::ops::Cx;
 use crate::vsp::pool::Pool;
 use crate::vsp::{Area, Machine, Scheme};
+pub(crate) use auto::slice;
 use collect::{Parts, Victims};
 use forward::Forward;
 use hidden::HiddenMap;

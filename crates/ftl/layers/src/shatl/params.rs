@@ -43,6 +43,11 @@ impl Default for Params {
 }
 
 impl Params {
+    /// Reduces the hidden area of `shatl` for a slice that is smaller by `factor`.
+    pub(crate) fn slice(&mut self, factor: f64) {
+        self.hidden = (self.hidden as f64 / factor) as u64;
+    }
+
     /// Returns the length from which on writes of `shatl` go home, in sectors. The default is a
     /// superpage, or 32 KiB with [`Reclaim::Batch`].
     pub fn direct_from(self, superpage: u32) -> u32 {

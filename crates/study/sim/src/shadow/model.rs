@@ -148,5 +148,5 @@ pub(super) fn exported(layer: &LayerSpec, stack: &Stack) -> Option<u64> {
 /// are used, and for writes of multiples of `grain` sectors.
 pub(super) fn suited(layer: &LayerSpec, stack: &Stack, grain: u32, exported: u64) -> LayerSpec {
     let suited = layer.suited(grain, stack.map_unit());
-    suited.spared(&stack.infos(), stack.map_unit(), Some(exported))
+    suited.spared(&stack.infos(), stack.map_unit(), Some(exported)).sliced(stack)
 }
