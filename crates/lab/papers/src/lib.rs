@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod fdp;
 mod findings;
 pub mod hatl;
 mod made;
@@ -98,6 +99,12 @@ pub const ALL: &[Paper] = &[
         about: "writes to the blocks that the drive collects next",
         seconds: 70,
         run: scrambler::run,
+    },
+    Paper {
+        name: "fdp",
+        about: "placement ids: two measured drives, a noisy neighbour, and a flash cache",
+        seconds: 100,
+        run: fdp::run,
     },
 ];
 

@@ -175,6 +175,11 @@ fn hatl() {
 }
 
 #[test]
+fn fdp() {
+    holds("fdp");
+}
+
+#[test]
 fn scrambler() {
     holds("scrambler");
 }
