@@ -2,7 +2,7 @@
 //! same drive without placement ids.
 
 use hostftl_layers::LayerKind;
-use hostftl_sim::{LayerSpec, Offer, Row, Study};
+use hostftl_sim::{LayerSpec, Offer, Row, Stack, Study};
 use serde::Serialize;
 
 use super::rounds::check;
@@ -45,8 +45,19 @@ pub(super) fn without_ids(
         is_plain.contains(&layer.name.as_str()) || is_wanted(&layer.name)
     };
     let layers = study.layers.iter().filter(is_asked).cloned().collect();
-    let drives = vec![stack(&format!("{}:placements=1", study.drives[0].name))?];
-    Ok(Some(Study { drives, layers, ..study.clone() }))
+    Ok(Some(Study { drives: vec![ignoring(&study.drives[0])?], layers, ..study.clone() }))
+}
+
+/// Returns the same slice of a drive that ignores placement ids.
+fn ignoring(drive: &Stack) -> Result<Stack, Wrong> {
+    let name = |text: &str| format!("{text}:placements=1");
+    let mut whole = drive.whole.clone();
+    for (key, value) in whole.iter_mut().flat_map(|it| &mut it.options) {
+        if *key == "drive" {
+            *value = name(value);
+        }
+    }
+    Ok(Stack { whole, ..stack(&name(&drive.name))? })
 }
 
 impl Placement {
