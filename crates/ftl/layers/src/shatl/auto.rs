@@ -48,8 +48,7 @@ pub(super) fn layout(
     let (own, entries) = own(config, total)?;
     let large = entries == Width::Wide;
     // A unit of one sector stands for a device with an unknown map unit.
-    let finer = iu_sectors > 1 && iu_sectors < sp && sp.is_multiple_of(iu_sectors);
-    let unit = if finer { iu_sectors } else { 0 };
+    let unit = if iu_sectors > 1 { iu_sectors } else { 0 };
     let with = |lent: u32, leaves: u32| {
         let layout = hidden(sp, total, (own + lent, lent), entries)?;
         let kills = (layout.count / 8).clamp(2 * sp, 1024.max(2 * sp));

@@ -123,7 +123,9 @@ impl Victims {
             .flatten();
         let now = enough && early.is_none();
         let spills = leaving.is_none() && (now || free > reserve);
-        if spills && self.spill(area, with, cx) {
+        // To step aside is to make room for the drive, which takes the fewest moves this way.
+        let first = early.filter(|_| area.table.homes().is_some_and(|homes| homes.is_aside()));
+        if spills && first.is_none() && self.spill(area, with, cx) {
             return true;
         }
         if leaving.is_none() && now {

@@ -37,6 +37,11 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
         self.hidden(lsp).next().is_none()
     }
 
+    /// Returns the number of LSPs with hidden sectors. LSPs that share a list may count as one.
+    fn away(&self) -> u32 {
+        0
+    }
+
     /// Returns whether the map has room for one more run while `_placing` copies are in progress.
     fn admits(&self, _placing: u32) -> bool {
         true

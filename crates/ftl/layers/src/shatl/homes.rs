@@ -25,6 +25,11 @@
 //! twice the device's capacity was programmed; in that time the drive packs data that is not
 //! overwritten. Writes to homes that held no data do not count, as when a volume is filled.
 //!
+//! With an empty area the drive programs 1 / (2 (1 − *u*)) sectors for each sector written to a
+//! home, where *u* is the share of its flash that is valid, and never less than one. That formula is
+//! for uniform writes. In the models' aged states the factor grew faster with the area's size, and
+//! its power of 9/8 is used ([`Homes::copies`]).
+//!
 //! A home may hold data unless this process created the volume and never wrote there, or the home
 //! was trimmed. This is tracked for parts of the volume, a fixed number of them, so that the memory
 //! does not grow with the device. The same parts track homes that are written repeatedly. After a
@@ -36,6 +41,8 @@ use core::ops::Range;
 
 use crate::vsp::layout::Layout;
 
+use super::price::WHOLE as ONE;
+
 /// Maximum number of parts.
 const PARTS: u32 = 8192;
 /// Divisor of the device size: after this share was programmed, older programs count half.
@@ -44,6 +51,31 @@ const WINDOW: u64 = 16;
 const TURN: u64 = 2;
 /// Denominator of the shares of hidden area and homes.
 const WHOLE: u64 = 1024;
+
+/// Divisor of the device size: the spare that a drive is assumed to have beside it, 7 %.
+const SPARE: u32 = 14;
+/// Divisor of the room: the least that the drive's copies are computed for.
+const LEAST_ROOM: u64 = 16;
+
+/// Treatment of small writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// They are hidden.
+    Hide,
+    /// They go home, unless data of their LSP is hidden.
+    Aside,
+    /// The same, and all hidden data is moved home.
+    Drain,
+}
+
+/// Programs of the drive for each sector that is programmed at home, in 1024ths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    /// With an empty hidden area.
+    pub without: u64,
+    /// With the hidden area of now.
+    pub with: u64,
+}
 
 /// Returns the bit of a part.
 fn bit(bits: &[u8], part: u32) -> bool {
@@ -82,6 +114,9 @@ pub(crate) struct Homes {
     programmed: [u64; 2],
     /// Sum of `programmed` beyond which both are halved.
     window: u64,
+    /// Sectors programmed so far in the hidden area and at home.
+    total: [u64; 2],
+    course: Course,
 }
 
 impl Homes {
@@ -108,6 +143,8 @@ impl Homes {
             all,
             programmed: [0; 2],
             window: device / WINDOW,
+            total: [0; 2],
+            course: Course::Hide,
         };
         (0..homes.parts()).for_each(|part| _ = set_bit(&mut homes.turns[0], part, true));
         homes
@@ -130,11 +167,13 @@ impl Homes {
     /// Takes back sectors counted by [`Homes::hide`] that are written home instead.
     pub(crate) fn unhide(&mut self, sectors: u64) {
         self.programmed[0] = self.programmed[0].saturating_sub(sectors);
+        self.total[0] = self.total[0].saturating_sub(sectors);
     }
 
     fn count(&mut self, [hidden, home]: [u64; 2]) {
         let [in_area, at_home] = self.programmed;
         self.programmed = [in_area + hidden, at_home + home];
+        self.total = [self.total[0] + hidden, self.total[1] + home];
         if self.programmed.iter().sum::<u64>() > self.window {
             self.programmed = self.programmed.map(|sectors| sectors / 2);
         }
@@ -209,8 +248,46 @@ impl Homes {
         [area, WHOLE - area]
     }
 
+    /// Returns the sectors programmed so far in the hidden area and at home.
+    pub(super) fn total(&self) -> [u64; 2] {
+        self.total
+    }
+
+    /// Sets how small writes are treated.
+    pub(super) fn steer(&mut self, course: Course) {
+        self.course = course;
+    }
+
+    /// Returns whether small writes go home.
+    pub(super) fn is_aside(&self) -> bool {
+        self.course != Course::Hide
+    }
+
+    /// Returns the drive's programs for each sector that is programmed at home, while the area
+    /// occupies `used` superpages.
+    pub(super) fn copies(&self, used: u32) -> Copies {
+        if self.again + used <= self.room() / 2 {
+            return Copies { without: ONE, with: ONE };
+        }
+        let spare = u64::from(self.all / SPARE);
+        let (all, room) = (u64::from(self.all) + spare, u64::from(self.room()) + spare);
+        let with = |used: u64| {
+            let left = room.saturating_sub(used).max(room / LEAST_ROOM).max(1);
+            let simple = (all * ONE / (2 * left)).max(ONE);
+            // The eighth root, in three steps.
+            let root = ((simple * ONE.pow(3)).isqrt().isqrt() * ONE).isqrt();
+            simple * root / ONE
+        };
+        Copies { without: with(0), with: with(used.into()) }
+    }
+
     /// Returns the number of superpages that valid hidden data may fill.
     pub(crate) fn most(&self) -> u32 {
+        match self.course {
+            Course::Hide => {}
+            Course::Aside => return self.needless(),
+            Course::Drain => return 0,
+        }
         let [area, _] = self.shares();
         let area = area.max(WHOLE / 2);
         let share = u64::from(self.room()) * area * area / (WHOLE * WHOLE);

@@ -180,6 +180,10 @@ impl HiddenMap for Overlay {
         Some(leaf.lsn + (slot - leaf.vsn))
     }
 
+    fn away(&self) -> u32 {
+        self.leaves.touched()
+    }
+
     fn admits(&self, placing: u32) -> bool {
         !self.is_tight(placing)
     }

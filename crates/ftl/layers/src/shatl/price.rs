@@ -1,44 +1,60 @@
-//! Costs of small writes at home and in the hidden area, in programmed sectors, and the decision to
-//! step aside: to write home while hiding does not pay off (`hatl-auto`).
+//! The account of small writes, and the decision to step aside: to write home while hiding does not
+//! pay off (`hatl-auto`).
 //!
-//! At home a write costs all map units that it touches. This is an upper bound, because a drive may
-//! merge parts in its buffer. In the hidden area a write costs the sectors that the layer programs
-//! for it: the data itself, its share of pads and log, and the copies of GC. Both are means over
-//! recent writes. If the drive's map unit is unknown, there is no price at home, and every small
-//! write is hidden.
+//! The account is settled after each window of programs. It compares all that the layer programmed
+//! with the price of the same writes at home, and the balance is the difference.
 //!
-//! Hidden superpages take room that the drive's own GC lacks, so a programmed sector costs the
-//! drive more while they are in use: a quarter more while homes are lent, and twice as much if the
-//! volume was written everywhere. Both factors are estimates from the copies of this project's
-//! drive models in such states.
+//! At home a small write costs each map unit that it touches, except units that probably wait in
+//! the drive's buffer for the rest of their sectors. The hidden area costs its data, copies, pads
+//! and log, and the homes to which data was moved. Programs of homes count with the drive's copies,
+//! which are more if hidden data takes the room that its GC needs ([`super::homes`]). If the map
+//! unit is unknown there is no price at home, and every small write is hidden.
+//!
+//! - Below a balance of 0 the layer steps aside: a small write goes home, unless data of its
+//!   logical superpage (LSP) is hidden. To hide such a write opens no LSP that must be moved, and to
+//!   write it home would leave a dead copy, whose log is as long as a write.
+//! - The balance is at most [`MOST`] of the device, or half more than the price of moving all hidden
+//!   data home. To step aside causes these moves, so a smaller loss does not justify it.
+//! - A share of the price at home is added as an allowance. It ends the stay at home when the
+//!   balance is positive again, and thus pays for the next trial.
+//! - Hidden data that is rewritten aside may cost more than at home. When that has cost as much as
+//!   moving it home, all of it goes home.
+//!
+//! The work of the layer is thus at most the price at home and the allowance, plus the largest
+//! balance and one move of the hidden data for each time that the layer steps aside, as far as
+//! the prices are right.
 
-/// Length of a window, in superpages programmed in the hidden area.
+use super::homes::{Copies, Course};
+
+/// Length of a window, in superpages programmed by the layer.
 const WINDOW: u64 = 64;
-/// Divisor of a mean: this share is replaced by each new window.
-const SHARE: u64 = 8;
-/// Multiple of the hidden area's size that is written home before hiding is tried again.
-const PATIENCE: u64 = 16;
-/// Cost of a hidden sector in quarters, while homes are lent and while none is.
-const WITH_LOANS: u64 = 5;
-const WITHOUT: u64 = 8;
+/// Divisor of the price at home: the share that trials may cost.
+const ALLOWANCE: u64 = 64;
+/// Divisor of the device size: the largest balance without hidden data.
+const MOST: u64 = 256;
+/// Divisor of the device size: the largest debt. With the allowance, the layer tries again at the
+/// latest after the price at home was 16 times the size of the device.
+const DEBT: u64 = 4;
+/// Number of units that are assumed to wait in a buffer that merges: 4 MiB with units of 64 KiB.
+const BUFFERED: usize = 64;
+/// Denominator of [`Copies`].
+pub(super) const WHOLE: u64 = 1024;
 
-/// Sectors programmed and sectors written, both fading.
+/// Sectors that the layer has programmed in the hidden area, with pads and log, and at home.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    programmed: u64,
-    written: u64,
+pub(super) struct Programs {
+    pub area: u64,
+    pub home: u64,
 }
 
-impl Mean {
-    fn add(&mut self, programmed: u64, written: u64) {
-        self.programmed += programmed;
-        self.written += written;
-    }
-
-    fn fade(&mut self) {
-        self.programmed -= self.programmed / SHARE;
-        self.written -= self.written / SHARE;
-    }
+/// The writes of a window, in sectors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writes {
+    /// Price of all writes at home.
+    price: u64,
+    /// Price of those that went home, and their length.
+    paid: u64,
+    sent: u64,
 }
 
 #[derive(Debug)]
@@ -46,29 +62,38 @@ pub(super) struct Price {
     /// Sectors of a map unit; 0 if unknown.
     unit: u64,
     window: u64,
-    home: Mean,
-    hidden: Mean,
-    /// Sectors hidden in this window, and the layer's own programs when the window started.
-    begun: (u64, u64),
-    /// Sectors to write home before hiding is tried again; 0 while small writes are hidden.
-    aside: u64,
-    /// Initial value of `aside`.
-    patience: u64,
+    /// Units of the last writes, a ring.
+    buffered: [u64; BUFFERED],
+    oldest: usize,
+    writes: Writes,
+    /// The programs when the window started.
+    begun: Programs,
+    balance: i64,
+    most: i64,
+    debt: i64,
+    course: Course,
+    /// Sectors that hidden data has cost more than at home since the layer stepped aside.
+    waste: i64,
 }
 
 impl Price {
-    /// Creates an empty record: small writes are hidden. `unit` and `superpage` are in sectors; the
-    /// hidden area has `count` superpages.
-    pub(super) fn new(unit: u32, superpage: u32, count: u32) -> Self {
-        let superpage = u64::from(superpage);
+    /// Creates an account on which small writes are hidden. `unit` and `superpage` are in sectors;
+    /// the volume has `lsps` superpages.
+    pub(super) fn new(unit: u32, superpage: u32, lsps: u32) -> Self {
+        let (window, device) = (WINDOW * u64::from(superpage), u64::from(lsps) * superpage as u64);
+        let most = (device / MOST).max(2 * window) as i64;
         Price {
             unit: unit.into(),
-            window: WINDOW * superpage,
-            home: Mean::default(),
-            hidden: Mean::default(),
-            begun: (0, 0),
-            aside: 0,
-            patience: PATIENCE * superpage * u64::from(count),
+            window,
+            buffered: [u64::MAX; BUFFERED],
+            oldest: 0,
+            writes: Writes::default(),
+            begun: Programs::default(),
+            balance: most,
+            most,
+            debt: (device / DEBT) as i64,
+            course: Course::Hide,
+            waste: 0,
         }
     }
 
@@ -80,40 +105,78 @@ impl Price {
 
     /// Returns whether small writes go home.
     pub(super) fn is_aside(&self) -> bool {
-        self.aside > 0
+        self.course != Course::Hide
     }
 
-    /// Counts a small write. `own` is the number of sectors that the layer has programmed besides
-    /// host data; `lends` states whether homes are lent.
-    pub(super) fn note(&mut self, (lba, sectors): (u64, u64), own: u64, lends: bool) {
+    /// Counts a write that costs its own length at home.
+    pub(super) fn note_large(&mut self, sectors: u64) {
+        self.writes.price += sectors;
+        self.writes.paid += sectors;
+        self.writes.sent += sectors;
+    }
+
+    /// Counts a small write. `merges` states whether the drive joins parts of a unit in its buffer,
+    /// `direct` whether the write goes home.
+    pub(super) fn note_small(&mut self, (lba, sectors): (u64, u64), merges: bool, direct: bool) {
         if self.unit == 0 {
             return;
         }
-        let units = (lba + sectors - 1) / self.unit - lba / self.unit + 1;
-        self.home.add(units * self.unit, sectors);
-        // While small writes go home, the hidden cost is not measured; it starts afresh afterwards.
-        if self.is_aside() {
-            self.aside = self.aside.saturating_sub(sectors);
-            if !self.is_aside() {
-                (self.hidden, self.begun) = (Mean::default(), (0, own));
+        let before = self.writes.price;
+        for unit in lba / self.unit..=(lba + sectors - 1) / self.unit {
+            if merges && self.buffered.contains(&unit) {
+                continue;
             }
-            return;
+            self.writes.price += self.unit;
+            self.buffered[self.oldest] = unit;
+            self.oldest = (self.oldest + 1) % BUFFERED;
         }
-        let (hidden, before) = (self.begun.0 + sectors, self.begun.1);
-        self.begun.0 = hidden;
-        if hidden + own - before < self.window {
-            return;
+        if direct {
+            self.writes.paid += self.writes.price - before;
+            self.writes.sent += sectors;
         }
-        self.hidden.add(hidden + own - before, hidden);
-        self.begun = (0, own);
-        let factor = if lends { WITH_LOANS } else { WITHOUT };
-        let there = u128::from(self.hidden.programmed * factor) * u128::from(self.home.written);
-        let home = u128::from(self.home.programmed * 4) * u128::from(self.hidden.written);
-        if there > home {
-            self.aside = self.patience;
+    }
+
+    /// Returns whether a window is over.
+    pub(super) fn is_due(&self, now: Programs) -> bool {
+        let programmed = self.since(now);
+        self.unit > 0 && programmed.area + programmed.home >= self.window
+    }
+
+    /// Returns the programs of this window. A whole stage that goes home no longer counts as
+    /// hidden, so the area's may have become less.
+    fn since(&self, now: Programs) -> Programs {
+        Programs {
+            area: now.area.saturating_sub(self.begun.area),
+            home: now.home - self.begun.home,
         }
-        self.home.fade();
-        self.hidden.fade();
+    }
+
+    /// Settles a window and returns how to continue. `leaving` is the number of sectors to program
+    /// if all hidden data were moved home.
+    pub(super) fn settle(&mut self, now: Programs, copies: Copies, leaving: u64) -> Course {
+        let programmed = self.since(now);
+        let Writes { price, paid, sent } = core::mem::take(&mut self.writes);
+        self.begun = now;
+        let cost = price * copies.without / WHOLE;
+        let moved = programmed.home.saturating_sub(sent) * copies.with / WHOLE;
+        // Aside, hidden data of earlier windows is no reason to stay there.
+        let each = if self.is_aside() { copies.without } else { copies.with };
+        let spent = programmed.area + moved + paid * each / WHOLE;
+        let leaving = (leaving * copies.with / WHOLE) as i64;
+        let most = self.most.max(leaving + leaving / 2);
+        let balance = self.balance + (cost + cost / ALLOWANCE) as i64 - spent as i64;
+        self.balance = balance.clamp(-self.debt, most);
+        self.waste = (self.waste + programmed.area as i64 - (price - paid) as i64).max(0);
+        self.course = match self.course {
+            Course::Hide if self.balance < 0 => {
+                self.waste = 0;
+                Course::Aside
+            }
+            Course::Aside | Course::Drain if self.balance >= self.most => Course::Hide,
+            Course::Aside if self.waste > leaving => Course::Drain,
+            course => course,
+        };
+        self.course
     }
 }
 
@@ -121,43 +184,94 @@ impl Price {
 mod tests {
     use super::*;
 
-    /// Issues small writes of `sectors` at random superpages, each with `own` further sectors
-    /// programmed by the layer. Returns how many of 1000 are hidden.
-    fn hidden(price: &mut Price, sectors: u64, own: u64, lends: bool) -> u32 {
-        let mut count = 0;
-        let mut sum = 0;
-        for at in 0..1000 {
-            count += u32::from(!price.is_aside());
-            sum += if price.is_aside() { 0 } else { own };
-            price.note((at * 128 + 3, sectors), sum, lends);
+    const SUPERPAGE: u64 = 128;
+    const EQUAL: Copies = Copies { without: WHOLE, with: WHOLE };
+
+    /// Writes 32 sectors to each of `units` units, all of which are hidden unless the layer stepped
+    /// aside. A hidden write costs `hidden` sectors. Returns the sectors programmed, and the price
+    /// at home.
+    fn write(price: &mut Price, now: &mut Programs, units: u64, hidden: u64) -> (u64, u64) {
+        let (mut spent, mut cost) = (0, 0);
+        for unit in 0..units {
+            let aside = price.is_aside();
+            price.note_small((unit * SUPERPAGE * 97, 32), true, aside);
+            let each = if aside { SUPERPAGE } else { hidden };
+            now.home += if aside { 32 } else { 0 };
+            now.area += if aside { 0 } else { hidden };
+            (spent, cost) = (spent + each, cost + SUPERPAGE);
+            if price.is_due(*now) {
+                price.settle(*now, EQUAL, 0);
+            }
         }
-        count
+        (spent, cost)
     }
 
     #[test]
     fn data_cheaper_in_the_area_remains_hidden() {
-        assert_eq!(hidden(&mut Price::new(128, 128, 1000), 8, 16, true), 1000);
-        assert_eq!(hidden(&mut Price::new(0, 128, 1000), 8, 1000, true), 1000, "it is unknown");
-    }
-
-    #[test]
-    fn data_cheaper_at_home_moves_home() {
-        assert!(hidden(&mut Price::new(8, 128, 1000), 2, 126, true) < 100, "pads of flushes");
-        let half = |lends| hidden(&mut Price::new(128, 128, 1000), 32, 48, lends);
-        assert_eq!(half(true), 1000);
-        assert!(half(false) < 1000, "the drive lacks the room that the hidden area takes");
-    }
-
-    #[test]
-    fn hiding_is_tried_again() {
-        let mut price = Price::new(8, 128, 4);
-        assert!(hidden(&mut price, 2, 126, true) < 100);
-        let mut written = 0;
-        while price.is_aside() {
-            price.note((3, 2), 0, true);
-            written += 2;
+        for (unit, hidden) in [(128, 127), (0, 1000)] {
+            let mut price = Price::new(unit, 128, 1 << 16);
+            write(&mut price, &mut Programs::default(), 100_000, hidden);
+            assert!(!price.is_aside(), "{unit}: an unknown unit has no price");
         }
-        let held = 4 * 128;
-        assert!(written <= PATIENCE * held && written > (PATIENCE - 4) * held, "{written}");
+    }
+
+    #[test]
+    fn the_loss_has_a_bound_and_hiding_is_tried_again() {
+        for hidden in [140, 200, 1000] {
+            let mut price = Price::new(128, 128, 1 << 16);
+            let (mut now, most) = (Programs::default(), price.most as u64 + price.window + 1000);
+            let (mut spent, mut cost) = (0, 0);
+            for _ in 0..100 {
+                let (more, home) = write(&mut price, &mut now, 10_000, hidden);
+                (spent, cost) = (spent + more, cost + home);
+                assert!(spent <= cost + cost / ALLOWANCE + most, "{hidden}: {spent} for {cost}");
+            }
+            let before = now.area;
+            for _ in 0..4 {
+                write(&mut price, &mut now, 100_000, 8);
+            }
+            assert!(!price.is_aside() && now.area > before, "{hidden}: it pays now");
+        }
+    }
+
+    #[test]
+    fn a_unit_in_the_buffer_has_no_price() {
+        for (merges, units) in [(true, 1), (false, 3)] {
+            let mut price = Price::new(128, 128, 1 << 16);
+            (0..3).for_each(|at| price.note_small((at * 8, 8), merges, false));
+            assert_eq!(price.writes.price, units * SUPERPAGE);
+        }
+    }
+
+    #[test]
+    fn hidden_data_that_must_be_moved_home_delays_the_decision() {
+        let mut price = Price::new(128, 128, 1 << 16);
+        let mut loss = |leaving: u64| {
+            price.balance = i64::MAX / 2;
+            let mut now = price.begun;
+            price.settle(now, EQUAL, leaving);
+            while !price.is_aside() {
+                now.area += 1000;
+                price.settle(now, EQUAL, leaving);
+            }
+            price.course = Course::Hide;
+            now.area
+        };
+        let (without, with) = (loss(0), loss(1 << 20));
+        assert!(with - without > 3 << 19, "{without}, {with}");
+    }
+
+    #[test]
+    fn hidden_data_that_wastes_programs_goes_home() {
+        let mut price = Price::new(128, 128, 1 << 16);
+        price.balance = -1;
+        let mut now = Programs::default();
+        assert_eq!(price.settle(now, EQUAL, 5000), Course::Aside);
+        for _ in 0..5 {
+            now.area += 1000;
+            assert_eq!(price.settle(now, EQUAL, 5000), Course::Aside);
+        }
+        now.area += 1000;
+        assert_eq!(price.settle(now, EQUAL, 5000), Course::Drain);
     }
 }

@@ -22,7 +22,7 @@ use super::lend;
 use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
-use super::price::Price;
+use super::price::{Price, Programs};
 
 /// Number of streams whose ends are tracked.
 const STREAMS: usize = 8;
@@ -51,9 +51,10 @@ pub(super) struct Route {
 impl Route {
     pub(super) fn new(config: &LayerConfig, layout: &Layout) -> Self {
         let batch = config.shatl.reclaim == Reclaim::Batch;
+        let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         Route {
             threshold: config.shatl.direct_from(config.superpage).into(),
-            price: Price::new(layout.unit, layout.superpage, layout.count),
+            price: Price::new(layout.unit, layout.superpage, lsps),
             streams: batch.then_some([u64::MAX; STREAMS]),
             oldest: 0,
             waits: false,
@@ -63,28 +64,44 @@ impl Route {
         }
     }
 
-    fn is_for_home(&self, lba: u64, sectors: u64) -> bool {
+    fn is_for_home<M: HiddenMap>(&self, area: &Area<M>, lba: u64, sectors: u64) -> bool {
         let follows = || self.streams.is_some_and(|ends| ends.contains(&lba));
-        let cheap = self.price.is_aside() || self.price.is_whole(lba, sectors);
-        sectors >= self.threshold || cheap || follows()
+        let (first, last) = (area.table.lsp(lba), area.table.lsp(lba + sectors - 1));
+        let is_home = || (first..=last).all(|lsp| area.table.is_home(lsp));
+        self.is_large(lba, sectors) || self.price.is_aside() && is_home() || follows()
     }
 
-    /// Counts a write that could be hidden.
+    /// Returns whether a write costs no more than its own length at home.
+    fn is_large(&self, lba: u64, sectors: u64) -> bool {
+        sectors >= self.threshold || self.price.is_whole(lba, sectors)
+    }
+
+    /// Counts a write, and decides at the end of a window how the next ones are treated. `direct`
+    /// states whether it goes home.
     fn count<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         (lba, sectors): (u64, u64),
+        direct: bool,
         cx: &mut Cx<Op>,
     ) {
-        if sectors >= self.threshold || self.price.is_whole(lba, sectors) {
-            return;
+        if self.is_large(lba, sectors) {
+            self.price.note_large(sectors);
+        } else {
+            self.price.note_small((lba, sectors), area.is_protected(), direct);
         }
         let counters = cx.counters();
-        let map = counters.map_written + counters.checkpoint_written;
-        let own = counters.gc_copied + counters.padded + map;
-        let lent = area.layout.lent;
-        let lends = area.table.loans().is_some_and(|loans| loans.withdrawn() < lent);
-        self.price.note((lba, sectors), own, lends);
+        let log = counters.padded + counters.map_written + counters.checkpoint_written;
+        let Some([hidden, home]) = area.table.homes().map(|homes| homes.total()) else { return };
+        let programs = Programs { area: hidden + log, home };
+        if !self.price.is_due(programs) {
+            return;
+        }
+        let free = area.pool.free() as u32 + area.pool.discarding();
+        let used = kills::superpages(area).saturating_sub(free);
+        let leaving = u64::from(area.table.away()) * u64::from(area.layout.superpage);
+        let homes = area.table.homes().expect("only a map with homes has their total");
+        homes.steer(self.price.settle(programs, homes.copies(used), leaving));
     }
 
     /// Records the end of a write.
@@ -120,11 +137,11 @@ impl Route {
         if !begun && !lend::owns_homes(area, area.table.lsp(lba)..=area.table.lsp(end - 1), cx) {
             return false;
         }
-        if self.is_for_home(lba, sectors) && !begun {
+        if !begun && self.is_for_home(area, lba, sectors) {
             let ready = self.may_write_home(area, movers, req, lba, end, cx);
             if ready {
-                self.count(area, (lba, sectors), cx);
                 self.write_home(area, req, sectors, cx);
+                self.count(area, (lba, sectors), true, cx);
             }
             return ready;
         }
@@ -137,7 +154,7 @@ impl Route {
         }
         let moved = area.gather(req, u64::MAX, cx);
         if moved && !begun {
-            self.count(area, (lba, sectors), cx);
+            self.count(area, (lba, sectors), false, cx);
             self.note(lba, end);
         }
         moved
