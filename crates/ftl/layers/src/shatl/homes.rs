@@ -25,10 +25,10 @@
 //! twice the device's capacity was programmed; in that time the drive packs data that is not
 //! overwritten. Writes to homes that held no data do not count, as when a volume is filled.
 //!
-//! With an empty area the drive programs 1 / (2 (1 − *u*)) sectors for each sector written to a
-//! home, where *u* is the share of its flash that is valid, and never less than one. That formula is
-//! for uniform writes. In the models' aged states the factor grew faster with the area's size, and
-//! its power of 9/8 is used ([`Homes::copies`]).
+//! The drive programs 1 / (2 (1 − *u*)) sectors for each sector written to a home, where *u* is the
+//! share of its flash that homes and the area take, and never less than one. This is exact for
+//! uniform writes only. In aged states of the drive models the factor grew faster with the area, so
+//! [`Homes::copies`] returns its power of 9/8.
 //!
 //! A home may hold data unless this process created the volume and never wrote there, or the home
 //! was trimmed. This is tracked for parts of the volume, a fixed number of them, so that the memory
@@ -66,15 +66,6 @@ pub(crate) enum Course {
     Aside,
     /// The same, and all hidden data is moved home.
     Drain,
-}
-
-/// Programs of the drive for each sector that is programmed at home, in 1024ths.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Copies {
-    /// With an empty hidden area.
-    pub without: u64,
-    /// With the hidden area of now.
-    pub with: u64,
 }
 
 /// Returns the bit of a part.
@@ -263,11 +254,11 @@ impl Homes {
         self.course != Course::Hide
     }
 
-    /// Returns the drive's programs for each sector that is programmed at home, while the area
-    /// occupies `used` superpages.
-    pub(super) fn copies(&self, used: u32) -> Copies {
+    /// Returns the drive's programs for each sector that is programmed at home, in 1024ths: with an
+    /// empty area, and while it occupies `used` superpages.
+    pub(super) fn copies(&self, used: u32) -> [u64; 2] {
         if self.again + used <= self.room() / 2 {
-            return Copies { without: ONE, with: ONE };
+            return [ONE; 2];
         }
         let spare = u64::from(self.all / SPARE);
         let (all, room) = (u64::from(self.all) + spare, u64::from(self.room()) + spare);
@@ -278,7 +269,7 @@ impl Homes {
             let root = ((simple * ONE.pow(3)).isqrt().isqrt() * ONE).isqrt();
             simple * root / ONE
         };
-        Copies { without: with(0), with: with(used.into()) }
+        [with(0), with(used.into())]
     }
 
     /// Returns the number of superpages that valid hidden data may fill.

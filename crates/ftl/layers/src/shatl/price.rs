@@ -11,20 +11,20 @@
 //! unit is unknown there is no price at home, and every small write is hidden.
 //!
 //! - Below a balance of 0 the layer steps aside: a small write goes home, unless data of its
-//!   logical superpage (LSP) is hidden. To hide such a write opens no LSP that must be moved, and to
-//!   write it home would leave a dead copy, whose log is as long as a write.
-//! - The balance is at most [`MOST`] of the device, or half more than the price of moving all hidden
-//!   data home. To step aside causes these moves, so a smaller loss does not justify it.
-//! - A share of the price at home is added as an allowance. It ends the stay at home when the
-//!   balance is positive again, and thus pays for the next trial.
-//! - Hidden data that is rewritten aside may cost more than at home. When that has cost as much as
-//!   moving it home, all of it goes home.
+//!   logical superpage (LSP) is hidden. Such an LSP must be moved home in any case, and a write at
+//!   home would kill hidden copies, each of which costs log.
+//! - The balance is at most the device size divided by [`MOST`], or half more than the price of
+//!   moving all hidden data home if that is more. Stepping aside causes these moves, so a smaller
+//!   loss does not justify it.
+//! - A share of the price at home is added as an allowance. When the balance has recovered, hiding
+//!   is tried again.
+//! - After stepping aside, writes that are still hidden may cost more than at home, and hidden data
+//!   takes room. When this has cost as much as moving all hidden data home, it is moved.
 //!
-//! The work of the layer is thus at most the price at home and the allowance, plus the largest
-//! balance and one move of the hidden data for each time that the layer steps aside, as far as
-//! the prices are right.
+//! As far as the prices are right, the layer thus programs at most the price at home and the
+//! allowance, plus the largest balance once, plus the debt beyond [`DEBT`] of each trial.
 
-use super::homes::{Copies, Course};
+use super::homes::Course;
 
 /// Length of a window, in superpages programmed by the layer.
 const WINDOW: u64 = 64;
@@ -37,15 +37,8 @@ const MOST: u64 = 256;
 const DEBT: u64 = 4;
 /// Number of units that are assumed to wait in a buffer that merges: 4 MiB with units of 64 KiB.
 const BUFFERED: usize = 64;
-/// Denominator of [`Copies`].
+/// Denominator of the drive's copies.
 pub(super) const WHOLE: u64 = 1024;
-
-/// Sectors that the layer has programmed in the hidden area, with pads and log, and at home.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Programs {
-    pub area: u64,
-    pub home: u64,
-}
 
 /// The writes of a window, in sectors.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,8 +59,8 @@ pub(super) struct Price {
     buffered: [u64; BUFFERED],
     oldest: usize,
     writes: Writes,
-    /// The programs when the window started.
-    begun: Programs,
+    /// Sectors programmed in the hidden area and at home before the window.
+    begun: [u64; 2],
     balance: i64,
     most: i64,
     debt: i64,
@@ -88,7 +81,7 @@ impl Price {
             buffered: [u64::MAX; BUFFERED],
             oldest: 0,
             writes: Writes::default(),
-            begun: Programs::default(),
+            begun: [0; 2],
             balance: most,
             most,
             debt: (device / DEBT) as i64,
@@ -136,37 +129,42 @@ impl Price {
         }
     }
 
-    /// Returns whether a window is over.
-    pub(super) fn is_due(&self, now: Programs) -> bool {
-        let programmed = self.since(now);
-        self.unit > 0 && programmed.area + programmed.home >= self.window
+    /// Returns whether a window is over. `now` are the sectors programmed so far in the hidden
+    /// area, with pads and log, and at home.
+    pub(super) fn is_due(&self, now: [u64; 2]) -> bool {
+        self.unit > 0 && self.since(now).iter().sum::<u64>() >= self.window
     }
 
-    /// Returns the programs of this window. A whole stage that goes home no longer counts as
-    /// hidden, so the area's may have become less.
-    fn since(&self, now: Programs) -> Programs {
-        Programs {
-            area: now.area.saturating_sub(self.begun.area),
-            home: now.home - self.begun.home,
-        }
+    /// Returns the sectors programmed in this window. A whole stage that goes home no longer counts
+    /// as hidden, so the sum for the area may have become less.
+    fn since(&self, [area, home]: [u64; 2]) -> [u64; 2] {
+        [area.saturating_sub(self.begun[0]), home - self.begun[1]]
     }
 
-    /// Settles a window and returns how to continue. `leaving` is the number of sectors to program
-    /// if all hidden data were moved home.
-    pub(super) fn settle(&mut self, now: Programs, copies: Copies, leaving: u64) -> Course {
-        let programmed = self.since(now);
+    /// Settles a window and returns how to continue. `without` and `with` are the drive's programs,
+    /// in 1024ths, for each sector programmed at home, without hidden data and with that of now.
+    /// `leaving` is the number of sectors to program if all hidden data were moved home.
+    pub(super) fn settle(
+        &mut self,
+        now: [u64; 2],
+        [without, with]: [u64; 2],
+        leaving: u64,
+    ) -> Course {
+        let [area, home] = self.since(now);
         let Writes { price, paid, sent } = core::mem::take(&mut self.writes);
         self.begun = now;
-        let cost = price * copies.without / WHOLE;
-        let moved = programmed.home.saturating_sub(sent) * copies.with / WHOLE;
+        let cost = price * without / WHOLE;
+        let moved = home.saturating_sub(sent) * with / WHOLE;
         // Aside, hidden data of earlier windows is no reason to stay there.
-        let each = if self.is_aside() { copies.without } else { copies.with };
-        let spent = programmed.area + moved + paid * each / WHOLE;
-        let leaving = (leaving * copies.with / WHOLE) as i64;
+        let each = if self.is_aside() { without } else { with };
+        let spent = area + moved + paid * each / WHOLE;
+        let leaving = (leaving * with / WHOLE) as i64;
         let most = self.most.max(leaving + leaving / 2);
         let balance = self.balance + (cost + cost / ALLOWANCE) as i64 - spent as i64;
         self.balance = balance.clamp(-self.debt, most);
-        self.waste = (self.waste + programmed.area as i64 - (price - paid) as i64).max(0);
+        // Hidden data also takes room, for which every program at home pays.
+        let room = paid * (with - without) / WHOLE;
+        self.waste = (self.waste + (area + room) as i64 - (price - paid) as i64).max(0);
         self.course = match self.course {
             Course::Hide if self.balance < 0 => {
                 self.waste = 0;
@@ -185,19 +183,19 @@ mod tests {
     use super::*;
 
     const SUPERPAGE: u64 = 128;
-    const EQUAL: Copies = Copies { without: WHOLE, with: WHOLE };
+    const EQUAL: [u64; 2] = [WHOLE; 2];
 
     /// Writes 32 sectors to each of `units` units, all of which are hidden unless the layer stepped
     /// aside. A hidden write costs `hidden` sectors. Returns the sectors programmed, and the price
     /// at home.
-    fn write(price: &mut Price, now: &mut Programs, units: u64, hidden: u64) -> (u64, u64) {
+    fn write(price: &mut Price, now: &mut [u64; 2], units: u64, hidden: u64) -> (u64, u64) {
         let (mut spent, mut cost) = (0, 0);
         for unit in 0..units {
             let aside = price.is_aside();
             price.note_small((unit * SUPERPAGE * 97, 32), true, aside);
             let each = if aside { SUPERPAGE } else { hidden };
-            now.home += if aside { 32 } else { 0 };
-            now.area += if aside { 0 } else { hidden };
+            now[1] += if aside { 32 } else { 0 };
+            now[0] += if aside { 0 } else { hidden };
             (spent, cost) = (spent + each, cost + SUPERPAGE);
             if price.is_due(*now) {
                 price.settle(*now, EQUAL, 0);
@@ -210,7 +208,7 @@ mod tests {
     fn data_cheaper_in_the_area_remains_hidden() {
         for (unit, hidden) in [(128, 127), (0, 1000)] {
             let mut price = Price::new(unit, 128, 1 << 16);
-            write(&mut price, &mut Programs::default(), 100_000, hidden);
+            write(&mut price, &mut [0; 2], 100_000, hidden);
             assert!(!price.is_aside(), "{unit}: an unknown unit has no price");
         }
     }
@@ -219,18 +217,18 @@ mod tests {
     fn the_loss_has_a_bound_and_hiding_is_tried_again() {
         for hidden in [140, 200, 1000] {
             let mut price = Price::new(128, 128, 1 << 16);
-            let (mut now, most) = (Programs::default(), price.most as u64 + price.window + 1000);
+            let (mut now, most) = ([0; 2], price.most as u64 + price.window + 1000);
             let (mut spent, mut cost) = (0, 0);
             for _ in 0..100 {
                 let (more, home) = write(&mut price, &mut now, 10_000, hidden);
                 (spent, cost) = (spent + more, cost + home);
                 assert!(spent <= cost + cost / ALLOWANCE + most, "{hidden}: {spent} for {cost}");
             }
-            let before = now.area;
+            let before = now[0];
             for _ in 0..4 {
                 write(&mut price, &mut now, 100_000, 8);
             }
-            assert!(!price.is_aside() && now.area > before, "{hidden}: it pays now");
+            assert!(!price.is_aside() && now[0] > before, "{hidden}: it pays now");
         }
     }
 
@@ -251,11 +249,11 @@ mod tests {
             let mut now = price.begun;
             price.settle(now, EQUAL, leaving);
             while !price.is_aside() {
-                now.area += 1000;
+                now[0] += 1000;
                 price.settle(now, EQUAL, leaving);
             }
             price.course = Course::Hide;
-            now.area
+            now[0]
         };
         let (without, with) = (loss(0), loss(1 << 20));
         assert!(with - without > 3 << 19, "{without}, {with}");
@@ -265,13 +263,13 @@ mod tests {
     fn hidden_data_that_wastes_programs_goes_home() {
         let mut price = Price::new(128, 128, 1 << 16);
         price.balance = -1;
-        let mut now = Programs::default();
+        let mut now = [0; 2];
         assert_eq!(price.settle(now, EQUAL, 5000), Course::Aside);
         for _ in 0..5 {
-            now.area += 1000;
+            now[0] += 1000;
             assert_eq!(price.settle(now, EQUAL, 5000), Course::Aside);
         }
-        now.area += 1000;
+        now[0] += 1000;
         assert_eq!(price.settle(now, EQUAL, 5000), Course::Drain);
     }
 }

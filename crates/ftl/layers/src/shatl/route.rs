@@ -22,7 +22,7 @@ use super::lend;
 use super::moves::Movers;
 use super::ops::Op;
 use super::params::Reclaim;
-use super::price::{Price, Programs};
+use super::price::Price;
 
 /// Number of streams whose ends are tracked.
 const STREAMS: usize = 8;
@@ -93,7 +93,7 @@ impl Route {
         let counters = cx.counters();
         let log = counters.padded + counters.map_written + counters.checkpoint_written;
         let Some([hidden, home]) = area.table.homes().map(|homes| homes.total()) else { return };
-        let programs = Programs { area: hidden + log, home };
+        let programs = [hidden + log, home];
         if !self.price.is_due(programs) {
             return;
         }
