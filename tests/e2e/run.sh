@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(page shadow live readme package backing kill kept died heal full stops members journal stacked rot consent dump info map medium doors copy qemu fio clients engine trace badinput strangers ext4 image alerts)
+[ ${#names[@]} -gt 0 ] || names=(page shadow device live readme package backing kill kept died heal full stops members journal stacked rot consent dump info map medium doors copy qemu fio clients engine trace badinput strangers ext4 image alerts)
 layers=${LAYERS:-passthrough hard log}
 begin=$SECONDS
 

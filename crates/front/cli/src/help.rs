@@ -6,7 +6,20 @@ use clap::Command;
 
 /// Groups of commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Study", &["compare", "sweep", "advise", "paper", "targets", "layers", "models", "calibrate"]),
+    (
+        "Study",
+        &[
+            "compare",
+            "sweep",
+            "advise",
+            "shadow",
+            "paper",
+            "targets",
+            "layers",
+            "models",
+            "calibrate",
+        ],
+    ),
     (
         "Volume",
         &["create", "serve", "list", "status", "top", "events", "set", "import", "delete", "ublk"],

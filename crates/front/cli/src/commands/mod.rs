@@ -30,6 +30,7 @@ mod replay;
 mod scrub;
 mod serve;
 mod set;
+mod shadow;
 mod status;
 mod sweep;
 mod targets;
@@ -75,6 +76,7 @@ commands! {
     Compare => compare,
     Sweep => sweep,
     Advise => advise,
+    Shadow => shadow,
     Paper => paper if "paper",
     Targets => targets,
     Probe => probe,

@@ -7,7 +7,7 @@ mod limits;
 mod manager;
 mod on_event;
 mod ready;
-mod shadow;
+pub(super) mod shadow;
 mod volumes;
 
 use std::net::SocketAddr;

@@ -25,7 +25,7 @@ use crate::commands::advise::device;
 use crate::failure::Failure;
 
 /// Interval between reads of the queue. A reader that blocks would be woken for each request.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(in crate::commands) const PAUSE: Duration = Duration::from_millis(20);
 /// Interval between updates of the status.
 const PUBLISH: Duration = Duration::from_secs(1);
 /// Share of a processor.
@@ -33,11 +33,11 @@ const CPU_SHARE: f64 = 0.03;
 /// Processor time by which a burst may exceed the share.
 const BURST: Duration = Duration::from_millis(300);
 /// Requests between checks of the processor time.
-const CHECK: usize = 64;
+pub(in crate::commands) const CHECK: usize = 64;
 /// Writes that show the granularity before the models are created.
-const EXAMINED: usize = 1000;
+pub(in crate::commands) const EXAMINED: usize = 1000;
 /// Time after which fewer writes suffice.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::commands) const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of measured points in time.
 const POINTS: usize = 4096;
 /// Share of a volume without space accounting that holds data, as for `advise`.
@@ -165,7 +165,7 @@ fn run(
         Ok(shadow) => shadow,
         Err(why) => return measured.end(&why),
     };
-    let mut budget = Budget::new();
+    let mut budget = Budget::new(CPU_SHARE, BURST);
     let mut published: Option<Instant> = None;
     let mut waiting = early.into_iter();
     while !stop.load(Ordering::Relaxed) {
@@ -178,7 +178,7 @@ fn run(
                 let percent = 100.0 * shadow.rate();
                 let text = format!("shadow reduced to {percent:.3} % of the volume to save time");
                 measured.volume.events().report(Level::Info, "note", text);
-                budget = Budget::new();
+                budget = Budget::new(CPU_SHARE, BURST);
             }
         }
         if published.is_none_or(|at| at.elapsed() >= PUBLISH) {
@@ -204,15 +204,21 @@ fn examined(records: &Receiver<Record>, stop: &AtomicBool) -> Option<(Vec<Record
 }
 
 /// Processor time that this thread may still use.
-struct Budget {
+pub(in crate::commands) struct Budget {
+    /// Share of a processor.
+    share: f64,
+    /// Time by which a burst may exceed it, in seconds.
+    burst: f64,
     checked: Instant,
     used: Duration,
     left: f64,
 }
 
 impl Budget {
-    fn new() -> Self {
-        Budget { checked: Instant::now(), used: Self::now(), left: BURST.as_secs_f64() }
+    /// Starts a budget of a share of a processor, which a burst may exceed by `burst`.
+    pub(in crate::commands) fn new(share: f64, burst: Duration) -> Self {
+        let burst = burst.as_secs_f64();
+        Budget { share, burst, checked: Instant::now(), used: Self::now(), left: burst }
     }
 
     fn now() -> Duration {
@@ -222,14 +228,14 @@ impl Budget {
 
     /// Returns whether the thread took more than its share. Time that it did not use is kept for a
     /// burst.
-    fn is_exceeded(&mut self) -> bool {
+    pub(in crate::commands) fn is_exceeded(&mut self) -> bool {
         self.add(self.checked.elapsed(), Self::now() - self.used)
     }
 
     fn add(&mut self, passed: Duration, used: Duration) -> bool {
         (self.checked, self.used) = (self.checked + passed, self.used + used);
-        let left = self.left + CPU_SHARE * passed.as_secs_f64() - used.as_secs_f64();
-        self.left = left.min(BURST.as_secs_f64());
+        let left = self.left + self.share * passed.as_secs_f64() - used.as_secs_f64();
+        self.left = left.min(self.burst);
         self.left < 0.0
     }
 }
@@ -295,32 +301,47 @@ impl Measured {
     }
 
     fn figures(&self, report: ShadowReport, waf_layer: Option<f64>) -> ShadowStatus {
-        let since = self.began_unix + Duration::from_nanos(report.since_ns);
         let served = report.candidates.iter().find(|it| it.layer == self.served);
         let waf_drive = served.and_then(|it| it.waf_drive);
-        let candidates = report.candidates.into_iter().map(|it| ShadowCandidate {
-            served: it.layer == self.served,
-            layer: it.layer,
-            waf: it.waf,
-            error: it.error,
-            relative: it.relative,
-            relative_error: it.relative_error,
-            failed: it.failed,
-        });
-        let mut figures = ShadowStatus {
-            drive: self.drive.clone(),
-            since_unix_ms: since.as_millis() as u64,
-            sampled: report.rate,
-            host_bytes: report.host_bytes,
-            sampled_bytes: report.sampled_bytes,
-            served_waf: waf_layer.zip(waf_drive).map(|(layer, drive)| layer * drive),
-            candidates: candidates.collect(),
-            doubts: report.doubts.iter().map(ToString::to_string).collect(),
-            summary: String::new(),
-        };
-        let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
+        let mut figures = figures(report, &self.drive, self.began_unix);
+        for it in &mut figures.candidates {
+            it.served = it.layer == self.served;
+        }
+        figures.served_waf = waf_layer.zip(waf_drive).map(|(layer, drive)| layer * drive);
+        let since = UNIX_EPOCH + Duration::from_millis(figures.since_unix_ms);
+        let date = humantime::format_rfc3339_seconds(since).to_string();
         figures.summary = figures.sentence(&date[..16].replace('T', " "));
         figures
+    }
+}
+
+/// Returns the figures of a report on `drive`, of requests since `began_unix`. No layer is marked
+/// as the one that serves the volume.
+pub(in crate::commands) fn figures(
+    report: ShadowReport,
+    drive: &str,
+    began_unix: Duration,
+) -> ShadowStatus {
+    let since = began_unix + Duration::from_nanos(report.since_ns);
+    let candidates = report.candidates.into_iter().map(|it| ShadowCandidate {
+        served: false,
+        layer: it.layer,
+        waf: it.waf,
+        error: it.error,
+        relative: it.relative,
+        relative_error: it.relative_error,
+        failed: it.failed,
+    });
+    ShadowStatus {
+        drive: drive.to_owned(),
+        since_unix_ms: since.as_millis() as u64,
+        sampled: report.rate,
+        host_bytes: report.host_bytes,
+        sampled_bytes: report.sampled_bytes,
+        served_waf: None,
+        candidates: candidates.collect(),
+        doubts: report.doubts.iter().map(ToString::to_string).collect(),
+        summary: String::new(),
     }
 }
 
@@ -339,11 +360,11 @@ mod tests {
 
     #[test]
     fn a_budget_allows_bursts_but_no_more_than_its_share() {
-        let (ms, mut budget) = (Duration::from_millis, Budget::new());
+        let (ms, mut budget) = (Duration::from_millis, Budget::new(CPU_SHARE, BURST));
         assert!(!budget.add(ms(0), ms(299)), "a burst");
         assert!(!(0..1000).any(|_| budget.add(ms(100), ms(3))), "its share");
         assert!((0..100).any(|_| budget.add(ms(100), ms(4))), "more than its share");
-        let mut rested = Budget::new();
+        let mut rested = Budget::new(CPU_SHARE, BURST);
         assert!(!rested.add(Duration::from_secs(3600), ms(0)));
         assert!(rested.add(ms(0), ms(301)), "a rest allows one burst");
     }

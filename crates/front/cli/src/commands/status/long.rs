@@ -158,7 +158,11 @@ pub(super) fn traffic(traffic: &Traffic, console: &mut Console) -> Result<(), Fa
 }
 
 /// Prints the figures of the shadow for each layer, and the reasons not to trust them.
-fn shadow(shadow: &ShadowStatus, layer: &str, console: &mut Console) -> Result<(), Failure> {
+pub(in crate::commands) fn shadow(
+    shadow: &ShadowStatus,
+    layer: &str,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let host = bytes(shadow.host_bytes);
     let sampled = format!("{:.3} %", 100.0 * shadow.sampled);
     let model = format!("model {}, {host} of writes, {sampled} of the volume", shadow.drive);

@@ -1,6 +1,6 @@
 //! `hostftl status`: state, redundancy, space and devices of a volume.
 
-mod long;
+pub(super) mod long;
 mod summary;
 mod watch;
 
