@@ -106,7 +106,11 @@ impl Slice {
         };
         let found = options(spec, &whole.devices[0].parameters(), wanted, drive_bytes);
         let text = format!("{name}{}", found.text);
-        let mut made = stack(&text)?;
+        let mut made = stack(&text).map_err(|wrong| {
+            let why = "the workload's data is too little for a slice of this drive; use a larger \
+                       workload, a smaller --hot or fewer placements";
+            Wrong { text: format!("{name}: {why} ({})", wrong.text), ..wrong }
+        })?;
         let mut selected = vec![("drive", name.to_owned()), ("hot", format!("{}%", hot * 100.0))];
         selected.extend(real.map(|bytes| ("scale-to", bytes.to_string())));
         made.whole = Some(Whole { sectors: drive_bytes / SECTOR as u64, options: selected });
@@ -215,6 +219,16 @@ mod tests {
             let (one, eight) = (waf(pattern, 1), waf(pattern, 8));
             assert!((one / eight - 1.0).abs() < 0.03, "{pattern}: {one} {eight}");
         }
+    }
+
+    #[test]
+    fn a_slice_without_room_for_placement_ids_is_refused() {
+        let made = Slice::new("qlc-64k:placements=8", 300 << 20, 0.7, Export::Usual, None);
+        let why = made.expect_err("too few blocks").text;
+        assert!(
+            why.starts_with("qlc-64k:placements=8: the workload's data is too little"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -27,7 +27,9 @@ impl FromStr for Mixture {
 
     fn from_str(text: &str) -> Result<Self, TraceError> {
         let wrong = |why: String| TraceError::Workload { text: text.to_owned(), why };
-        let parts = text.split(PLUS).map(workload).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        // The first part of a source comes without `synth:`, so it is optional for the others.
+        let part = |part: &str| workload(part.strip_prefix("synth:").unwrap_or(part));
+        let parts = text.split(PLUS).map(part).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         let differ =
             |is: fn(&Workload, &Workload) -> bool| parts.iter().any(|it| !is(it, &parts[0]));
         if differ(|one, other| (one.iops > 0) == (other.iops > 0)) {
@@ -157,6 +159,12 @@ mod tests {
         let alone: Vec<_> =
             Synth::new("sequential:span=1m,count=300".parse().expect("a workload"), 7).collect();
         assert!(of(2).map(|it| it.lba).eq(alone.iter().map(|it| it.lba)));
+    }
+
+    #[test]
+    fn each_part_may_name_its_kind() {
+        let mixture = |text: &str| text.parse::<Mixture>().expect("a mixture");
+        assert_eq!(mixture("uniform:span=1m+mix"), mixture("uniform:span=1m+synth:mix"));
     }
 
     #[test]
