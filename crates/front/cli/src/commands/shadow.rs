@@ -30,7 +30,7 @@ const BURST: Duration = Duration::from_secs(3);
 /// Interval between lines of progress.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// Show what layers would write under the current load of a block device (needs root)
+/// Compare layers under the current load of a block device (needs root)
 ///
 /// Reads the requests that the kernel sends to the device, and models a sample of them on the
 /// drive without a layer and under each layer. The device is not changed. Figures need writes of
