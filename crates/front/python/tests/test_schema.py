@@ -42,6 +42,18 @@ def test_an_advice_is_as_the_schema_says(cli):
         assert told["kind"] == "advise" and told["command"].startswith("hostftl advise synth:")
 
 
+def test_placement_ids_are_as_the_schema_says(cli):
+    load = "span=64m,count=3000,iops=9"
+    mixture = f"synth:sequential:{load},placement=1+uniform:{load}"
+    drive = ["--drive", "qlc-64k:capacity=1g:placements=2"]
+    told = cli.json("compare", mixture, *drive, "--layers", "none", "--warm", "new")
+    CHECK.validate(told)
+    assert [it["id"] for it in told["rows"][0]["devices"][0]["placements"]] == [0, 1]
+    told = cli.json("advise", mixture, *drive, "--hot", "20%", "--quick")
+    CHECK.validate(told)
+    assert told["placement"]["neither"] >= 1
+
+
 def test_what_a_trace_is_like_is_as_the_schema_says(cli, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("0,0,W,0,4096\n5,0,X,0,4096\n4,1,F,0,0\n3,0,D,8,1000\n")
