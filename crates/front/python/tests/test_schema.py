@@ -46,12 +46,12 @@ def test_placement_ids_are_as_the_schema_says(cli):
     load = "span=64m,count=3000,iops=9"
     mixture = f"synth:sequential:{load},placement=1+uniform:{load}"
     drive = ["--drive", "qlc-64k:capacity=1g:placements=2"]
-    told = cli.json("compare", mixture, *drive, "--layers", "none", "--warm", "new")
-    CHECK.validate(told)
-    assert [it["id"] for it in told["rows"][0]["devices"][0]["placements"]] == [0, 1]
-    told = cli.json("advise", mixture, *drive, "--hot", "20%", "--quick")
-    CHECK.validate(told)
-    assert told["placement"]["neither"] >= 1
+    found = cli.json("compare", mixture, *drive, "--layers", "none", "--warm", "new")
+    CHECK.validate(found)
+    assert [it["id"] for it in found["rows"][0]["devices"][0]["placements"]] == [0, 1]
+    found = cli.json("advise", mixture, *drive, "--hot", "20%", "--quick")
+    CHECK.validate(found)
+    assert found["placement"]["neither"] >= 1
 
 
 def test_what_a_trace_is_like_is_as_the_schema_says(cli, tmp_path):

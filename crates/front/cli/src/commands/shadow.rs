@@ -67,6 +67,8 @@ struct Figures {
     beyond_bytes: u64,
     /// Events that the kernel dropped for lack of buffer space.
     lost_events: u64,
+    /// Events that could not be parsed.
+    unknown_events: u64,
     #[serde(flatten)]
     shadow: ShadowStatus,
 }
@@ -202,6 +204,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         exported_bytes: session.volume.bytes,
         beyond_bytes: session.beyond_bytes,
         lost_events: recorder.lost(),
+        unknown_events: recorder.bad(),
         shadow: figures(report, &session.drive, session.began_unix),
     };
     print(&figures, console)
@@ -242,6 +245,10 @@ fn print(figures: &Figures, console: &mut Console) -> Result<(), Failure> {
     if figures.lost_events > 0 {
         let lost = counted(figures.lost_events, "event");
         console.field("doubt", format!("the kernel dropped {lost}"))?;
+    }
+    if figures.unknown_events > 0 {
+        let unknown = counted(figures.unknown_events, "event");
+        console.field("doubt", format!("{unknown} of the kernel could not be parsed"))?;
     }
     Ok(())
 }
